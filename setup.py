@@ -1,0 +1,34 @@
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+setup(
+    name="t2t_repro",
+    version="0.1.0",
+    description="'Attention Is All You Need', whole, in TensorFlow 2 and Keras 3.",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=find_packages(include=["t2t_repro", "t2t_repro.*"]),
+    python_requires=">=3.11",
+    install_requires=[
+        "tensorflow>=2.21,<2.22",
+        "keras>=3.12,<4",
+        "tensorflow-text>=2.20,<2.22",
+        "tensorflow-datasets>=4.9.8,<5",
+        "importlib_resources>=6",  # tensorflow-datasets' WMT builders import it undeclared
+        "sentencepiece>=0.2,<0.3",
+        "sacrebleu>=2.4,<3",
+        "Babel>=2.14,<3",
+        "absl-py>=2.1",
+        "gin-config>=0.5,<0.6",
+        "numpy>=1.26",
+        "tqdm>=4.66",
+    ],
+    extras_require={
+        "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
+        "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11"],
+    },
+)

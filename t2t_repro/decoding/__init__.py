@@ -1,0 +1,1 @@
+"""Beam search, and the translator that turns text into text with it."""

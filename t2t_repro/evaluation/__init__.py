@@ -1,0 +1,1 @@
+"""Scores of translations, each under its own name."""

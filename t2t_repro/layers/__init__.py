@@ -1,0 +1,1 @@
+"""The layers of the Transformer, each under the name the paper gives it."""

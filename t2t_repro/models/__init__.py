@@ -1,0 +1,1 @@
+"""The Transformer, and the loader for checkpoints of the original Tensor2Tensor."""

@@ -1,0 +1,1 @@
+"""Loss, learning rate, train step, train loop and checkpoints."""

@@ -1,0 +1,5 @@
+"""The ids that the whole project agrees on: no start symbol, padding is zero."""
+
+PAD_ID = 0
+EOS_ID = 1
+UNK_ID = 2
