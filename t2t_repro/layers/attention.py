@@ -1,0 +1,153 @@
+"""Scaled dot-product and multi-head attention (paper, section 3.2)."""
+
+from typing import Any
+
+import keras
+from keras import KerasTensor, ops
+
+from t2t_repro.layers.masks import apply_mask
+from t2t_repro.layers.shapes import check_last_axis
+
+
+def attention_weights(
+    query: KerasTensor, key: KerasTensor, attention_mask: KerasTensor | None = None
+) -> KerasTensor:
+    """Computes softmax(Q K^T / sqrt(d_k)) (paper, equation 1).
+
+    The softmax is taken in float32 whatever the computation's dtype.
+
+    Args:
+        query: [batch, heads, query_length, d_k].
+        key: [batch, heads, key_length, d_k].
+        attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may attend.
+
+    Returns:
+        [batch, heads, query_length, key_length], the dtype of `query`.
+    """
+    d_k = query.shape[-1]
+    scores = ops.matmul(query * d_k**-0.5, ops.transpose(key, (0, 1, 3, 2)))
+    scores = apply_mask(ops.cast(scores, "float32"), attention_mask)
+    return ops.cast(ops.softmax(scores, axis=-1), query.dtype)
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class MultiHeadAttention(keras.layers.Layer):
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (paper, section 3.2.2).
+
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), without biases. The columns i·d_k ... (i+1)·d_k - 1
+    of the projections belong to head i.
+
+    Args:
+        num_heads: h, the number of heads.
+        d_k: depth of a head's queries and keys.
+        d_v: depth of a head's values.
+        dropout: rate of dropout on the attention weights; 0 in the paper.
+    """
+
+    def __init__(
+        self, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.d_k = d_k
+        self.d_v = d_v
+        self.dropout = dropout
+        self.query_projection = self._projection(num_heads * d_k, "query")
+        self.key_projection = self._projection(num_heads * d_k, "key")
+        self.value_projection = self._projection(num_heads * d_v, "value")
+        self.weights_dropout = keras.layers.Dropout(dropout, name="weights_dropout")
+
+    def _projection(self, width: int, name: str) -> keras.layers.Dense:
+        return keras.layers.Dense(width, use_bias=False, name=name, dtype=self.dtype_policy)
+
+    def build(self, query_shape: tuple, memory_shape: tuple | None = None) -> None:
+        """Creates W^Q, W^K, W^V [d_model, heads·depth] and W^O [heads·d_v, d_model]."""
+        d_model = query_shape[-1]
+        memory_shape = memory_shape or query_shape
+        self.query_projection.build(query_shape)
+        self.key_projection.build(memory_shape)
+        self.value_projection.build(memory_shape)
+        self.output_projection = self._projection(d_model, "output")
+        self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
+        self.built = True
+
+    def split_heads(self, x: KerasTensor) -> KerasTensor:
+        """[batch, length, heads·depth] → [batch, heads, length, depth]."""
+        length = ops.shape(x)[1]
+        depth = x.shape[-1] // self.num_heads
+        return ops.transpose(ops.reshape(x, (-1, length, self.num_heads, depth)), (0, 2, 1, 3))
+
+    def project_memory(self, memory: KerasTensor) -> tuple[KerasTensor, KerasTensor]:
+        """Projects what is attended to into keys and values.
+
+        Args:
+            memory: [batch, key_length, d_model].
+
+        Returns:
+            keys [batch, heads, key_length, d_k] and values [batch, heads, key_length, d_v].
+        """
+        keys = self.split_heads(self.key_projection(memory))
+        return keys, self.split_heads(self.value_projection(memory))
+
+    def attend(
+        self,
+        query: KerasTensor,
+        keys: KerasTensor,
+        values: KerasTensor,
+        attention_mask: KerasTensor | None = None,
+        training: bool | None = None,
+    ) -> KerasTensor:
+        """Attends to keys and values that are projected already.
+
+        Args:
+            query: [batch, query_length, d_model].
+            keys: [batch, heads, key_length, d_k].
+            values: [batch, heads, key_length, d_v].
+            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may attend.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, query_length, d_model].
+        """
+        heads = self.split_heads(self.query_projection(query))
+        weights = attention_weights(heads, keys, attention_mask)
+        weights = self.weights_dropout(weights, training=training)
+        context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
+        length = ops.shape(query)[1]
+        context = ops.reshape(context, (-1, length, self.num_heads * self.d_v))
+        return self.output_projection(context)
+
+    def call(
+        self,
+        query: KerasTensor,
+        memory: KerasTensor | None = None,
+        attention_mask: KerasTensor | None = None,
+        training: bool | None = None,
+    ) -> KerasTensor:
+        """Attends from `query` to `memory`, or to `query` itself where there is no memory.
+
+        Args:
+            query: [batch, query_length, d_model].
+            memory: [batch, key_length, d_model], or None for self-attention.
+            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may attend.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, query_length, d_model].
+
+        Raises:
+            ValueError: if the width of `query` is not the one the layer was built for.
+        """
+        check_last_axis("query", query, self.query_projection.kernel.shape[0])
+        keys, values = self.project_memory(query if memory is None else memory)
+        return self.attend(query, keys, values, attention_mask, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "d_k": self.d_k,
+            "d_v": self.d_v,
+            "dropout": self.dropout,
+        }

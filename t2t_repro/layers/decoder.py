@@ -1,0 +1,309 @@
+"""The decoder: causal self-attention, attention to the source, feed-forward (paper, section 3.1).
+
+There are two ways through it, which give the same: `call` for all positions at once (training),
+and `step` for one more position after a cache of those before it (beam search).
+"""
+
+from typing import Any
+
+import keras
+from keras import KerasTensor, ops
+
+from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.masks import causal_mask, neighbourhood_mask
+from t2t_repro.layers.shapes import check_last_axis
+from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON, SublayerConnection
+
+KeysValues = tuple[KerasTensor, KerasTensor]
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class DecoderLayer(keras.layers.Layer):
+    """Self-attention, attention to the memory, feed-forward, each in a `SublayerConnection`.
+
+    Args:
+        layer: sizes and rates.
+    """
+
+    def __init__(self, layer: LayerConfig | dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.layer = LayerConfig.of(layer)
+        self.self_attention = self._attention("self_attention")
+        self.memory_attention = self._attention("memory_attention")
+        self.feed_forward = FeedForward(
+            self.layer.d_ff,
+            self.layer.relu_dropout,
+            name="feed_forward",
+            dtype=self.dtype_policy,
+        )
+        self.around_self_attention = self._connection("around_self_attention")
+        self.around_memory_attention = self._connection("around_memory_attention")
+        self.around_feed_forward = self._connection("around_feed_forward")
+
+    def _attention(self, name: str) -> MultiHeadAttention:
+        return MultiHeadAttention(
+            self.layer.num_heads,
+            self.layer.key_depth,
+            self.layer.value_depth,
+            self.layer.attention_dropout,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def _connection(self, name: str) -> SublayerConnection:
+        return SublayerConnection(
+            self.layer.dropout, self.layer.normalization, name=name, dtype=self.dtype_policy
+        )
+
+    def build(self, x_shape: tuple) -> None:
+        """Builds the sub-layers for inputs [batch, length, d_model]."""
+        for part in (
+            self.self_attention,
+            self.memory_attention,
+            self.feed_forward,
+            self.around_self_attention,
+            self.around_memory_attention,
+            self.around_feed_forward,
+        ):
+            part.build(x_shape)
+        self.built = True
+
+    def call(
+        self,
+        x: KerasTensor,
+        memory: KerasTensor,
+        attention_mask: KerasTensor | None = None,
+        source_mask: KerasTensor | None = None,
+        training: bool | None = None,
+    ) -> KerasTensor:
+        """Decodes one layer at all positions.
+
+        Args:
+            x: [batch, target_length, d_model].
+            memory: [batch, source_length, d_model], the encoder's output.
+            attention_mask: boolean, broadcastable to [batch, target_length, target_length].
+            source_mask: boolean, broadcastable to [batch, target_length, source_length].
+            training: whether dropout is active.
+
+        Returns:
+            [batch, target_length, d_model].
+        """
+        y = self.around_self_attention.prepare(x)
+        y = self.self_attention(y, attention_mask=attention_mask, training=training)
+        x = self.around_self_attention(x, y, training=training)
+        y = self.around_memory_attention.prepare(x)
+        y = self.memory_attention(y, memory, attention_mask=source_mask, training=training)
+        x = self.around_memory_attention(x, y, training=training)
+        y = self.around_feed_forward.prepare(x)
+        y = self.feed_forward(y, training=training)
+        return self.around_feed_forward(x, y, training=training)
+
+    def step(
+        self,
+        x: KerasTensor,
+        position: KerasTensor,
+        past: KeysValues,
+        memory: KeysValues,
+        attention_mask: KerasTensor,
+        source_mask: KerasTensor,
+    ) -> tuple[KerasTensor, KeysValues]:
+        """Decodes one layer at one more position of every hypothesis.
+
+        Attention to the memory takes the beam as its query axis: the source's keys and values
+        are never repeated for each hypothesis.
+
+        Args:
+            x: [batch, beam, d_model], the newest position.
+            position: scalar, which position that is.
+            past: keys [batch, beam, heads, target_length, d_k] and values of the positions
+                before it; those from `position` on are not read.
+            memory: keys [batch, heads, source_length, d_k] and values of the source.
+            attention_mask: boolean [1, 1, target_length], the positions that may be attended to.
+            source_mask: boolean [batch, 1, source_length].
+
+        Returns:
+            [batch, beam, d_model], and the past with the newest position in it.
+        """
+        y = self.around_self_attention.prepare(x)
+        y, past = self._attend_to_past(y, position, past, attention_mask)
+        x = self.around_self_attention(x, y)
+        y = self.around_memory_attention.prepare(x)
+        y = self.memory_attention.attend(y, *memory, attention_mask=source_mask)
+        x = self.around_memory_attention(x, y)
+        y = self.around_feed_forward.prepare(x)
+        return self.around_feed_forward(x, self.feed_forward(y)), past
+
+    def _attend_to_past(
+        self, y: KerasTensor, position: KerasTensor, past: KeysValues, attention_mask: KerasTensor
+    ) -> tuple[KerasTensor, KeysValues]:
+        """Self-attention of one position: y [batch, beam, d_model] and the extended past."""
+        batch, beam = ops.shape(y)[:2]
+        newest = ops.reshape(y, (batch * beam, 1, self.layer.d_model))
+        is_newest = ops.reshape(
+            ops.arange(ops.shape(attention_mask)[-1]) == position, (1, 1, -1, 1)
+        )
+        extended = []
+        for new, old in zip(self.self_attention.project_memory(newest), past, strict=True):
+            hypotheses = ops.reshape(old, (batch * beam, *ops.shape(old)[2:]))
+            extended.append(ops.where(is_newest, new, hypotheses))
+        extended_keys, extended_values = extended
+        attended = self.self_attention.attend(
+            newest, extended_keys, extended_values, attention_mask
+        )
+        keys, values = (ops.reshape(x, (batch, beam, *ops.shape(x)[1:])) for x in extended)
+        return ops.reshape(attended, (batch, beam, self.layer.d_model)), (keys, values)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "layer": self.layer.to_dict()}
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class Decoder(keras.layers.Layer):
+    """N decoder layers, and a final layer norm where normalization is "pre".
+
+    Args:
+        num_layers: N.
+        layer: sizes and rates of each.
+        neighbourhood: r, the size of the neighbourhood self-attention is restricted to
+            (paper, section 4), or None for all positions so far.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        layer: LayerConfig | dict[str, Any],
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.layer = LayerConfig.of(layer)
+        self.neighbourhood = neighbourhood
+        self.layers = [
+            DecoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
+            for i in range(num_layers)
+        ]
+        self.final_norm = (
+            keras.layers.LayerNormalization(
+                epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy
+            )
+            if self.layer.normalization == "pre"
+            else None
+        )
+
+    def build(self, x_shape: tuple, memory_shape: tuple | None = None) -> None:
+        """Builds all layers for inputs [batch, target_length, d_model]."""
+        for layer in self.layers:
+            layer.build(x_shape)
+        if self.final_norm:
+            self.final_norm.build(x_shape)
+        self.built = True
+
+    def self_attention_mask(self, length: int | KerasTensor) -> KerasTensor:
+        """The mask of the decoder's self-attention: [1, length, length], boolean."""
+        mask = causal_mask(length)
+        if self.neighbourhood:
+            mask = mask & neighbourhood_mask(length, self.neighbourhood)
+        return mask
+
+    def call(
+        self,
+        x: KerasTensor,
+        memory: KerasTensor,
+        source_mask: KerasTensor,
+        training: bool | None = None,
+    ) -> KerasTensor:
+        """Decodes all positions, each from those before it (teacher forcing).
+
+        Target padding is not masked: it stands at the end, where causality hides it.
+
+        Args:
+            x: [batch, target_length, d_model], the embedded target, shifted right.
+            memory: [batch, source_length, d_model], the encoder's output.
+            source_mask: boolean, broadcastable to [batch, target_length, source_length].
+            training: whether dropout is active.
+
+        Returns:
+            [batch, target_length, d_model], what the softmax projection reads.
+
+        Raises:
+            ValueError: if the width of `x` or `memory` is not d_model.
+        """
+        check_last_axis("x", x, self.layer.d_model)
+        check_last_axis("memory", memory, self.layer.d_model)
+        attention_mask = self.self_attention_mask(ops.shape(x)[1])
+        for layer in self.layers:
+            x = layer(
+                x, memory, attention_mask=attention_mask, source_mask=source_mask, training=training
+            )
+        return self.final_norm(x) if self.final_norm else x
+
+    def project_memory(self, memory: KerasTensor) -> list[KeysValues]:
+        """Projects the encoder's output once for every layer's attention to it.
+
+        Args:
+            memory: [batch, source_length, d_model].
+
+        Returns:
+            for each layer keys [batch, heads, source_length, d_k] and values.
+        """
+        return [layer.memory_attention.project_memory(memory) for layer in self.layers]
+
+    def empty_past(
+        self, batch: int | KerasTensor, beam: int, target_length: int | KerasTensor
+    ) -> list[KeysValues]:
+        """Makes room for the self-attention keys and values of `target_length` positions.
+
+        Returns:
+            for each layer zeros [batch, beam, heads, target_length, d_k] and [..., d_v].
+        """
+        lead = (batch, beam, self.layer.num_heads, target_length)
+        return [
+            (
+                ops.zeros((*lead, self.layer.key_depth), dtype=self.compute_dtype),
+                ops.zeros((*lead, self.layer.value_depth), dtype=self.compute_dtype),
+            )
+            for _ in range(self.num_layers)
+        ]
+
+    def step(
+        self,
+        x: KerasTensor,
+        position: KerasTensor,
+        past: list[KeysValues],
+        memory: list[KeysValues],
+        source_mask: KerasTensor,
+    ) -> tuple[KerasTensor, list[KeysValues]]:
+        """Decodes one more position of every hypothesis from a cache of those before it.
+
+        Args:
+            x: [batch, beam, d_model], the newest position, embedded.
+            position: scalar, which position that is, from 0.
+            past: as `empty_past` makes it and this method returns it.
+            memory: as `project_memory` makes it.
+            source_mask: boolean [batch, 1, source_length].
+
+        Returns:
+            [batch, beam, d_model], what the softmax projection reads, and the new past.
+        """
+        target_length = ops.shape(past[0][0])[3]
+        attention_mask = self.self_attention_mask(target_length)[:, position][:, None]
+        extended = []
+        for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
+            x, layer_past = layer.step(
+                x, position, layer_past, layer_memory, attention_mask, source_mask
+            )
+            extended.append(layer_past)
+        return (self.final_norm(x) if self.final_norm else x), extended
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "layer": self.layer.to_dict(),
+            "neighbourhood": self.neighbourhood,
+        }

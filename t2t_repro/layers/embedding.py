@@ -1,0 +1,96 @@
+"""The one embedding that source, target and softmax share (paper, section 3.4)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import KerasTensor, ops
+
+from t2t_repro.layers.shapes import check_ids, check_last_axis
+from t2t_repro.vocabulary import PAD_ID
+
+
+@tf.custom_gradient
+def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    """Gathers rows, with a dense gradient.
+
+    TensorFlow's own gradient of a look-up is a set of slices. The softmax's gradient of the same
+    table is dense, and adding the two turns the dense one into slices of every row; nor can
+    slices leave a function that XLA compiles.
+
+    Args:
+        table: [vocab, d_model].
+        ids: [batch, length].
+
+    Returns:
+        [batch, length, d_model].
+    """
+    rows = table.shape[0]
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
+        flat = tf.reshape(upstream, [-1, upstream.shape[-1]])
+        return tf.math.unsorted_segment_sum(flat, tf.reshape(ids, [-1]), rows), None
+
+    return tf.gather(table, ids), gradient
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class SharedEmbedding(keras.layers.Layer):
+    """Embeds ids as E[id]·sqrt(d_model), and scores vectors as x E^T.
+
+    PAD looks up as the zero vector; its row of E stays a column of the softmax. E starts as
+    N(0, d_model^-0.5), the T2T initialiser.
+
+    Args:
+        vocab_size: rows of E.
+        d_model: width of E.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.d_model = d_model
+
+    def build(self, ids_shape: tuple) -> None:
+        """Creates E [vocab, d_model]."""
+        self.table = self.add_weight(
+            name="table",
+            shape=(self.vocab_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+        )
+        self.built = True
+
+    def _table_tensor(self) -> tf.Tensor:
+        # A custom gradient takes a tensor, not a variable, and XLA must capture none.
+        return tf.cast(tf.convert_to_tensor(self.table.value), self.compute_dtype)
+
+    def call(self, ids: KerasTensor) -> KerasTensor:
+        """Embeds token ids.
+
+        Args:
+            ids: [batch, length], 0 <= id < vocab_size.
+
+        Returns:
+            [batch, length, d_model], zero where the id is PAD.
+
+        Raises:
+            ValueError: if `ids` is not of rank 2.
+        """
+        check_ids("ids", ids)
+        vectors = look_up(self._table_tensor(), ids) * self.d_model**0.5
+        is_token = ops.cast(ops.not_equal(ids, PAD_ID), vectors.dtype)
+        return vectors * ops.expand_dims(is_token, -1)
+
+    def logits(self, x: KerasTensor) -> KerasTensor:
+        """Scores every vocabulary entry: [batch, length, d_model] → [batch, length, vocab].
+
+        Raises:
+            ValueError: if the width of `x` is not d_model.
+        """
+        check_last_axis("x", x, self.d_model)
+        x = ops.cast(x, self.compute_dtype)
+        return tf.matmul(x, self._table_tensor(), transpose_b=True)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "vocab_size": self.vocab_size, "d_model": self.d_model}

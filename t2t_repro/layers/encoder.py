@@ -1,0 +1,157 @@
+"""The encoder: a stack of self-attention and feed-forward layers (paper, section 3.1)."""
+
+from typing import Any
+
+import keras
+from keras import KerasTensor, ops
+
+from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.masks import neighbourhood_mask
+from t2t_repro.layers.shapes import check_last_axis
+from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON, SublayerConnection
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class EncoderLayer(keras.layers.Layer):
+    """Self-attention, then feed-forward, each in a `SublayerConnection`.
+
+    Args:
+        layer: sizes and rates.
+    """
+
+    def __init__(self, layer: LayerConfig | dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.layer = layer = LayerConfig.of(layer)
+        self.self_attention = MultiHeadAttention(
+            layer.num_heads,
+            layer.key_depth,
+            layer.value_depth,
+            layer.attention_dropout,
+            name="self_attention",
+            dtype=self.dtype_policy,
+        )
+        self.feed_forward = FeedForward(
+            layer.d_ff, layer.relu_dropout, name="feed_forward", dtype=self.dtype_policy
+        )
+        self.around_self_attention = self._connection("around_self_attention")
+        self.around_feed_forward = self._connection("around_feed_forward")
+
+    def _connection(self, name: str) -> SublayerConnection:
+        return SublayerConnection(
+            self.layer.dropout, self.layer.normalization, name=name, dtype=self.dtype_policy
+        )
+
+    def build(self, x_shape: tuple) -> None:
+        """Builds the sub-layers for inputs [batch, length, d_model]."""
+        for part in (
+            self.self_attention,
+            self.feed_forward,
+            self.around_self_attention,
+            self.around_feed_forward,
+        ):
+            part.build(x_shape)
+        self.built = True
+
+    def call(
+        self,
+        x: KerasTensor,
+        attention_mask: KerasTensor | None = None,
+        training: bool | None = None,
+    ) -> KerasTensor:
+        """Encodes one layer: [batch, source_length, d_model] → the same shape.
+
+        Args:
+            x: [batch, source_length, d_model].
+            attention_mask: boolean, broadcastable to [batch, source_length, source_length].
+            training: whether dropout is active.
+        """
+        y = self.around_self_attention.prepare(x)
+        y = self.self_attention(y, attention_mask=attention_mask, training=training)
+        x = self.around_self_attention(x, y, training=training)
+        y = self.around_feed_forward.prepare(x)
+        y = self.feed_forward(y, training=training)
+        return self.around_feed_forward(x, y, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "layer": self.layer.to_dict()}
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class Encoder(keras.layers.Layer):
+    """N encoder layers, and a final layer norm where normalization is "pre".
+
+    Args:
+        num_layers: N.
+        layer: sizes and rates of each.
+        neighbourhood: r, the size of the neighbourhood self-attention is restricted to
+            (paper, section 4), or None for the whole sentence.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        layer: LayerConfig | dict[str, Any],
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.layer = LayerConfig.of(layer)
+        self.neighbourhood = neighbourhood
+        self.layers = [
+            EncoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
+            for i in range(num_layers)
+        ]
+        self.final_norm = (
+            keras.layers.LayerNormalization(
+                epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy
+            )
+            if self.layer.normalization == "pre"
+            else None
+        )
+
+    def build(self, x_shape: tuple) -> None:
+        """Builds all layers for inputs [batch, source_length, d_model]."""
+        for layer in self.layers:
+            layer.build(x_shape)
+        if self.final_norm:
+            self.final_norm.build(x_shape)
+        self.built = True
+
+    def call(
+        self, x: KerasTensor, attention_mask: KerasTensor, training: bool | None = None
+    ) -> KerasTensor:
+        """Encodes embedded source sentences.
+
+        Args:
+            x: [batch, source_length, d_model].
+            attention_mask: boolean, broadcastable to [batch, source_length, source_length];
+                `True` = may attend.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, source_length, d_model].
+
+        Raises:
+            ValueError: if the width of `x` is not d_model.
+        """
+        check_last_axis("x", x, self.layer.d_model)
+        if self.neighbourhood:
+            attention_mask = attention_mask & neighbourhood_mask(
+                ops.shape(x)[1], self.neighbourhood
+            )
+        for layer in self.layers:
+            x = layer(x, attention_mask=attention_mask, training=training)
+        return self.final_norm(x) if self.final_norm else x
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "layer": self.layer.to_dict(),
+            "neighbourhood": self.neighbourhood,
+        }

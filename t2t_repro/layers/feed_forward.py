@@ -1,0 +1,40 @@
+"""The position-wise feed-forward network (paper, section 3.3)."""
+
+from typing import Any
+
+import keras
+from keras import KerasTensor
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class FeedForward(keras.layers.Layer):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (paper, equation 2).
+
+    Args:
+        d_ff: width of the inner layer.
+        dropout: rate of dropout after the ReLU; 0 in the paper.
+    """
+
+    def __init__(self, d_ff: int, dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.d_ff = d_ff
+        self.dropout = dropout
+        self.inner = keras.layers.Dense(
+            d_ff, activation="relu", name="inner", dtype=self.dtype_policy
+        )
+        self.relu_dropout = keras.layers.Dropout(dropout, name="relu_dropout")
+
+    def build(self, x_shape: tuple) -> None:
+        """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
+        self.inner.build(x_shape)
+        self.outer = keras.layers.Dense(x_shape[-1], name="outer", dtype=self.dtype_policy)
+        self.outer.build((*x_shape[:-1], self.d_ff))
+        self.built = True
+
+    def call(self, x: KerasTensor, training: bool | None = None) -> KerasTensor:
+        """Applies the network to every position: [batch, length, d_model] → the same shape."""
+        return self.outer(self.relu_dropout(self.inner(x), training=training))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "d_ff": self.d_ff, "dropout": self.dropout}

@@ -1,0 +1,73 @@
+"""The sizes that all layers of both stacks share, under the paper's names."""
+
+import dataclasses
+from typing import Any
+
+import gin
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class LayerConfig:
+    """Sizes and rates of one encoder or decoder layer; the defaults are the base model's.
+
+    Attributes:
+        d_model: width of every sub-layer's input and output.
+        d_ff: inner width of the feed-forward network.
+        num_heads: h.
+        d_k: depth of a head's queries and keys; d_model / num_heads unless given (Table 3, B).
+        d_v: depth of a head's values; d_model / num_heads unless given.
+        dropout: on every sub-layer's output, and on embedding + position.
+        attention_dropout: on the attention weights; 0 in the paper.
+        relu_dropout: inside the feed-forward network; 0 in the paper.
+        normalization: "post" (the paper) or "pre" (T2T's later default).
+
+    Raises:
+        ValueError: for sizes that do not fit each other, or a normalization that does not exist.
+    """
+
+    d_model: int = 512
+    d_ff: int = 2048
+    num_heads: int = 8
+    d_k: int | None = None
+    d_v: int | None = None
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    relu_dropout: float = 0.0
+    normalization: str = "post"
+
+    def __post_init__(self) -> None:
+        if self.normalization not in ("post", "pre"):
+            raise ValueError(
+                f"LayerConfig.normalization is {self.normalization!r}, expected 'post' or 'pre'."
+            )
+        if self.d_model % 2:
+            raise ValueError(
+                f"LayerConfig.d_model is {self.d_model}, expected an even number: "
+                "sines and cosines come in pairs."
+            )
+        if self.d_model % self.num_heads and not (self.d_k and self.d_v):
+            raise ValueError(
+                f"LayerConfig.d_model={self.d_model} is not divisible by "
+                f"num_heads={self.num_heads}: choose another number of heads, "
+                "or give d_k and d_v."
+            )
+
+    @property
+    def key_depth(self) -> int:
+        """d_k, or d_model / num_heads."""
+        return self.d_k or self.d_model // self.num_heads
+
+    @property
+    def value_depth(self) -> int:
+        """d_v, or d_model / num_heads."""
+        return self.d_v or self.d_model // self.num_heads
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as plain values, for Keras's get_config."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def of(cls, config: "LayerConfig | dict[str, Any]") -> "LayerConfig":
+        """Returns a LayerConfig from itself or from `to_dict`'s result."""
+        return config if isinstance(config, LayerConfig) else cls(**config)

@@ -1,0 +1,64 @@
+"""Who may attend to whom: boolean masks, `True` = may attend.
+
+Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`.
+"""
+
+import keras
+from keras import KerasTensor, ops
+
+from t2t_repro.vocabulary import PAD_ID
+
+
+def padding_mask(ids: KerasTensor) -> KerasTensor:
+    """Allows attention to every position that holds a token.
+
+    Args:
+        ids: [batch, key_length], token ids.
+
+    Returns:
+        [batch, 1, key_length], boolean.
+    """
+    return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
+
+
+def causal_mask(length: int | KerasTensor) -> KerasTensor:
+    """Allows position i to attend to positions j <= i (paper, section 3.2.3).
+
+    Returns:
+        [1, length, length], boolean.
+    """
+    positions = ops.arange(length)
+    return ops.expand_dims(positions[:, None] >= positions[None, :], 0)
+
+
+def neighbourhood_mask(length: int | KerasTensor, neighbourhood: int) -> KerasTensor:
+    """Allows position i to attend to positions j with |i - j| <= neighbourhood // 2.
+
+    The restricted self-attention of the paper's section 4: a neighbourhood of size r, centred
+    around the position itself.
+
+    Returns:
+        [1, length, length], boolean.
+    """
+    positions = ops.arange(length)
+    distance = ops.abs(positions[:, None] - positions[None, :])
+    return ops.expand_dims(distance <= neighbourhood // 2, 0)
+
+
+def apply_mask(scores: KerasTensor, mask: KerasTensor | None) -> KerasTensor:
+    """Makes forbidden scores so low that their softmax is zero.
+
+    The low value is finite (T2T's -1e9): a row without a single permitted key, as in a batch's
+    empty rows, gives a uniform distribution and not NaN.
+
+    Args:
+        scores: [batch, heads, query_length, key_length], floating point.
+        mask: broadcastable to [batch, query_length, key_length], boolean, or None for no mask.
+
+    Returns:
+        [batch, heads, query_length, key_length], the dtype of `scores`.
+    """
+    if mask is None:
+        return scores
+    low = keras.ops.cast(-1e9, scores.dtype)
+    return ops.where(ops.expand_dims(mask, 1), scores, low)

@@ -1,0 +1,117 @@
+"""Where a token stands: sinusoids or learned positions (paper, section 3.5)."""
+
+from typing import Any
+
+import keras
+from keras import KerasTensor, ops
+
+KINDS = ("interleaved", "concatenated", "learned")
+
+
+def interleaved_sinusoids(positions: KerasTensor, d_model: int) -> KerasTensor:
+    """The paper's encoding, sine and cosine in turn.
+
+    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(the same).
+
+    Args:
+        positions: [length].
+        d_model: width, even.
+
+    Returns:
+        [length, d_model], float32.
+    """
+    exponents = ops.arange(0, d_model, 2, dtype="float32") / d_model
+    angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
+    pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
+    return ops.reshape(pairs, (-1, d_model))
+
+
+def concatenated_sinusoids(positions: KerasTensor, d_model: int) -> KerasTensor:
+    """T2T's encoding (common_attention.get_timing_signal_1d): all sines, then all cosines.
+
+    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1.
+
+    Args:
+        positions: [length].
+        d_model: width, even and at least 4.
+
+    Returns:
+        [length, d_model], float32.
+    """
+    exponents = ops.arange(d_model // 2, dtype="float32") / (d_model // 2 - 1)
+    angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
+    return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class PositionalEncoding(keras.layers.Layer):
+    """Adds the encoding of its position to every vector: x + PE.
+
+    Args:
+        kind: "interleaved" (the paper's formula), "concatenated" (T2T's order) or "learned"
+            (Table 3, row E).
+        max_length: number of learned positions; only "learned" has such a limit.
+
+    Raises:
+        ValueError: for a kind that does not exist, or learned positions without `max_length`.
+    """
+
+    def __init__(
+        self, kind: str = "interleaved", max_length: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if kind not in KINDS:
+            raise ValueError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}.")
+        if kind == "learned" and not max_length:
+            raise ValueError(
+                f"max_length is {max_length!r}, expected the number of positions to learn: "
+                "give max_length with kind='learned'."
+            )
+        self.kind = kind
+        self.max_length = max_length
+
+    def build(self, x_shape: tuple) -> None:
+        """Creates the learned positions [max_length, d_model] where there are any."""
+        self.d_model = x_shape[-1]
+        if self.kind == "learned":
+            self.table = self.add_weight(
+                name="table",
+                shape=(self.max_length, self.d_model),
+                initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            )
+        self.built = True
+
+    def encode(self, positions: KerasTensor) -> KerasTensor:
+        """Encodes positions: [length] → [length, d_model]."""
+        if self.kind == "learned":
+            # TF's gather on a GPU reads zeros past the end: clipping would repeat the last
+            # position, and neither is an error message. `call` checks what it can: static lengths.
+            return ops.take(ops.convert_to_tensor(self.table), positions, axis=0)
+        if self.kind == "interleaved":
+            return interleaved_sinusoids(positions, self.d_model)
+        return concatenated_sinusoids(positions, self.d_model)
+
+    def call(self, x: KerasTensor) -> KerasTensor:
+        """Adds the encodings of positions 0, 1, ...
+
+        Args:
+            x: [batch, length, d_model].
+
+        Returns:
+            [batch, length, d_model].
+
+        Raises:
+            ValueError: if a static length passes the number of learned positions.
+        """
+        length = x.shape[1]
+        if self.kind == "learned" and length is not None and length > self.max_length:
+            raise ValueError(
+                f"x has {length} positions, expected at most max_length={self.max_length}: "
+                "shorten the sentences or learn more positions."
+            )
+        positions = ops.arange(ops.shape(x)[1])
+        return x + ops.cast(self.encode(positions), x.dtype)[None]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "kind": self.kind, "max_length": self.max_length}

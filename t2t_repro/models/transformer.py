@@ -1,0 +1,188 @@
+"""The Transformer (paper, figure 1): source ids in, scores of target ids out."""
+
+import dataclasses
+from typing import Any
+
+import gin
+import keras
+from keras import KerasTensor, ops
+
+from t2t_repro.layers.decoder import Decoder, KeysValues
+from t2t_repro.layers.embedding import SharedEmbedding
+from t2t_repro.layers.encoder import Encoder
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.masks import padding_mask
+from t2t_repro.layers.positional_encoding import PositionalEncoding
+from t2t_repro.layers.shapes import check_ids
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceContext:
+    """What the decoder needs to know of the source, computed once a sentence.
+
+    Attributes:
+        memory: for each decoder layer keys [batch, heads, source_length, d_k] and values.
+        mask: boolean [batch, 1, source_length], where the source holds a token.
+    """
+
+    memory: list[KeysValues]
+    mask: KerasTensor
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+@gin.configurable
+class Transformer(keras.Model):
+    """Encoder, decoder, and one embedding for source, target and softmax.
+
+    Args:
+        vocab_size: rows of the embedding; at least the size of the subword model.
+        num_layers: N, of the encoder and of the decoder.
+        layer: sizes and rates of every layer; the base model's by default.
+        positional_encoding: "interleaved" (the paper), "concatenated" (T2T) or "learned"
+            (Table 3, row E).
+        max_length: how many positions are learned, with "learned".
+        neighbourhood: r of the restricted self-attention (paper, section 4), or None.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_layers: int = 6,
+        layer: LayerConfig | dict[str, Any] | None = None,
+        positional_encoding: str = "interleaved",
+        max_length: int | None = None,
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.num_layers = num_layers
+        self.layer = layer = LayerConfig.of(layer or LayerConfig())
+        dtype = self.dtype_policy
+        self.embedding = SharedEmbedding(vocab_size, layer.d_model, name="embedding", dtype=dtype)
+        self.positional_encoding = PositionalEncoding(
+            positional_encoding, max_length, name="positional_encoding", dtype=dtype
+        )
+        self.neighbourhood = neighbourhood
+        self.source_dropout = keras.layers.Dropout(layer.dropout, name="source_dropout")
+        self.target_dropout = keras.layers.Dropout(layer.dropout, name="target_dropout")
+        self.encoder = Encoder(num_layers, layer, neighbourhood, name="encoder", dtype=dtype)
+        self.decoder = Decoder(num_layers, layer, neighbourhood, name="decoder", dtype=dtype)
+
+    def build(self, *_: Any) -> None:
+        """Creates all weights; their shapes depend on the constructor's arguments alone."""
+        vectors = (None, None, self.layer.d_model)
+        self.embedding.build((None, None))
+        self.positional_encoding.build(vectors)
+        self.encoder.build(vectors)
+        self.decoder.build(vectors)
+        self.built = True
+
+    def encode(self, source: KerasTensor, training: bool | None = None) -> KerasTensor:
+        """Encodes source sentences.
+
+        Args:
+            source: [batch, source_length], token ids, PAD after the end.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, source_length, d_model], the memory.
+
+        Raises:
+            ValueError: if `source` is not of rank 2.
+        """
+        check_ids("source", source)
+        x = self.positional_encoding(self.embedding(source))
+        x = self.source_dropout(x, training=training)
+        return self.encoder(x, attention_mask=padding_mask(source), training=training)
+
+    def decode(
+        self,
+        target: KerasTensor,
+        memory: KerasTensor,
+        source: KerasTensor,
+        training: bool | None = None,
+    ) -> KerasTensor:
+        """Reads the target, shifted right, at all positions at once.
+
+        Args:
+            target: [batch, target_length], token ids, EOS at the end and PAD after it.
+            memory: [batch, source_length, d_model], from `encode`.
+            source: [batch, source_length], the ids `memory` was made from.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, target_length, d_model]; position t knows target[:, :t] only.
+
+        Raises:
+            ValueError: if `target` is not of rank 2.
+        """
+        check_ids("target", target)
+        x = ops.pad(self.embedding(target)[:, :-1], ((0, 0), (1, 0), (0, 0)))
+        x = self.target_dropout(self.positional_encoding(x), training=training)
+        return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
+
+    def call(
+        self, inputs: tuple[KerasTensor, KerasTensor], training: bool | None = None
+    ) -> KerasTensor:
+        """Scores every target token given the source and the target tokens before it.
+
+        Args:
+            inputs: source [batch, source_length] and target [batch, target_length], token ids.
+            training: whether dropout is active.
+
+        Returns:
+            logits [batch, target_length, vocab]; position t scores target[:, t].
+        """
+        source, target = inputs
+        memory = self.encode(source, training=training)
+        return self.embedding.logits(self.decode(target, memory, source, training=training))
+
+    def source_context(self, source: KerasTensor) -> SourceContext:
+        """Encodes the source for `decode_step`: [batch, source_length] ids."""
+        memory = self.encode(source, training=False)
+        return SourceContext(self.decoder.project_memory(memory), padding_mask(source))
+
+    def empty_past(
+        self, batch: int | KerasTensor, beam: int, target_length: int | KerasTensor
+    ) -> list[KeysValues]:
+        """The cache of `decode_step` before its first step; see `Decoder.empty_past`."""
+        return self.decoder.empty_past(batch, beam, target_length)
+
+    def decode_step(
+        self,
+        ids: KerasTensor,
+        position: KerasTensor,
+        past: list[KeysValues],
+        context: SourceContext,
+    ) -> tuple[KerasTensor, list[KeysValues]]:
+        """Scores the next token of every hypothesis.
+
+        Args:
+            ids: [batch, beam], the token produced last; PAD at position 0.
+            position: scalar, how many tokens each hypothesis has.
+            past: the cache, from `empty_past` or the step before.
+            context: of the source.
+
+        Returns:
+            logits [batch, beam, vocab], and the cache for the next step.
+        """
+        # The beam stands where `length` is elsewhere, so the encoding of one position is
+        # broadcast over it.
+        encoding = self.positional_encoding.encode(ops.reshape(position, (1,)))
+        x = self.embedding(ids)
+        x = x + ops.cast(encoding, x.dtype)[None]
+        x, past = self.decoder.step(x, position, past, context.memory, context.mask)
+        return self.embedding.logits(x), past
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "num_layers": self.num_layers,
+            "layer": self.layer.to_dict(),
+            "positional_encoding": self.positional_encoding.kind,
+            "max_length": self.positional_encoding.max_length,
+            "neighbourhood": self.neighbourhood,
+        }
