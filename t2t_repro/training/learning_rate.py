@@ -1,0 +1,70 @@
+"""Learning rate: linear warm-up, then the inverse square root of the step (paper, equation 3)."""
+
+from typing import Any
+
+import gin
+import keras
+from keras import KerasTensor, ops
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+@gin.configurable
+class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
+    """rate = peak · min(step / warmup_steps, sqrt(warmup_steps / step)), step = 1, 2, ...
+
+    Keras counts updates from 0: its first update is step 1 of the paper.
+
+    Args:
+        peak: the rate at step = warmup_steps, the highest.
+        warmup_steps: how many steps the rate rises.
+
+    Raises:
+        ValueError: if an argument is not positive.
+    """
+
+    def __init__(self, peak: float, warmup_steps: int = 4000) -> None:
+        if peak <= 0 or warmup_steps < 1:
+            raise ValueError(
+                f"peak is {peak} and warmup_steps {warmup_steps}, expected a positive rate and "
+                "at least one step."
+            )
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, step: int | KerasTensor) -> KerasTensor:
+        """Returns the rate, a float32 scalar, of the update after `step` updates."""
+        step = ops.cast(step, "float32") + 1.0
+        warmup = float(self.warmup_steps)
+        return self.peak * ops.minimum(step / warmup, ops.sqrt(warmup / step))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps}
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+@gin.configurable
+class TransformerSchedule(InverseSquareRoot):
+    """rate = constant · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
+
+    The paper's equation 3 with constant 1. T2T's transformer_base_v3 has constant 2 and 8,000
+    warm-up steps, and counts its steps from 0.
+
+    Args:
+        d_model: the model's width.
+        warmup_steps: how many steps the rate rises; 4,000 in the paper.
+        constant: a factor on the whole.
+    """
+
+    def __init__(self, d_model: int, warmup_steps: int = 4000, constant: float = 1.0) -> None:
+        super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)
+        self.d_model = d_model
+        self.constant = constant
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            "d_model": self.d_model,
+            "warmup_steps": self.warmup_steps,
+            "constant": self.constant,
+        }
