@@ -19,7 +19,8 @@ def attention_weights(
     Args:
         query: [batch, heads, query_length, d_k].
         key: [batch, heads, key_length, d_k].
-        attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may attend.
+        attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may
+            attend.
 
     Returns:
         [batch, heads, query_length, key_length], the dtype of `query`.
@@ -34,8 +35,8 @@ def attention_weights(
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (paper, section 3.2.2).
 
-    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), without biases. The columns i·d_k ... (i+1)·d_k - 1
-    of the projections belong to head i.
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), without biases. The columns i·d_k ...
+    (i+1)·d_k - 1 of the projections belong to head i.
 
     Args:
         num_heads: h, the number of heads.
@@ -55,7 +56,9 @@ class MultiHeadAttention(keras.layers.Layer):
         self.query_projection = self._projection(num_heads * d_k, "query")
         self.key_projection = self._projection(num_heads * d_k, "key")
         self.value_projection = self._projection(num_heads * d_v, "value")
-        self.weights_dropout = keras.layers.Dropout(dropout, name="weights_dropout")
+        self.weights_dropout = keras.layers.Dropout(
+            dropout, name="weights_dropout", dtype=self.dtype_policy
+        )
 
     def _projection(self, width: int, name: str) -> keras.layers.Dense:
         return keras.layers.Dense(width, use_bias=False, name=name, dtype=self.dtype_policy)
@@ -103,7 +106,8 @@ class MultiHeadAttention(keras.layers.Layer):
             query: [batch, query_length, d_model].
             keys: [batch, heads, key_length, d_k].
             values: [batch, heads, key_length, d_v].
-            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may attend.
+            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
+                may attend.
             training: whether dropout is active.
 
         Returns:
@@ -129,7 +133,8 @@ class MultiHeadAttention(keras.layers.Layer):
         Args:
             query: [batch, query_length, d_model].
             memory: [batch, key_length, d_model], or None for self-attention.
-            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may attend.
+            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
+                may attend.
             training: whether dropout is active.
 
         Returns:

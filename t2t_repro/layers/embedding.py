@@ -57,12 +57,13 @@ class SharedEmbedding(keras.layers.Layer):
             name="table",
             shape=(self.vocab_size, self.d_model),
             initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            autocast=False,
         )
         self.built = True
 
     def _table_tensor(self) -> tf.Tensor:
         # A custom gradient takes a tensor, not a variable, and XLA must capture none.
-        return tf.cast(tf.convert_to_tensor(self.table.value), self.compute_dtype)
+        return tf.convert_to_tensor(self.table.value)
 
     def call(self, ids: KerasTensor) -> KerasTensor:
         """Embeds token ids.
@@ -77,7 +78,10 @@ class SharedEmbedding(keras.layers.Layer):
             ValueError: if `ids` is not of rank 2.
         """
         check_ids("ids", ids)
-        vectors = look_up(self._table_tensor(), ids) * self.d_model**0.5
+        # Cast after the look-up: the gradient adds up as many rows as there are tokens of an id,
+        # and a sum of thousands stands still in bfloat16.
+        vectors = ops.cast(look_up(self._table_tensor(), ids), self.compute_dtype)
+        vectors = vectors * self.d_model**0.5
         is_token = ops.cast(ops.not_equal(ids, PAD_ID), vectors.dtype)
         return vectors * ops.expand_dims(is_token, -1)
 
@@ -89,7 +93,8 @@ class SharedEmbedding(keras.layers.Layer):
         """
         check_last_axis("x", x, self.d_model)
         x = ops.cast(x, self.compute_dtype)
-        return tf.matmul(x, self._table_tensor(), transpose_b=True)
+        table = ops.cast(self._table_tensor(), self.compute_dtype)
+        return tf.matmul(x, table, transpose_b=True)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

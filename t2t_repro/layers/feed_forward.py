@@ -22,7 +22,9 @@ class FeedForward(keras.layers.Layer):
         self.inner = keras.layers.Dense(
             d_ff, activation="relu", name="inner", dtype=self.dtype_policy
         )
-        self.relu_dropout = keras.layers.Dropout(dropout, name="relu_dropout")
+        self.relu_dropout = keras.layers.Dropout(
+            dropout, name="relu_dropout", dtype=self.dtype_policy
+        )
 
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""

@@ -27,7 +27,9 @@ class SublayerConnection(keras.layers.Layer):
         self.norm = keras.layers.LayerNormalization(
             epsilon=LAYER_NORM_EPSILON, name="norm", dtype=self.dtype_policy
         )
-        self.output_dropout = keras.layers.Dropout(dropout, name="output_dropout")
+        self.output_dropout = keras.layers.Dropout(
+            dropout, name="output_dropout", dtype=self.dtype_policy
+        )
 
     def build(self, x_shape: tuple, output_shape: tuple | None = None) -> None:
         """Creates the layer norm's scale and bias [d_model]."""

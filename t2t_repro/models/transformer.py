@@ -64,8 +64,12 @@ class Transformer(keras.Model):
             positional_encoding, max_length, name="positional_encoding", dtype=dtype
         )
         self.neighbourhood = neighbourhood
-        self.source_dropout = keras.layers.Dropout(layer.dropout, name="source_dropout")
-        self.target_dropout = keras.layers.Dropout(layer.dropout, name="target_dropout")
+        self.source_dropout = keras.layers.Dropout(
+            layer.dropout, name="source_dropout", dtype=dtype
+        )
+        self.target_dropout = keras.layers.Dropout(
+            layer.dropout, name="target_dropout", dtype=dtype
+        )
         self.encoder = Encoder(num_layers, layer, neighbourhood, name="encoder", dtype=dtype)
         self.decoder = Decoder(num_layers, layer, neighbourhood, name="decoder", dtype=dtype)
 

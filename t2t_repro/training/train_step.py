@@ -80,9 +80,7 @@ class TrainStep:
         self._slice_gradients = tf.function(
             self._gradients_of_slice, jit_compile=jit_compile or None, autograph=False
         )
-        self._update = tf.function(
-            self._update_replicas, reduce_retracing=True, autograph=False
-        )
+        self._update = tf.function(self._update_replicas, reduce_retracing=True, autograph=False)
 
     def __call__(self, step: int, source: np.ndarray, target: np.ndarray) -> StepResult:
         """Updates the weights once.

@@ -1,0 +1,55 @@
+"""What all command lines share: a user's mistake is one line and status 2."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+# TensorFlow prints a page of start-up notes; they would hide the one line that matters.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from absl import app, flags, logging
+
+from t2t_repro.errors import UserError
+
+EXIT_USER_ERROR = 2
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Parses the flags and runs `main`; a UserError becomes one line on standard error.
+
+    Args:
+        main: the program; it reads its flags from absl.flags.FLAGS.
+    """
+
+    def guarded(argv: Sequence[str]) -> None:
+        logging.set_verbosity(logging.INFO)
+        if len(argv) > 1:
+            _fail(f"received the argument {argv[1]!r}, expected flags only: see --help.")
+        try:
+            main()
+        except UserError as error:
+            _fail(str(error))
+        except BrokenPipeError:
+            # The reader of our output has gone, as `head` does; nothing is wrong.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    app.run(guarded)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(EXIT_USER_ERROR)
+
+
+def define_model_dir() -> None:
+    """Defines --model_dir for the verbs that read a trained model."""
+    flags.DEFINE_string("model_dir", None, "The model directory of a training run.", required=True)
+    flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
+
+
+def define_experiment() -> None:
+    """Defines the flags of the verbs that begin with a gin file."""
+    flags.DEFINE_string("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", required=True)
+    flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
+    flags.DEFINE_string("data_dir", None, "For data; runs/<experiment>/data by default.")

@@ -1,0 +1,78 @@
+"""From a token store to padded batches: a tf.data pipeline over a plan of indices."""
+
+import gin
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.data.bucketing import BatchShape, EpochPlan, assign, choose_shapes, epoch_plan
+from t2t_repro.data.token_store import TokenStore
+
+
+@gin.configurable(denylist=["store", "seed"])
+class Batches:
+    """The batches of a training run, a pure function of (seed, epoch, batch).
+
+    Args:
+        store: the training sentences.
+        seed: of the shuffling.
+        tokens_per_batch: padded source tokens, and as many padded target tokens, of a global
+            batch at most (paper, section 5.1: about 25,000 each).
+        max_shapes: most shapes a batch may have.
+        row_multiple: a batch's rows are a multiple of it, so that as many devices can share it.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        seed: int,
+        tokens_per_batch: int = 25_000,
+        max_shapes: int = 12,
+        row_multiple: int = 8,
+    ) -> None:
+        self._store = store
+        self._seed = seed
+        self.shapes: list[BatchShape] = choose_shapes(
+            store.source_lengths,
+            store.target_lengths,
+            tokens_per_batch=tokens_per_batch,
+            max_shapes=max_shapes,
+            row_multiple=row_multiple,
+        )
+        self._assignment = assign(self.shapes, store.source_lengths, store.target_lengths)
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The batches of an epoch: every sentence once."""
+        return epoch_plan(self.shapes, self._assignment, self._seed, epoch)
+
+    def epoch(self, epoch: int, first_batch: int, slices: int) -> tf.data.Dataset:
+        """The padded batches of an epoch, from `first_batch` on.
+
+        Row i of a batch goes to slice i mod slices; rows are added, of PAD alone, until all
+        slices have as many.
+
+        Args:
+            epoch: counted from 0.
+            first_batch: how many batches of the epoch to skip; costs nothing.
+            slices: how many slices a batch is cut into.
+
+        Returns:
+            a data set of (source, target) [slices, rows, length] int32.
+        """
+        plan = self.plan(epoch)
+
+        def assemble(batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            shape = self.shapes[plan.shape_of_batch[batch]]
+            rows = -(-shape.rows // slices)
+            ids = self._store.padded_batch(
+                plan.batch(int(batch)), shape.source_length, shape.target_length, rows * slices
+            )
+            return tuple(side.reshape(rows, slices, -1).transpose(1, 0, 2).copy() for side in ids)
+
+        def to_tensors(batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            tensors = tf.numpy_function(assemble, [batch], (tf.int32, tf.int32))
+            for tensor in tensors:
+                tensor.set_shape([slices, None, None])
+            return tuple(tensors)
+
+        numbers = tf.data.Dataset.range(first_batch, len(plan))
+        return numbers.map(to_tensors, num_parallel_calls=2, deterministic=True).prefetch(4)

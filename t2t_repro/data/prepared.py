@@ -1,0 +1,206 @@
+"""From a corpus to what training reads: clean text, a subword model, token stores.
+
+data_dir/
+downloads/            what a corpus fetched
+prepared/             appears whole or not at all
+manifest.json       what it was made from, and what cleaning dropped and why
+subwords.model
+train.source.txt    cleaned text, a sentence a line; train.target.txt likewise
+train.tokens/       token store
+dev.source.txt ...  and so on for every split the corpus has
+"""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gin
+from absl import logging
+
+from t2t_repro.data.cleaning import Cleaning, CleaningReport, clean
+from t2t_repro.data.corpora import Corpus, Pair, check_split, held_out_pairs
+from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.errors import UserError
+
+SUBWORDS = "subwords.model"
+_MANIFEST = "manifest.json"
+_FORMAT = 1
+
+
+class PreparedData:
+    """What `prepare` wrote, open for reading.
+
+    Attributes:
+        directory: where it lies.
+        splits: names of the splits, "train" and "dev" among them.
+        max_length: most ids of a sentence in a token store, EOS included.
+        subwords: the subword model.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        manifest = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
+        self.splits: tuple[str, ...] = tuple(manifest["splits"])
+        self.max_length: int = manifest["identity"]["max_length"]
+        self.identity: dict[str, Any] = manifest["identity"]
+        self.subwords = Subwords(directory / SUBWORDS)
+
+    def store(self, split: str) -> TokenStore:
+        """Opens the token store of a split.
+
+        Raises:
+            UserError: there is no such split.
+        """
+        check_split(split, self.splits)
+        return TokenStore(self.directory / f"{split}.tokens")
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """Reads the source and target sentences of a split; they are as many.
+
+        Raises:
+            UserError: there is no such split.
+        """
+        check_split(split, self.splits)
+        source, target = zip(*_read_pairs(self.directory, split), strict=True)
+        return list(source), list(target)
+
+
+@gin.configurable(denylist=["data_dir"])
+def prepare(
+    data_dir: Path,
+    corpus: Corpus = gin.REQUIRED,
+    cleaning: Cleaning | None = None,
+    subwords: SubwordTraining | None = None,
+    max_length: int = 256,
+) -> PreparedData:
+    """Makes whatever is missing of `data_dir`, and opens it.
+
+    Args:
+        data_dir: see the module.
+        corpus: where sentence pairs come from.
+        cleaning: which training pairs to drop.
+        subwords: how to learn the subword model.
+        max_length: most ids of a sentence on either side, EOS included; training pairs beyond
+            it are dropped, and counted as over-long subwords.
+
+    Returns:
+        The data, ready for training.
+
+    Raises:
+        UserError: the corpus cannot be used, or `data_dir` holds data made in another way.
+    """
+    cleaning, subwords = cleaning or Cleaning(), subwords or SubwordTraining()
+    downloads = data_dir / "downloads"
+    corpus.prepare(downloads)
+    identity = {
+        "format": _FORMAT,
+        "corpus": corpus.describe(),
+        "cleaning": dataclasses.asdict(cleaning),
+        "subwords": dataclasses.asdict(subwords),
+        "max_length": max_length,
+    }
+    directory = data_dir / "prepared"
+    if directory.exists():
+        _check_identity(directory, json.loads(json.dumps(identity)))
+        logging.info("data: %s is there", directory)
+        return PreparedData(directory)
+    aside = data_dir / ".prepared.partial"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        reports = _write_text(aside, corpus, cleaning, downloads)
+        model = _train_subwords(aside, subwords)
+        for split in corpus.splits:
+            reports[split] += _write_store(aside, split, model, max_length)
+            logging.info("data: %s: %s", split, reports[split].describe())
+        manifest = {"identity": identity, "splits": corpus.splits, "cleaning": reports}
+        (aside / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        aside.rename(directory)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return PreparedData(directory)
+
+
+def _write_text(
+    directory: Path, corpus: Corpus, cleaning: Cleaning, downloads: Path
+) -> dict[str, CleaningReport]:
+    """Writes the text of all splits; only training pairs are ever dropped."""
+    reports = {}
+    for split in corpus.splits:
+        reports[split] = report = CleaningReport()
+        pairs = corpus.read(split, downloads)
+        if split == "train":
+            pairs = clean(pairs, cleaning, held_out_pairs(corpus, downloads), report)
+        written = _write_pairs(directory, split, pairs)
+        if not written:
+            raise UserError(
+                f"the split {split!r} has no sentence pairs left ({report.describe()}), "
+                "expected at least one: check the corpus, or loosen Cleaning."
+            )
+        report["kept"] = written
+    return reports
+
+
+def _train_subwords(directory: Path, subwords: SubwordTraining) -> Subwords:
+    logging.info("data: learning %d subwords", subwords.vocab_size)
+    sentences = (sentence for pair in _read_pairs(directory, "train") for sentence in pair)
+    return subwords.train(sentences, directory / SUBWORDS)
+
+
+def _write_store(
+    directory: Path, split: str, subwords: Subwords, max_length: int
+) -> CleaningReport:
+    """Encodes one split; returns what its length limit changes in the split's report."""
+    change = CleaningReport()
+
+    def within_limit() -> Iterator[tuple[list[int], list[int]]]:
+        for source, target in subwords.encode_pairs(_read_pairs(directory, split)):
+            if max(len(source), len(target)) <= max_length:
+                yield source, target
+            else:
+                change["over_long_subwords"] += 1
+                change["kept"] -= 1
+
+    write_token_store(directory / f"{split}.tokens", within_limit(), vocab_size=subwords.size)
+    return change
+
+
+def _text_path(directory: Path, split: str, side: str) -> Path:
+    return directory / f"{split}.{side}.txt"
+
+
+def _write_pairs(directory: Path, split: str, pairs: Iterable[Pair]) -> int:
+    count = 0
+    with (
+        _text_path(directory, split, "source").open("w", encoding="utf-8", newline="\n") as source,
+        _text_path(directory, split, "target").open("w", encoding="utf-8", newline="\n") as target,
+    ):
+        for count, (source_line, target_line) in enumerate(pairs, start=1):
+            source.write(source_line + "\n")
+            target.write(target_line + "\n")
+    return count
+
+
+def _read_pairs(directory: Path, split: str) -> Iterator[Pair]:
+    # newline="\n": a sentence may hold a carriage return.
+    with (
+        _text_path(directory, split, "source").open(encoding="utf-8", newline="\n") as source,
+        _text_path(directory, split, "target").open(encoding="utf-8", newline="\n") as target,
+    ):
+        chomp: Callable[[str], str] = lambda line: line[:-1]  # noqa: E731
+        yield from zip(map(chomp, source), map(chomp, target), strict=True)
+
+
+def _check_identity(directory: Path, identity: dict[str, Any]) -> None:
+    there = PreparedData(directory).identity
+    differing = [key for key in identity if there.get(key) != identity[key]]
+    if differing:
+        key = differing[0]
+        raise UserError(
+            f"{directory} was made with {key} {there.get(key)}, but now {key} is "
+            f"{identity[key]}: give another --data_dir, or delete that directory."
+        )

@@ -1,0 +1,252 @@
+"""One subword vocabulary for source and target: a SentencePiece byte-pair encoding.
+
+Vaswani et al. (2017), section 5.1: "sentences were encoded using byte-pair encoding, which has a
+shared source-target vocabulary of about 37000 tokens". The encoding is that of Sennrich et al.
+(2016), learned and applied by SentencePiece (Kudo and Richardson, 2018).
+"""
+
+import io
+import os
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import sentencepiece
+
+import gin
+from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+
+# SentencePiece writes a space as this character (U+2581) inside its pieces.
+_SPACE_MARK = "\u2581"
+
+# Fewer lines than this are encoded faster by one thread than by a pool that must be started first.
+_LINES_WORTH_A_THREAD = 500
+
+
+@gin.configurable
+@dataclass(frozen=True)
+class SubwordTraining:
+    """The recipe of a subword vocabulary.
+
+    Attributes:
+        vocab_size: number of ids, with PAD, EOS, UNK and the 256 bytes among them.
+        sample_size: at most this many sentences, source and target counted together, are learned
+            from: a uniform sample where the corpus has more.
+        seed: seed of the sample.
+        character_coverage: share of the text's characters, the most frequent ones, that get an id
+            of their own. The rest is spelled in UTF-8 bytes, so nothing is lost at any coverage;
+            at 1.0 a crawled corpus would spend thousands of ids on characters it has once.
+        split_digits: whether every digit is a subword of its own.
+        normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC, control characters and
+            odd spaces become plain spaces) or `identity`, for text that has been tokenised and
+            normalised already and is to be scored as it is. Both strip and squeeze spaces.
+    """
+
+    vocab_size: int = 37_000
+    sample_size: int = 5_000_000
+    seed: int = 1
+    character_coverage: float = 0.9999
+    split_digits: bool = False
+    normalization: str = "nmt_nfkc"
+
+    def train(self, sentences: Iterable[str], model_path: Path) -> "Subwords":
+        """Learns the vocabulary and writes the model in one piece: whole, or not at all.
+
+        The same sentences and recipe give the same file, byte for byte.
+
+        Args:
+            sentences: source and target sentences, in any order; read once.
+            model_path: the file to write; an old one is replaced.
+
+        Returns:
+            The trained model.
+
+        Raises:
+            UserError: there is too little text for `vocab_size`, none at all, or a setting that
+                SentencePiece does not know.
+        """
+        if self.normalization not in ("nmt_nfkc", "identity"):
+            raise UserError(
+                f"SubwordTraining.normalization is {self.normalization!r}; "
+                "expected 'nmt_nfkc' or 'identity'."
+            )
+        sample = _reservoir_sample(sentences, self.sample_size, self.seed)
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=map(_as_utf8, sample),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=self.vocab_size,
+                character_coverage=self.character_coverage,
+                split_digits=self.split_digits,
+                normalization_rule_name=self.normalization,
+                byte_fallback=True,
+                pad_id=PAD_ID,
+                eos_id=EOS_ID,
+                unk_id=UNK_ID,
+                bos_id=-1,
+                # Whatever is longer is ignored without a word; so nothing may be longer.
+                max_sentence_length=2**30,
+                # The number stands in the model file: one that depended on the machine would
+                # make the file depend on it too. The vocabulary itself does not.
+                num_threads=4,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise UserError(_training_failure(str(error), self.vocab_size)) from error
+        model_path.parent.mkdir(parents=True, exist_ok=True)
+        aside = model_path.with_name(f".{model_path.name}.partial")
+        aside.write_bytes(model.getvalue())
+        os.replace(aside, model_path)
+        return Subwords(model_path)
+
+
+class Subwords:
+    """A trained vocabulary: text to ids and back.
+
+    Nothing is lost on the way: `decode(encode([x])[0]) == normalize(x)` for every text x.
+
+    Args:
+        model_path: a SentencePiece model that `SubwordTraining` wrote.
+
+    Raises:
+        UserError: there is no such file, it is no SentencePiece model, or one with other ids for
+            PAD, EOS and UNK, or without byte fallback.
+    """
+
+    def __init__(self, model_path: str | Path) -> None:
+        self.model_path = Path(model_path)
+        if not self.model_path.is_file():
+            raise UserError(
+                f"no subword model at {self.model_path}; expected the file that datagen writes."
+            )
+        try:
+            self._model = sentencepiece.SentencePieceProcessor(model_file=str(self.model_path))
+        except (RuntimeError, OSError) as error:
+            raise UserError(
+                f"{self.model_path} is not a SentencePiece model; run datagen again."
+            ) from error
+        found = (self._model.pad_id(), self._model.eos_id(), self._model.unk_id())
+        if found != (PAD_ID, EOS_ID, UNK_ID) or self._model.bos_id() != -1:
+            raise UserError(
+                f"{self.model_path} has PAD, EOS, UNK at {found} and BOS at "
+                f"{self._model.bos_id()}; expected {(PAD_ID, EOS_ID, UNK_ID)} and no BOS: "
+                "train the model with datagen."
+            )
+        if not any(map(self._model.is_byte, range(self.size))):
+            raise UserError(
+                f"{self.model_path} has no ids for bytes, so it would lose unseen characters; "
+                "train the model with datagen."
+            )
+
+    @property
+    def size(self) -> int:
+        """The number of ids; every id that `encode` gives is below it."""
+        return int(self._model.get_piece_size())
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of every line, EOS last.
+
+        Args:
+            lines: sentences; an empty one is EOS alone.
+
+        Returns:
+            One list of ids a line, in the same order.
+        """
+        if not lines:
+            return []
+        threads = min(os.cpu_count() or 1, 1 + len(lines) // _LINES_WORTH_A_THREAD)
+        encoded: list[list[int]] = self._model.encode(
+            list(map(_as_utf8, lines)), out_type=int, add_eos=True, num_threads=threads
+        )
+        return encoded
+
+    def encode_pairs(
+        self, pairs: Iterable[tuple[str, str]], block_size: int = 20_000
+    ) -> Iterator[tuple[list[int], list[int]]]:
+        """Encodes a corpus that does not fit in memory, a block of sentence pairs at a time.
+
+        Args:
+            pairs: source and target sentences.
+            block_size: number of pairs held in memory at once.
+
+        Yields:
+            The ids of source and target of every pair, in the same order, EOS last in both.
+        """
+        stream = iter(pairs)
+        while block := list(islice(stream, block_size)):
+            sources, targets = zip(*block, strict=True)
+            yield from zip(self.encode(sources), self.encode(targets), strict=True)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of one sentence of ids.
+
+        Args:
+            ids: [length] ids; what follows the first EOS is not read, PAD is skipped, and an id
+                outside the vocabulary (embeddings may have more rows than it) counts as UNK.
+
+        Returns:
+            The text; UNK is written as " ⁇ ", bytes that are no UTF-8 as U+FFFD.
+        """
+        kept: list[int] = []
+        for token in map(int, ids):
+            if token == EOS_ID:
+                break
+            if token != PAD_ID:
+                kept.append(token if 0 <= token < self.size else UNK_ID)
+        text: str = self._model.decode(kept)
+        return text
+
+    def normalize(self, line: str) -> str:
+        """The line as the model sees it, which is what decoding its ids gives back.
+
+        Args:
+            line: any text; U+2581, SentencePiece's own mark for a space, counts as a space, and
+                a lone surrogate, which no UTF-8 file can hold, as "?".
+
+        Returns:
+            The text under the model's normalisation rule, spaces stripped and squeezed.
+        """
+        marked: str = self._model.normalize(_as_utf8(line).decode())
+        # The model puts a space before every first word.
+        return marked.removeprefix(_SPACE_MARK).replace(_SPACE_MARK, " ")
+
+
+def _as_utf8(line: str) -> bytes:
+    """The line as SentencePiece can take it: no space mark of its own, no lone surrogates."""
+    return line.replace(_SPACE_MARK, " ").encode("utf-8", errors="replace")
+
+
+def _reservoir_sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
+    """A uniform sample without replacement from a stream (Waterman's algorithm R)."""
+    generator = random.Random(seed)
+    sample: list[str] = []
+    for count, sentence in enumerate(sentences):
+        if count < size:
+            sample.append(sentence)
+        elif (place := generator.randrange(count + 1)) < size:
+            sample[place] = sentence
+    return sample
+
+
+def _training_failure(message: str, vocab_size: int) -> str:
+    """SentencePiece's reason in one line that says how to mend it."""
+    if too_high := re.search(r"Vocabulary size too high.*<= (\d+)", message):
+        return (
+            f"SubwordTraining.vocab_size is {vocab_size}, but this corpus has only enough text "
+            f"for {too_high[1]}; set SubwordTraining.vocab_size to at most that, or give more text."
+        )
+    if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return (
+            f"SubwordTraining.vocab_size is {vocab_size}, but the special ids, the bytes and this "
+            f"corpus's characters need {too_low[1]}; set SubwordTraining.vocab_size to more than "
+            "that, or lower SubwordTraining.character_coverage."
+        )
+    if "!sentences_.empty()" in message:
+        return "the subword model got no text to learn from; expected sentences in the corpus."
+    return f"SentencePiece cannot train with these settings: {' '.join(message.split())}"

@@ -1,0 +1,189 @@
+"""Any translation data set of TensorFlow Datasets, in either direction."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gin
+
+from t2t_repro.data.corpora import Pair, check_split
+from t2t_repro.errors import UserError
+
+# Sentences are taken from TFDS in batches: one by one is ten times slower.
+_READ_BATCH = 1024
+
+
+@gin.configurable
+class TfdsCorpus:
+    """A translation data set of TensorFlow Datasets (TFDS), e.g. WMT 2014.
+
+    Data are looked for in `data_dir`, else in the folder that the environment variable
+    TFDS_DATA_DIR names, else in TFDS's default; what is not there is downloaded and prepared.
+
+    Args:
+        name: TFDS's name, with configuration and, if wanted, version:
+            "wmt14_translate/de-en:1.0.0".
+        source_language: Key of the source sentence, e.g. "en".
+        target_language: Key of the target sentence.
+        data_dir: Folder of prepared data sets.
+        train_split: TFDS's name of the split to train on; may be a slice, "train[:10%]".
+        dev_split: Likewise, for model selection.
+        test_split: Likewise, for evaluation; None if there is none.
+
+    Raises:
+        UserError: Source and target language are the same.
+    """
+
+    splits: tuple[str, ...]
+
+    def __init__(
+        self,
+        name: str = "wmt14_translate/de-en",
+        source_language: str = "en",
+        target_language: str = "de",
+        data_dir: str | None = None,
+        train_split: str = "train",
+        dev_split: str = "validation",
+        test_split: str | None = "test",
+    ) -> None:
+        if source_language == target_language:
+            raise UserError(
+                f"TfdsCorpus: source and target language are both {source_language!r}; "
+                "expected two different ones"
+            )
+        self._name = name
+        self._languages = (source_language, target_language)
+        self._data_dir = data_dir
+        named = {"train": train_split, "dev": dev_split, "test": test_split}
+        self._tfds_splits = {split: tfds for split, tfds in named.items() if tfds is not None}
+        self.splits = tuple(self._tfds_splits)
+
+    def describe(self) -> dict[str, Any]:
+        """Return data set, version, languages, and each split's TFDS name and number of pairs.
+
+        Raises:
+            UserError: The data set is not prepared, or lacks a language or a split.
+        """
+        builder = self._prepared_builder()
+        return {
+            "corpus": "TfdsCorpus",
+            "name": builder.info.full_name,
+            "source_language": self._languages[0],
+            "target_language": self._languages[1],
+            "splits": {
+                split: {"tfds_split": tfds, "pairs": builder.info.splits[tfds].num_examples}
+                for split, tfds in self._tfds_splits.items()
+            },
+        }
+
+    def prepare(self, download_dir: Path) -> None:
+        """Download and prepare the data set unless it is prepared; check languages and splits.
+
+        Args:
+            download_dir: Its folder `tfds` takes the downloaded archives; what is prepared from
+                them goes where TFDS looks for it (see the class).
+
+        Raises:
+            UserError: TFDS has no such data set, or it cannot be fetched, or lacks a language or a
+                split.
+        """
+        builder = self._builder()
+        if not _is_prepared(builder):
+            try:
+                builder.download_and_prepare(download_dir=str(download_dir / "tfds"))
+            # Download, extraction and Beam raise errors of a dozen libraries here.
+            except Exception as error:
+                raise UserError(
+                    f"TFDS cannot fetch {self._name!r} ({_first_line(error)}); prepare it on a "
+                    f"machine with a network (tfds build {self._name}) and set TfdsCorpus.data_dir "
+                    "or TFDS_DATA_DIR to the folder that then holds it; looked in "
+                    f"{builder.data_dir}"
+                ) from error
+        self._check(builder)
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yield the pairs of a split in the order of its files, newlines replaced by spaces.
+
+        Args:
+            split: One of `splits`.
+            download_dir: Not used.
+
+        Raises:
+            UserError: There is no such split, or the data set is not prepared or lacks a language.
+        """
+        check_split(split, self.splits)
+        builder = self._prepared_builder()
+        import tensorflow_datasets as tfds
+
+        # One file after the other; by default TFDS interleaves 16, and may shuffle them.
+        dataset = builder.as_dataset(
+            split=self._tfds_splits[split],
+            shuffle_files=False,
+            read_config=tfds.ReadConfig(interleave_cycle_length=1),
+        )
+        source, target = self._languages
+        for batch in tfds.as_numpy(dataset.batch(_READ_BATCH)):
+            for source_bytes, target_bytes in zip(batch[source], batch[target], strict=True):
+                yield _one_line(source_bytes), _one_line(target_bytes)
+
+    def _builder(self) -> Any:
+        import tensorflow_datasets as tfds
+
+        # TFDS reads the variable once, when it is imported; reading it here is reliable.
+        data_dir = self._data_dir or os.environ.get("TFDS_DATA_DIR") or None
+        try:
+            return tfds.builder(self._name, data_dir=data_dir)
+        except (tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError) as error:
+            raise UserError(
+                f"TFDS has no data set {self._name!r} ({_first_line(error)}); expected a name such "
+                "as 'wmt14_translate/de-en' from tensorflow.org/datasets/catalog"
+            ) from error
+
+    def _prepared_builder(self) -> Any:
+        builder = self._builder()
+        if not _is_prepared(builder):
+            raise UserError(
+                f"{self._name!r} is not prepared in {builder.data_dir}; call prepare first, or set "
+                "TfdsCorpus.data_dir or TFDS_DATA_DIR to the folder that holds it"
+            )
+        self._check(builder)
+        return builder
+
+    def _check(self, builder: Any) -> None:
+        """Raise a `UserError` unless the data set has both languages and all splits."""
+        import tensorflow_datasets as tfds
+
+        features = builder.info.features
+        keys = [key for key in features if isinstance(features[key], tfds.features.Text)]
+        for language in self._languages:
+            if language not in keys:
+                raise UserError(
+                    f"TFDS's {self._name!r} has no text {language!r}; it has: "
+                    f"{', '.join(keys) or 'none'}; set TfdsCorpus.source_language and "
+                    "target_language to two of these"
+                )
+        for split, name in self._tfds_splits.items():
+            try:
+                builder.info.splits[name]
+            except (KeyError, ValueError) as error:
+                raise UserError(
+                    f"TFDS's {self._name!r} has no split {name!r}; it has: "
+                    f"{', '.join(builder.info.splits)}; set TfdsCorpus.{split}_split to one"
+                ) from error
+
+
+def _is_prepared(builder: Any) -> bool:
+    return Path(builder.data_dir).joinpath("dataset_info.json").is_file()
+
+
+def _one_line(sentence: bytes) -> str:
+    """Decode a sentence; line breaks and white space around them become one space."""
+    text = sentence.decode("utf-8")
+    if "\n" not in text:
+        return text
+    return " ".join(part.strip() for part in text.split("\n") if part.strip())
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0]

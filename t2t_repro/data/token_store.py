@@ -1,0 +1,257 @@
+"""Sentence pairs as token ids on disk, any of them readable at any time.
+
+A store is a directory, one for every split:
+
+    source.tokens   all source ids, sentence after sentence, EOS included
+    source.lengths  the number of ids of every source sentence, int32
+    target.tokens, target.lengths   likewise
+    store.json      number of sentences and of tokens, type of the ids, size of the vocabulary
+
+The arrays are little-endian and memory-mapped, so that a batch costs only the pages it touches,
+and several processes share them.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import PAD_ID
+
+_SUMMARY = "store.json"
+_SIDES = ("source", "target")
+_LENGTH_TYPE = np.dtype("<i4")
+
+# Sentence pairs held in memory while a store is written: tens of megabytes as Python integers.
+_WRITE_BLOCK = 20_000
+
+
+def write_token_store(
+    directory: str | Path,
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+    *,
+    vocab_size: int,
+) -> "TokenStore":
+    """Streams sentence pairs into a store, which appears whole or not at all.
+
+    Args:
+        directory: where the store will be; a store that is already there is replaced.
+        pairs: ids of source and target, EOS included; read once, in bounded memory.
+        vocab_size: every id is below it; up to 65,536 an id takes 2 bytes, beyond that 4.
+
+    Returns:
+        The store, open.
+
+    Raises:
+        ValueError: a sentence has no ids, or an id outside [0, vocab_size).
+        UserError: there are no pairs, or `directory` holds something that is no store.
+    """
+    directory = Path(directory)
+    if directory.exists() and not (directory / _SUMMARY).is_file():
+        raise UserError(f"{directory} exists and is not a token store; give another directory.")
+    token_type = np.dtype("<u2") if vocab_size <= 2**16 else np.dtype("<i4")
+    aside = directory.with_name(f".{directory.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        sentences, tokens = _write_arrays(aside, pairs, token_type, vocab_size)
+        if not sentences:
+            raise UserError(f"no sentence pairs to write to {directory}; expected at least one.")
+        summary = {
+            "sentences": sentences,
+            "tokens": dict(zip(_SIDES, tokens, strict=True)),
+            "token_type": token_type.str,
+            "vocab_size": vocab_size,
+        }
+        (aside / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        if directory.exists():
+            shutil.rmtree(directory)
+        aside.rename(directory)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return TokenStore(directory)
+
+
+class TokenStore:
+    """Random access to the sentence pairs of one split.
+
+    Args:
+        directory: what `write_token_store` wrote.
+
+    Attributes:
+        vocab_size: every id in the store is below it.
+        source_lengths: [sentences] int32, ids of every source sentence, EOS included.
+        target_lengths: [sentences] int32, likewise.
+
+    Raises:
+        UserError: the directory is missing, incomplete or damaged.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        try:
+            summary = json.loads((self.directory / _SUMMARY).read_text(encoding="utf-8"))
+            self._sentences = int(summary["sentences"])
+            self.vocab_size = int(summary["vocab_size"])
+            token_type = np.dtype(summary["token_type"])
+            source_tokens, target_tokens = (int(summary["tokens"][side]) for side in _SIDES)
+        except FileNotFoundError as error:
+            raise UserError(
+                f"no token store at {self.directory}; expected what datagen writes there."
+            ) from error
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise self._damaged(_SUMMARY) from error
+        self._source = self._map("source.tokens", token_type, source_tokens)
+        self._target = self._map("target.tokens", token_type, target_tokens)
+        self.source_lengths = self._map("source.lengths", _LENGTH_TYPE, self._sentences)
+        self.target_lengths = self._map("target.lengths", _LENGTH_TYPE, self._sentences)
+        self._source_ends = np.cumsum(self.source_lengths, dtype=np.int64)
+        self._target_ends = np.cumsum(self.target_lengths, dtype=np.int64)
+        if self._source_ends[-1] != source_tokens or self.source_lengths.min() < 1:
+            raise self._damaged("source.lengths")
+        if self._target_ends[-1] != target_tokens or self.target_lengths.min() < 1:
+            raise self._damaged("target.lengths")
+
+    def __len__(self) -> int:
+        """The number of sentence pairs."""
+        return self._sentences
+
+    def source(self, index: int) -> list[int]:
+        """The ids of one source sentence, EOS last; `index` as in a list."""
+        return _sentence(self._source, self._source_ends, self.source_lengths, index)
+
+    def target(self, index: int) -> list[int]:
+        """The ids of one target sentence, EOS last; `index` as in a list."""
+        return _sentence(self._target, self._target_ends, self.target_lengths, index)
+
+    def padded_batch(
+        self, indices: NDArray[np.integer], source_length: int, target_length: int, rows: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Assembles one batch of the given shape.
+
+        Args:
+            indices: [at most rows] sentence indices; −1 makes a row of PAD, as do missing ones.
+            source_length: columns of the source; no chosen sentence may be longer.
+            target_length: columns of the target; likewise.
+            rows: rows of the batch.
+
+        Returns:
+            Source ids [rows, source_length] and target ids [rows, target_length], int32, padded
+            with PAD at the right and at the bottom.
+
+        Raises:
+            ValueError: more indices than rows, an index outside [−1, sentences), or a sentence
+                that does not fit.
+        """
+        indices = np.asarray(indices, dtype=np.int64)
+        if indices.ndim != 1 or len(indices) > rows:
+            raise ValueError(
+                f"indices has shape {indices.shape}; expected [at most {rows} rows]: "
+                "take a shape with more rows or fewer sentences."
+            )
+        if len(indices) and not (indices.min() >= -1 and indices.max() < len(self)):
+            raise ValueError(
+                f"indices lie in [{indices.min()}, {indices.max()}]; expected [-1, {len(self)}) "
+                "in this store."
+            )
+        chosen = np.full(rows, -1, dtype=np.int64)
+        chosen[: len(indices)] = indices
+        return (
+            _gather(self._source, self._source_ends, self.source_lengths, chosen, source_length),
+            _gather(self._target, self._target_ends, self.target_lengths, chosen, target_length),
+        )
+
+    def _map(self, name: str, dtype: np.dtype, count: int) -> NDArray:
+        """Maps one array of the store, [count], after checking that it is all there."""
+        path = self.directory / name
+        if not path.is_file() or path.stat().st_size != count * dtype.itemsize or count < 1:
+            raise self._damaged(name)
+        # As a plain array: every operation on a np.memmap would build another np.memmap.
+        return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
+
+    def _damaged(self, name: str) -> UserError:
+        return UserError(
+            f"the token store {self.directory} is incomplete or damaged ({name}); "
+            "delete it and run datagen again."
+        )
+
+
+def _write_arrays(
+    directory: Path,
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+    token_type: np.dtype,
+    vocab_size: int,
+) -> tuple[int, tuple[int, int]]:
+    """Writes the four arrays; returns the number of sentences, and of tokens of each side."""
+    sentences, source_tokens, target_tokens = 0, 0, 0
+    with (
+        open(directory / "source.tokens", "wb") as source_file,
+        open(directory / "source.lengths", "wb") as source_lengths_file,
+        open(directory / "target.tokens", "wb") as target_file,
+        open(directory / "target.lengths", "wb") as target_lengths_file,
+    ):
+        stream = iter(pairs)
+        while block := list(islice(stream, _WRITE_BLOCK)):
+            sources, targets = zip(*block, strict=True)
+            sentences += len(block)
+            source_tokens += _append(
+                sources, source_file, source_lengths_file, token_type, vocab_size
+            )
+            target_tokens += _append(
+                targets, target_file, target_lengths_file, token_type, vocab_size
+            )
+    return sentences, (source_tokens, target_tokens)
+
+
+def _append(
+    sentences: Sequence[Sequence[int]],
+    tokens_file: BinaryIO,
+    lengths_file: BinaryIO,
+    token_type: np.dtype,
+    vocab_size: int,
+) -> int:
+    """Appends one side of a block of sentences; returns how many ids it had."""
+    lengths = np.fromiter(map(len, sentences), dtype=_LENGTH_TYPE, count=len(sentences))
+    if lengths.min() < 1:
+        raise ValueError("a sentence has no ids; expected at least EOS: leave empty pairs out.")
+    tokens = np.fromiter(chain.from_iterable(sentences), dtype=np.int64, count=lengths.sum())
+    if tokens.min() < 0 or tokens.max() >= vocab_size:
+        raise ValueError(
+            f"ids lie in [{tokens.min()}, {tokens.max()}]; expected [0, vocab_size={vocab_size}): "
+            "give the size of the vocabulary that made them."
+        )
+    tokens_file.write(tokens.astype(token_type).tobytes())
+    lengths_file.write(lengths.tobytes())
+    return len(tokens)
+
+
+def _sentence(tokens: NDArray, ends: NDArray, lengths: NDArray, index: int) -> list[int]:
+    """The ids of one sentence out of all of them, [tokens]."""
+    end = int(ends[index])
+    ids: list[int] = tokens[end - int(lengths[index]) : end].tolist()
+    return ids
+
+
+def _gather(
+    tokens: NDArray, ends: NDArray, lengths: NDArray, chosen: NDArray, width: int
+) -> NDArray[np.int32]:
+    """Pads the chosen sentences [rows] (−1: none) to one array [rows, width]."""
+    chosen_lengths = np.where(chosen < 0, 0, lengths[chosen])
+    longest = int(chosen_lengths.max(initial=0))
+    if longest > width:
+        raise ValueError(
+            f"a sentence of {longest} ids does not fit a batch of length {width}: "
+            "assign it to a shape that covers it."
+        )
+    columns = np.arange(width)
+    real = columns < chosen_lengths[:, None]
+    places = (ends[chosen] - chosen_lengths)[:, None] + columns
+    batch = np.full((len(chosen), width), PAD_ID, dtype=np.int32)
+    batch[real] = tokens[places[real]]
+    return batch

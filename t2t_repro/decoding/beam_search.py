@@ -1,0 +1,332 @@
+"""Beam search with a length penalty (paper, section 6.1).
+
+Follows tensor2tensor's `utils/beam_search.py`, the search behind the paper's BLEU scores, with the
+length penalty of Wu et al. (2016, equation 14, without the coverage term). In one respect it is
+arranged differently: every row of the batch has its own length limit and stops by itself, so that
+the batch in which a sentence is decoded has no influence on its translation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import gin
+import tensorflow as tf
+
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+Cache = Any
+"""What the model keeps from step to step: nested tensors, each [batch, beam, ...]."""
+
+StepFunction = Callable[[tf.Tensor, tf.Tensor, Cache], tuple[tf.Tensor, Cache]]
+"""(ids [batch, beam] int32, step int32 scalar, cache) -> (logits [batch, beam, vocab], cache).
+
+`ids` are those produced last, PAD at step 0; the logits are for the id that comes next.
+"""
+
+UNFILLED_SCORE = -1e7
+"""The score of a hypothesis that does not exist, as in tensor2tensor."""
+
+_IMPOSSIBLE = float("-inf")
+
+
+class BeamResult(NamedTuple):
+    """The hypotheses that a beam search found, the best of every row first.
+
+    Attributes:
+        ids: [batch, n_best, max_steps] int32. EOS is the last id of a finished hypothesis; PAD
+            follows it.
+        scores: [batch, n_best] float32. log P / penalty for the rows that are `finished`, the plain
+            log P for the others, `UNFILLED_SCORE` for hypotheses that do not exist (PAD alone).
+        finished: [batch] bool. Whether any hypothesis reached EOS within the limit. Where none did,
+            `ids` are the most probable unfinished ones.
+        steps: int32 scalar. How often the step function was called: all ids from there on are PAD.
+    """
+
+    ids: tf.Tensor
+    scores: tf.Tensor
+    finished: tf.Tensor
+    steps: tf.Tensor
+
+
+class _State(NamedTuple):
+    """What the search knows after some steps; the best hypothesis of every row comes first."""
+
+    last_ids: tf.Tensor  # [batch, beam]: the last id of each alive hypothesis
+    alive_ids: tf.Tensor  # [batch, beam, max_steps]
+    alive_log_probs: tf.Tensor  # [batch, beam]
+    finished_ids: tf.Tensor  # [batch, beam, max_steps]
+    finished_scores: tf.Tensor  # [batch, beam]
+
+
+class _Candidates(NamedTuple):
+    """The best one-id extensions of a row's alive hypotheses, best first."""
+
+    log_probs: tf.Tensor  # [batch, candidates]
+    ids: tf.Tensor  # [batch, candidates]: the id that was added
+    parents: tf.Tensor  # [batch, candidates]: which alive hypothesis it was added to
+
+
+def penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
+    """Computes lp(length) = ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
+
+    Args:
+        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
+        alpha: strength; 0 means no penalty, 1 almost the mean log-probability of an id.
+
+    Returns:
+        float32, the shape of `length`.
+    """
+    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+
+
+@gin.configurable
+@dataclass(frozen=True)
+class BeamSearch:
+    """Finds ids y with a high score(y) = log P(y) / lp(|y|) (paper, section 6.1).
+
+    Each step extends every alive hypothesis by every id and keeps the best 2·beam_size of these
+    candidates: as at most beam_size of them end in EOS, beam_size alive ones are always left. Those
+    that end in EOS compete, each with the penalty of its own length, for the beam_size places of
+    the finished hypotheses. Beam size 1 keeps the one best candidate: it is greedy decoding.
+
+    Attributes:
+        beam_size: number of alive, and of finished, hypotheses of a sentence; 4 in the paper.
+        length_penalty: alpha in `penalty`; 0.6 in the paper.
+
+    Raises:
+        ValueError: if beam_size < 1 or length_penalty < 0.
+    """
+
+    beam_size: int = 4
+    length_penalty: float = 0.6
+
+    def __post_init__(self) -> None:
+        if self.beam_size < 1:
+            raise ValueError(
+                f"beam_size is {self.beam_size}, expected at least 1: "
+                f"give 1 for greedy decoding, 4 for the paper's beam."
+            )
+        if self.length_penalty < 0:
+            raise ValueError(
+                f"length_penalty is {self.length_penalty}, expected 0 or more: "
+                f"give 0 to rank by plain log-probability; the paper has 0.6."
+            )
+
+    def search(
+        self,
+        step_function: StepFunction,
+        cache: Cache,
+        limits: tf.Tensor,
+        max_steps: int | tf.Tensor,
+        n_best: int = 1,
+    ) -> BeamResult:
+        """Decodes a batch of sentences.
+
+        A row is done at its limit, or as soon as no alive hypothesis can get among its `n_best`
+        finished ones any more: log P only falls and lp only grows, so that
+        log P(best alive) / lp(limit) bounds every score that is still to come. A row that is done
+        does not change while others go on, and the loop ends when all rows are done.
+
+        Works eagerly, in a `tf.function` with any dimension but beam and vocab unknown, and under
+        XLA, which needs static shapes and so a Python int as `max_steps`.
+
+        Args:
+            step_function: scores the next id; see `StepFunction`. Rows that are done are still
+                passed to it, what it returns for them is ignored.
+            cache: what the step function gets at step 0, its shapes those of every later step.
+                Nested tensors [batch, beam, ...], which follow the hypotheses as they are
+                re-ordered along beam.
+            limits: [batch] integers, the most ids that a row may have, EOS included. One above
+                max_steps counts as max_steps. A row with the limit 0 gets one hypothesis without
+                ids and with score 0.
+            max_steps: width of the result; at least the largest limit, unless that shall be cut.
+            n_best: number of hypotheses returned for each row, 1 ... beam_size.
+
+        Returns:
+            See `BeamResult`.
+
+        Raises:
+            ValueError: if an argument, or what the step function returns, has the wrong shape, or
+                n_best is not in 1 ... beam_size.
+        """
+        limits = tf.convert_to_tensor(limits)
+        self._check_arguments(cache, limits, max_steps, n_best)
+        limits = tf.minimum(tf.cast(limits, tf.int32), max_steps)
+
+        def is_any_row_searching(step: tf.Tensor, state: _State, cache: Cache) -> tf.Tensor:
+            return ~tf.reduce_all(self._is_done(state, step, limits, n_best))
+
+        def advance(step: tf.Tensor, state: _State, cache: Cache) -> tuple:
+            # [batch, beam, vocab]
+            logits, new_cache = step_function(state.last_ids, step, cache)
+            candidates = self._best_candidates(state.alive_log_probs, logits)
+            new_state, parents = self._next_state(state, candidates, step)
+            done = self._is_done(state, step, limits, n_best)
+            state = tf.nest.map_structure(
+                lambda old, new: _where_row(done, old, new), state, new_state
+            )
+            return step + 1, state, self._reorder(cache, new_cache, parents)
+
+        steps, state, _ = tf.while_loop(
+            is_any_row_searching,
+            advance,
+            (tf.constant(0), self._initial_state(limits, max_steps), cache),
+        )
+        return _best_hypotheses(state, steps, n_best)
+
+    def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
+        """One alive hypothesis without ids in every row, nothing else."""
+        batch = limits.shape[0] if limits.shape[0] is not None else tf.shape(limits)[0]
+        no_ids = tf.fill([batch, self.beam_size, max_steps], PAD_ID)
+        # If all were possible at step 0, the beam would fill with copies of one hypothesis.
+        log_probs = tf.constant([0.0] + [_IMPOSSIBLE] * (self.beam_size - 1))
+        return _State(
+            last_ids=tf.fill([batch, self.beam_size], PAD_ID),
+            alive_ids=no_ids,
+            alive_log_probs=tf.tile(log_probs[None], [batch, 1]),
+            finished_ids=no_ids,
+            finished_scores=tf.fill([batch, self.beam_size], UNFILLED_SCORE),
+        )
+
+    def _is_done(self, state: _State, step: tf.Tensor, limits: tf.Tensor, n_best: int) -> tf.Tensor:
+        """Which rows ([batch] bool) have nothing to gain from another step."""
+        # [batch]
+        bound = state.alive_log_probs[:, 0] / penalty(limits, self.length_penalty)
+        # Equality is enough: a later hypothesis of equal score is ranked behind an earlier one.
+        return (step >= limits) | (state.finished_scores[:, n_best - 1] >= bound)
+
+    def _best_candidates(self, alive_log_probs: tf.Tensor, logits: tf.Tensor) -> _Candidates:
+        """The best of all extensions of alive hypotheses ([batch, beam]) by one id.
+
+        All of them have the same length, so that the penalty does not matter here.
+        """
+        self._check_logits(logits, alive_log_probs.shape[0])
+        # 2·beam_size of beam_size·vocab always exist, as the vocabulary has PAD and EOS at least.
+        count = 2 * self.beam_size if self.beam_size > 1 else 1
+        logits = tf.cast(logits, tf.float32)
+        # Two small selections are faster than one among beam·vocab, and log_softmax is needed at
+        # the ids that pass the first one only. [batch, beam, width]
+        best_logits, best_ids = tf.math.top_k(logits, min(count, logits.shape[-1]))
+        normalizer = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [batch, beam, 1]
+        log_probs = alive_log_probs[:, :, None] + (best_logits - normalizer)
+
+        width = self.beam_size * best_ids.shape[-1]
+        # [batch, candidates], indices into beam·width
+        log_probs, chosen = tf.math.top_k(tf.reshape(log_probs, [-1, width]), count)
+        return _Candidates(
+            log_probs=log_probs,
+            ids=tf.gather(tf.reshape(best_ids, [-1, width]), chosen, batch_dims=1),
+            parents=chosen // best_ids.shape[-1],
+        )
+
+    def _next_state(
+        self, state: _State, candidates: _Candidates, step: tf.Tensor
+    ) -> tuple[_State, tf.Tensor]:
+        """Divides the candidates into alive and finished hypotheses.
+
+        Returns:
+            The new state, and of which old alive hypothesis each new one comes, [batch, beam].
+        """
+        ends = candidates.ids == EOS_ID  # [batch, candidates]
+        # [batch, candidates, max_steps]
+        parent_ids = tf.gather(state.alive_ids, candidates.parents, batch_dims=1)
+        is_here = tf.range(tf.shape(parent_ids)[-1]) == step
+        ids = tf.where(is_here, candidates.ids[:, :, None], parent_ids)
+
+        alive_log_probs, alive = tf.math.top_k(
+            tf.where(ends, _IMPOSSIBLE, candidates.log_probs), self.beam_size
+        )  # [batch, beam] both
+
+        new_scores = candidates.log_probs / penalty(step + 1, self.length_penalty)
+        # [batch, beam + candidates], the old ones first: they win ties.
+        scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, _IMPOSSIBLE)], axis=1)
+        finished_scores, finished = tf.math.top_k(scores, self.beam_size)  # [batch, beam] both
+
+        new_state = _State(
+            last_ids=tf.gather(candidates.ids, alive, batch_dims=1),
+            alive_ids=tf.gather(ids, alive, batch_dims=1),
+            alive_log_probs=alive_log_probs,
+            finished_ids=tf.gather(
+                tf.concat([state.finished_ids, ids], axis=1), finished, batch_dims=1
+            ),
+            finished_scores=finished_scores,
+        )
+        return new_state, tf.gather(candidates.parents, alive, batch_dims=1)
+
+    def _reorder(self, cache: Cache, new_cache: Cache, parents: tf.Tensor) -> Cache:
+        """Gives every hypothesis its parent's part of the cache; parents is [batch, beam]."""
+
+        def reorder(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+            if self.beam_size > 1:
+                new = tf.gather(new, parents, batch_dims=1)  # [batch, beam, ...]
+            # What is statically known of the shape is lost in some step functions, and the loop
+            # insists on it.
+            return tf.ensure_shape(new, old.shape)
+
+        return tf.nest.map_structure(reorder, cache, new_cache)
+
+    def _check_arguments(
+        self, cache: Cache, limits: tf.Tensor, max_steps: int | tf.Tensor, n_best: int
+    ) -> None:
+        if limits.shape.rank != 1 or not limits.dtype.is_integer:
+            raise ValueError(
+                f"limits is {limits.dtype.name} of shape {limits.shape}, expected integers "
+                f"[batch]: give each row the number of ids that it may have."
+            )
+        if isinstance(max_steps, int) and max_steps < 0:
+            raise ValueError(
+                f"max_steps is {max_steps}, expected 0 or more: give the largest of the limits."
+            )
+        if not 1 <= n_best <= self.beam_size:
+            raise ValueError(
+                f"n_best is {n_best}, expected 1 ... beam_size = {self.beam_size}: "
+                f"ask for fewer hypotheses or search with a larger beam."
+            )
+        batch, beam = limits.shape[0], self.beam_size
+        for tensor in tf.nest.flatten(cache):
+            shape = tf.TensorShape(tensor.shape)
+            if not _begins_with(shape, batch, beam):
+                raise ValueError(
+                    f"The cache holds a tensor of shape {shape}, expected [batch, beam, ...] with "
+                    f"batch = {batch} as in limits and beam = {beam}: let the step function close "
+                    f"over what is the same for all hypotheses, and repeat the rest along beam."
+                )
+
+    def _check_logits(self, logits: tf.Tensor, batch: int | None) -> None:
+        shape, beam = logits.shape, self.beam_size
+        if not _begins_with(shape, batch, beam) or shape.rank != 3 or (shape[2] or 0) <= EOS_ID:
+            raise ValueError(
+                f"The step function returned logits of shape {shape}, expected "
+                f"[batch, beam, vocab] with batch = {batch}, beam = {beam} and a static vocab "
+                f"above {EOS_ID}, the id of EOS: reshape them, and tell their shape with "
+                f"tf.ensure_shape if it got lost."
+            )
+
+
+def _begins_with(shape: tf.TensorShape, batch: int | None, beam: int) -> bool:
+    """Whether a shape is [batch, beam, ...]; what is statically unknown of batch may be anything.
+
+    Nothing else would notice: TensorFlow broadcasts a batch of 1.
+    """
+    has_both_axes = shape.rank is not None and shape.rank >= 2
+    return has_both_axes and shape[1] == beam and shape[:1].is_compatible_with([batch])
+
+
+def _where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    """Takes the rows where is_old ([batch]) from old, the others from new ([batch, ...])."""
+    return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
+
+
+def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int) -> BeamResult:
+    """Returns the finished hypotheses of each row or, where it has none, the alive ones."""
+    has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
+    exists = state.alive_log_probs > _IMPOSSIBLE  # [batch, beam]
+    alive_ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
+    alive_scores = tf.where(exists, state.alive_log_probs, UNFILLED_SCORE)
+    return BeamResult(
+        ids=_where_row(has_finished, state.finished_ids, alive_ids)[:, :n_best],
+        scores=_where_row(has_finished, state.finished_scores, alive_scores)[:, :n_best],
+        finished=has_finished,
+        steps=steps,
+    )

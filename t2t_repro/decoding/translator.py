@@ -1,0 +1,145 @@
+"""Text in, text out: subwords, batches of similar length, beam search (paper, section 6.1)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import gin
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.vocabulary import PAD_ID
+
+
+class Translation(NamedTuple):
+    """One translation.
+
+    Attributes:
+        text: the sentence.
+        score: log-probability divided by the length penalty, in nats; see `BeamSearch`.
+    """
+
+    text: str
+    score: float
+
+
+@gin.configurable(denylist=["model", "subwords"])
+class Translator:
+    """Translates sentences with a model, the same whatever is translated with them.
+
+    Args:
+        model: the Transformer; its current weights are used at every call.
+        subwords: of source and target.
+        search: beam search; the paper's by default.
+        max_extra_length: a translation has at most so many subwords more than its source (paper,
+            section 6.1: 50).
+        max_source_length: subwords of a source sentence, EOS included; what is beyond is cut off,
+            with a warning.
+        tokens_per_batch: source subwords times beam size decoded together, at most.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        subwords: Subwords,
+        search: BeamSearch | None = None,
+        max_extra_length: int = 50,
+        max_source_length: int = 1024,
+        tokens_per_batch: int = 8192,
+    ) -> None:
+        self.model = model
+        self.subwords = subwords
+        self.search = search or BeamSearch()
+        self.max_extra_length = max_extra_length
+        self.max_source_length = max_source_length
+        self.tokens_per_batch = tokens_per_batch
+        self._decode = tf.function(self._decode_batch)
+
+    def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
+        """Translates sentences.
+
+        Args:
+            lines: N source sentences, whatever they hold. A blank one has one translation, the
+                empty one, with score 0.
+            n_best: how many translations of each, at most beam_size.
+
+        Returns:
+            N lists of translations, the best first; fewer than n_best where beam search found
+            fewer.
+
+        Raises:
+            ValueError: if n_best is not in 1 ... beam_size.
+        """
+        if not 1 <= n_best <= self.search.beam_size:
+            raise ValueError(
+                f"n_best is {n_best}, expected 1 ... beam_size={self.search.beam_size}: "
+                "ask for fewer translations or bind a larger BeamSearch.beam_size."
+            )
+        sources = self._encode(lines)
+        results = [[Translation("", 0.0)] for _ in lines]
+        # One graph for batches of every shape.
+        decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), n_best)
+        for batch in self._batches(sources):
+            longest = len(sources[batch[-1]])
+            ids = np.full((len(batch), longest), PAD_ID, np.int32)
+            for row, number in enumerate(batch):
+                ids[row, : len(sources[number])] = sources[number]
+            found = decode(tf.constant(ids))
+            for row, number in enumerate(batch):
+                results[number] = self._texts(found, row)
+        return results
+
+    def _encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Encodes all lines; a blank line has no ids at all."""
+        sources = self.subwords.encode(lines)
+        for number, (line, ids) in enumerate(zip(lines, sources, strict=True)):
+            if len(ids) > self.max_source_length:
+                logging.warning(
+                    "line %d has %d subwords, only the first %d are translated",
+                    number + 1,
+                    len(ids),
+                    self.max_source_length,
+                )
+                del ids[self.max_source_length - 1 : -1]
+            if len(ids) == 1 or not line.strip():
+                ids.clear()
+        return sources
+
+    def _batches(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Groups the numbers of the sentences that are not blank by length, shortest first."""
+        order = sorted(
+            (number for number, ids in enumerate(sources) if ids),
+            key=lambda number: len(sources[number]),
+        )
+        batches: list[list[int]] = []
+        for number in order:
+            width = len(sources[number]) * self.search.beam_size
+            if not batches or (len(batches[-1]) + 1) * width > self.tokens_per_batch:
+                batches.append([])
+            batches[-1].append(number)
+        return batches
+
+    def _decode_batch(self, source: tf.Tensor, n_best: int) -> BeamResult:
+        """Beam search over source ids [batch, source_length]."""
+        limits = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
+        limits += self.max_extra_length
+        max_steps = tf.reduce_max(limits)
+        context = self.model.source_context(source)
+        past = self.model.empty_past(tf.shape(source)[0], self.search.beam_size, max_steps)
+        return self.search.search(
+            lambda ids, step, past: self.model.decode_step(ids, step, past, context),
+            past,
+            limits,
+            max_steps,
+            n_best,
+        )
+
+    def _texts(self, found: BeamResult, row: int) -> list[Translation]:
+        return [
+            Translation(self.subwords.decode(ids), float(score))
+            for ids, score in zip(found.ids[row].numpy(), found.scores[row].numpy(), strict=True)
+            if score > UNFILLED_SCORE / 2
+        ]

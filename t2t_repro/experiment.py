@@ -1,0 +1,199 @@
+"""An experiment, put together: the one place where data, model, training and decoding meet.
+
+Command lines are thin and import this module: gin registers what the module run by `python -m`
+defines a second time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import gin
+import keras
+from absl import logging
+
+from t2t_repro.configuration import configure, on_one_line
+from t2t_repro.data import generated, multi30k, text_files, tfds_corpus  # noqa: F401 (for gin)
+from t2t_repro.data.batches import Batches
+from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.evaluation.perplexity import HeldOutLoss
+from t2t_repro.evaluation.scores import Score, bleu
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.devices import choose_strategy
+from t2t_repro.training.journal import Journal
+from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
+from t2t_repro.training.model_directory import CONFIG, ModelDirectory
+from t2t_repro.training.optimizer import adam
+from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
+from t2t_repro.training.train_step import TrainStep
+
+_SAMPLES = 5
+
+TRAINING_ROOTS = (
+    "train",
+    "prepare",
+    "Cleaning",
+    "SubwordTraining",
+    "Batches",
+    "Transformer",
+    "LayerConfig",
+    "TrainStep",
+    "Checkpoints",
+    "Pace",
+    "DevEvaluation",
+    "Translator",
+    "BeamSearch",
+    "choose_strategy",
+    "adam",
+    "evaluate",
+)
+"""What a run calls by itself, and `evaluate`, which reads the same file afterwards."""
+
+
+def configure_experiment(gin_file: str | Path, gin_params: Sequence[str]) -> None:
+    """Parses the gin file of an experiment; see `configure`."""
+    configure(gin_file, gin_params, TRAINING_ROOTS)
+
+
+def default_directory(gin_file: str | Path, name: str) -> Path:
+    """Where an experiment keeps its "data" or "model" unless told otherwise."""
+    return Path("runs") / Path(gin_file).stem / name
+
+
+@gin.configurable(denylist=["model", "data"])
+class DevEvaluation:
+    """Scores the dev set: nll by teacher forcing, BLEU by beam search.
+
+    Args:
+        model: the Transformer.
+        data: its dev split is read.
+        metric: of translations and references.
+        sentences: how many of the first dev sentences are translated; all by default.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        data: PreparedData,
+        metric: Callable[[Sequence[str], Sequence[str]], Score] = bleu,
+        sentences: int | None = None,
+    ) -> None:
+        source, target = data.text("dev")
+        self._source, self._target = source[:sentences], target[:sentences]
+        self._metric = metric
+        self._loss = HeldOutLoss(model, data.store("dev"))
+        self._translator = Translator(model, data.subwords)
+
+    def __call__(self) -> DevScores:
+        """Scores the model's current weights."""
+        texts = [best[0].text for best in self._translator.translate(self._source)]
+        rows = zip(self._source[:_SAMPLES], texts, self._target, strict=False)
+        table = ["| source | translation | reference |", "|---|---|---|"]
+        table += [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
+        score = self._metric(texts, self._target)
+        return DevScores(nll=self._loss.nll(), bleu=score.value, samples="\n".join(table))
+
+
+@gin.configurable(denylist=["model_dir", "data_dir"])
+def train(
+    model_dir: Path,
+    data_dir: Path,
+    seed: int = 1,
+    precision: str = "float32",
+    optimizer: Callable[[], keras.Optimizer] = adam,
+) -> RunState:
+    """Trains a model, preparing the data first where that has not been done.
+
+    Starts from the newest checkpoint of `model_dir` where there is one.
+
+    Args:
+        model_dir: see `ModelDirectory`.
+        data_dir: see `prepare`.
+        seed: of initialisation, shuffling and dropout.
+        precision: "float32" or "mixed_bfloat16".
+        optimizer: makes the optimizer.
+
+    Returns:
+        the state of the run at its end.
+
+    Raises:
+        UserError: something given cannot be used, or the loss stopped being finite.
+    """
+    _check_precision(precision)
+    strategy = choose_strategy()
+    keras.utils.set_random_seed(seed)
+    with _user_errors(), strategy.scope():
+        model = Transformer(dtype=precision)
+        model.build()
+        update = optimizer()
+        update.build(model.trainable_variables)
+        step = TrainStep(model, update, seed)
+        checkpoints = Checkpoints(model_dir, model, update)
+        pace = Pace()
+    logging.info(
+        "train: %s parameters, %d replicas, %d slices a batch, XLA %s",
+        f"{model.count_params():,}",
+        strategy.num_replicas_in_sync,
+        step.slices,
+        "on" if step.jit_compile else "off",
+    )
+    data = prepare(data_dir)
+    if data.subwords.size > model.vocab_size:
+        raise UserError(
+            f"Transformer.vocab_size is {model.vocab_size}, but the subword model has "
+            f"{data.subwords.size} entries: bind at least as many rows."
+        )
+    batches = Batches(data.store("train"), seed)
+    logging.info("data: %s", batches.report())
+    evaluate = DevEvaluation(model, data)
+    config, operative = gin.config_str(), gin.operative_config_str()
+    directory = ModelDirectory(model_dir)
+    directory.describe(model, data.directory / SUBWORDS, config, operative)
+    state = checkpoints.restore()
+    if state.step:
+        logging.info("train: going on after step %d", state.step)
+    loop = TrainLoop(step, update, batches, checkpoints, pace, evaluate)
+    loop.compile()
+    tensorboard = model_dir / "tensorboard"
+    with Journal(tensorboard, pace.steps, state.step, pace.report_every) as journal:
+        journal.text("configuration", gin.config.markdown(operative), state.step)
+        return loop.run(state, journal)
+
+
+def load_translator(
+    model_dir: Path, gin_params: Sequence[str], checkpoint: str | None
+) -> Translator:
+    """Loads a trained model for translation, with the configuration it was trained with.
+
+    Args:
+        model_dir: of the training run.
+        gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
+        checkpoint: see `ModelDirectory.checkpoint`.
+
+    Raises:
+        UserError: something is missing or cannot be used.
+    """
+    directory = ModelDirectory(model_dir)
+    subwords = directory.subwords()
+    configure_experiment(directory.path / CONFIG, gin_params)
+    with _user_errors():
+        return Translator(directory.load_model(checkpoint), subwords)
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in ("float32", "mixed_bfloat16"):
+        raise UserError(
+            f"train.precision is {precision!r}, expected 'float32' or 'mixed_bfloat16'."
+        )
+
+
+@contextmanager
+def _user_errors() -> Iterator[None]:
+    """Sizes that do not fit each other, or are missing, are the user's to mend."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(on_one_line(error)) from error

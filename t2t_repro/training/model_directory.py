@@ -1,0 +1,187 @@
+"""A model directory: complete in itself, whatever happens to the data it was trained on.
+
+model_dir/
+model.json             the Transformer's sizes (its get_config)
+subwords.model
+config.gin             what the gin file and --gin_param bound
+operative_config.gin   what was in effect, defaults included
+versions.json          of t2t_repro, TensorFlow, Keras, Python
+checkpoints/  best/    of the run
+averaged/              what `average` wrote
+tensorboard/
+"""
+
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+import t2t_repro
+from t2t_repro.data.prepared import SUBWORDS
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.errors import UserError
+from t2t_repro.models.transformer import Transformer
+
+CONFIG = "config.gin"
+_FOLDERS = ("averaged", "best", "checkpoints")
+
+
+class ModelDirectory:
+    """Paths and contents of a model directory.
+
+    Args:
+        path: the directory; it need not exist to be written to.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def describe(
+        self, model: Transformer, subwords: Path, config: str, operative_config: str
+    ) -> None:
+        """Writes all that belongs to a model but its weights.
+
+        Raises:
+            UserError: the directory holds a model of other sizes, or of another vocabulary.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        sizes = model.get_config()
+        there = self.path / "model.json"
+        if there.exists() and json.loads(there.read_text()) != json.loads(json.dumps(sizes)):
+            raise UserError(
+                f"{self.path} holds a model of other sizes: give another --model_dir, or the gin "
+                "file that it was trained with."
+            )
+        copy = self.path / SUBWORDS
+        if copy.exists() and copy.read_bytes() != subwords.read_bytes():
+            raise UserError(
+                f"{copy} is not the subword model of the data, {subwords}: give another "
+                "--model_dir, or the data that it was trained on."
+            )
+        versions = {
+            "t2t_repro": t2t_repro.__version__,
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            "python": platform.python_version(),
+        }
+        self._write(SUBWORDS, subwords.read_bytes())
+        self._write("model.json", (json.dumps(sizes, indent=2) + "\n").encode())
+        self._write("versions.json", (json.dumps(versions, indent=2) + "\n").encode())
+        self._write(CONFIG, config.encode())
+        self._write("operative_config.gin", operative_config.encode())
+
+    def subwords(self) -> Subwords:
+        """Opens the subword model.
+
+        Raises:
+            UserError: this is no model directory.
+        """
+        self._check()
+        return Subwords(self.path / SUBWORDS)
+
+    def checkpoint(self, name: str | None = None) -> str:
+        """Finds a checkpoint.
+
+        Args:
+            name: "averaged", "best", "latest", the prefix of a checkpoint file such as
+                "checkpoints/step-1000", or None for the first there is of averaged, best, latest.
+
+        Returns:
+            its path, as TensorFlow writes it: without the endings of its files.
+
+        Raises:
+            UserError: there is none.
+        """
+        self._check()
+        folders = _FOLDERS if name is None else (name.replace("latest", "checkpoints"),)
+        for folder in folders:
+            path = tf.train.latest_checkpoint(str(self.path / folder))
+            if path:
+                return str(path)
+        if name and (self.path / f"{name}.index").exists():
+            return str(self.path / name)
+        raise UserError(
+            f"no checkpoint {name or 'of any kind'} in {self.path}, expected one in "
+            f"{', '.join(_FOLDERS)}: train first, or give --checkpoint=averaged, best, latest or "
+            "checkpoints/step-<n>."
+        )
+
+    def last_checkpoints(self, count: int) -> list[str]:
+        """The paths of the run's last `count` checkpoints, oldest first.
+
+        Raises:
+            UserError: there are fewer.
+        """
+        self._check()
+        state = tf.train.get_checkpoint_state(str(self.path / "checkpoints"))
+        paths = list(state.all_model_checkpoint_paths) if state else []
+        if len(paths) < count or count < 1:
+            raise UserError(
+                f"cannot average {count} checkpoints of {self.path / 'checkpoints'}, which holds "
+                f"{len(paths)}: give --last between 1 and that, or train with a larger "
+                "Checkpoints.keep."
+            )
+        return paths[-count:]
+
+    def new_model(self) -> Transformer:
+        """Builds the Transformer without restoring its weights.
+
+        Raises:
+            UserError: this is no model directory.
+        """
+        self._check()
+        config = json.loads((self.path / "model.json").read_text(encoding="utf-8"))
+        model = Transformer.from_config(config)
+        model.build()
+        return model
+
+    def load_model(self, checkpoint: str | None = None) -> Transformer:
+        """Builds the Transformer with the weights of a checkpoint, see `checkpoint`."""
+        model = self.new_model()
+        load_weights(model, self.checkpoint(checkpoint))
+        return model
+
+    def write_averaged(self, model: Transformer, step: int) -> Path:
+        """Writes the model as the averaged one, in place of the one before."""
+        aside = self.path / ".averaged.partial"
+        shutil.rmtree(aside, ignore_errors=True)
+        tf.train.CheckpointManager(
+            tf.train.Checkpoint(model=model), str(aside), max_to_keep=1, checkpoint_name="step"
+        ).save(checkpoint_number=step)
+        target = self.path / "averaged"
+        shutil.rmtree(target, ignore_errors=True)
+        aside.rename(target)
+        return target
+
+    def _check(self) -> None:
+        missing = [name for name in ("model.json", SUBWORDS) if not (self.path / name).is_file()]
+        if missing:
+            raise UserError(
+                f"{self.path} is no model directory: {missing[0]} is missing; give the "
+                "--model_dir of a training run."
+            )
+
+    def _write(self, name: str, content: bytes) -> None:
+        aside = self.path / f".{name}.partial"
+        aside.write_bytes(content)
+        os.replace(aside, self.path / name)
+
+
+def load_weights(model: Transformer, checkpoint: str) -> None:
+    """Restores the model's weights, and nothing else, from a checkpoint.
+
+    Raises:
+        UserError: the checkpoint is of a model of other sizes, or damaged.
+    """
+    try:
+        status = tf.train.Checkpoint(model=model).restore(checkpoint)
+        status.assert_existing_objects_matched().expect_partial()
+    except (AssertionError, ValueError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{checkpoint} does not fit the model beside it ({reason}): give another --checkpoint."
+        ) from error

@@ -1,0 +1,200 @@
+"""The loop: batches in, updates out; checkpoints, dev evaluation and signals in between."""
+
+import dataclasses
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import gin
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from t2t_repro.data.batches import Batches
+from t2t_repro.errors import UserError
+from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.journal import Journal
+from t2t_repro.training.train_step import StepResult, TrainStep
+from t2t_repro.vocabulary import PAD_ID
+
+
+class DevScores(NamedTuple):
+    """What a dev evaluation found.
+
+    Attributes:
+        nll: negative log-likelihood per target token, teacher forcing, in nats.
+        bleu: BLEU of beam search's translations.
+        samples: some of them, as Markdown.
+    """
+
+    nll: float
+    bleu: float
+    samples: str
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """What happens when, in optimizer updates.
+
+    Attributes:
+        steps: the last step of the run.
+        report_every: how often scalars are written.
+        evaluate_every: how often the dev set is scored.
+        patience: the run ends after so many dev evaluations without a better dev nll, or None.
+    """
+
+    steps: int = 100_000
+    report_every: int = 50
+    evaluate_every: int = 1000
+    patience: int | None = None
+
+
+class TrainLoop:
+    """Trains until the last step, a signal, or until patience ends.
+
+    Args:
+        step: the update.
+        optimizer: the optimizer, for its learning rate.
+        batches: of the training set.
+        checkpoints: written and restored here.
+        pace: what happens when.
+        evaluate: scores the dev set with the current weights.
+    """
+
+    def __init__(
+        self,
+        step: TrainStep,
+        optimizer: keras.Optimizer,
+        batches: Batches,
+        checkpoints: Checkpoints,
+        pace: Pace,
+        evaluate: Callable[[], DevScores],
+    ) -> None:
+        self._step = step
+        self._optimizer = optimizer
+        self._batches = batches
+        self._checkpoints = checkpoints
+        self._pace = pace
+        self._evaluate = evaluate
+
+    def compile(self) -> None:
+        """Compiles every shape before the first step, and says what it took."""
+        began = time.monotonic()
+        compiled = self._step.compile(self._batches.shapes)
+        seconds = time.monotonic() - began
+        logging.info("train: compiled %d shapes with XLA in %.1f s", compiled, seconds)
+
+    def run(self, state: RunState, journal: Journal) -> RunState:
+        """Trains on from `state`.
+
+        Returns:
+            the state at the end, of which there is a checkpoint.
+
+        Raises:
+            UserError: the loss stopped being finite.
+        """
+        with stop_requested() as stop:
+            while not self._is_over(state):
+                for batch, (source, target) in enumerate(
+                    self._batches.epoch(state.epoch, state.batch, self._step.slices), state.batch
+                ):
+                    state = self._train_on(state, batch, source, target, journal)
+                    if self._is_over(state) or stop():
+                        break
+                else:
+                    state = dataclasses.replace(state, epoch=state.epoch + 1, batch=0)
+                if stop():
+                    logging.info("train: stopped by a signal after step %d", state.step)
+                    break
+        self._checkpoints.save(state)
+        return state
+
+    def _train_on(
+        self,
+        state: RunState,
+        batch: int,
+        source: tf.Tensor,
+        target: tf.Tensor,
+        journal: Journal,
+    ) -> RunState:
+        learning_rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
+        result = self._step(state.step, source, target)
+        self._check_finite(state, batch, result)
+        state = dataclasses.replace(state, step=state.step + 1, batch=batch + 1)
+        journal.update(state.step, result, learning_rate, count_tokens(source, target))
+        if state.step % self._pace.evaluate_every == 0 or state.step == self._pace.steps:
+            state = self._evaluate_dev(state, journal)
+        if self._checkpoints.is_due(state.step):
+            self._checkpoints.save(state)
+        return state
+
+    def _is_over(self, state: RunState) -> bool:
+        if self._pace.patience is not None and state.stale >= self._pace.patience:
+            logging.info("train: dev nll has not improved in %d evaluations", state.stale)
+            return True
+        return state.step >= self._pace.steps
+
+    def _evaluate_dev(self, state: RunState, journal: Journal) -> RunState:
+        began = time.monotonic()
+        scores = self._evaluate()
+        perplexity = math.exp(min(scores.nll, 50.0))
+        logging.info(
+            "step %d: dev nll %.4f, perplexity %.3f, BLEU %.2f (%.0f s)",
+            state.step,
+            scores.nll,
+            perplexity,
+            scores.bleu,
+            time.monotonic() - began,
+        )
+        journal.scalars(
+            {"dev/nll": scores.nll, "dev/perplexity": perplexity, "dev/bleu": scores.bleu},
+            state.step,
+        )
+        journal.text("dev/translations", scores.samples, state.step)
+        is_better = scores.nll < state.best_nll
+        state = dataclasses.replace(
+            state,
+            best_nll=min(scores.nll, state.best_nll),
+            stale=0 if is_better else state.stale + 1,
+        )
+        if scores.bleu > state.best_bleu:
+            state = dataclasses.replace(state, best_bleu=scores.bleu)
+            self._checkpoints.save_best(state)
+        journal.restart_clock()
+        return state
+
+    def _check_finite(self, state: RunState, batch: int, result: StepResult) -> None:
+        if math.isfinite(float(result.loss)) and math.isfinite(float(result.gradient_norm)):
+            return
+        newest = self._checkpoints.newest or "none was written yet"
+        raise UserError(
+            f"the loss is {float(result.loss)} at step {state.step + 1} (epoch {state.epoch}, "
+            f"batch {batch}), expected a finite number: lower the learning rate or bind "
+            f"TrainStep.clip_norm, then start again; the last checkpoint is intact ({newest})."
+        )
+
+
+def count_tokens(source: tf.Tensor, target: tf.Tensor) -> tuple[int, int]:
+    """Counts the real and the padded tokens of source and target together."""
+    sides = [np.asarray(source), np.asarray(target)]
+    return sum(int(np.count_nonzero(x != PAD_ID)) for x in sides), sum(x.size for x in sides)
+
+
+@contextmanager
+def stop_requested() -> Iterator[Callable[[], bool]]:
+    """Turns SIGINT and SIGTERM into an answer: yields a function that says if one has come."""
+    received: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, frame: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -1,0 +1,144 @@
+import random
+import string
+import sys
+
+import gin
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t_repro.data.cleaning import REASONS, Cleaning, CleaningReport, HashSet, clean
+from t2t_repro.errors import UserError
+
+DEFAULT = Cleaning()
+PLAIN = Cleaning(drop_duplicates=False, drop_held_out=False)
+
+
+def run(pairs, rules=DEFAULT, held_out=()):
+    report = CleaningReport()
+    return list(clean(pairs, rules, held_out, report)), +report
+
+
+@pytest.mark.parametrize("pair", [("", "b"), ("a", ""), (" \t\u2003", "b"), ("", "")])
+def test_a_blank_side_is_dropped_whatever_the_rules(pair):
+    assert run([pair], PLAIN) == ([], {"empty_side": 1})
+
+
+def test_length_limit_is_inclusive_and_holds_for_either_side():
+    rules = Cleaning(max_words=3)
+    assert run([("a b c", "d e f")], rules)[1] == {"kept": 1}
+    assert run([("a b c d", "d e f"), ("a b c", "d e f g")], rules)[1] == {"over_long": 2}
+
+
+def test_ratio_is_in_characters_inclusive_and_symmetric():
+    rules = Cleaning(max_length_ratio=3.0)
+    assert run([("ab", "x" * 6), ("a b c", "Donaudampfschif")], rules)[1] == {"kept": 2}
+    assert run([("ab", "x" * 7), ("x" * 7, "ab")], rules)[1] == {"length_ratio": 2}
+    # One word for four is no reason; nor is a single character's pair with white space around it.
+    assert run([("fifth highest mountain top", "Fünfthöchstergipfel")])[1] == {"kept": 1}
+    assert run([("a" + " " * 50, "a")], rules)[1] == {"kept": 1}
+
+
+def test_duplicates_are_equal_pairs_up_to_white_space_and_the_first_is_kept_as_it_is():
+    pairs = [(" a  b", "c"), ("a b", "c "), ("a b", "C"), ("a", "b c"), ("a b", "c")]
+    kept, report = run(pairs)
+    assert kept == [(" a  b", "c"), ("a b", "C"), ("a", "b c")]
+    assert report == {"kept": 3, "duplicate": 2}
+    assert run(pairs, PLAIN)[0] == pairs
+
+
+def test_either_side_seen_in_held_out_data_drops_the_pair():
+    held_out = [("Good  morning!", "Guten Morgen!"), ("Yes.", "Straße.")]
+    pairs = [
+        ("good morning! ", "Moin!"),
+        ("Hello there!", "GUTEN MORGEN!"),
+        ("Road.", "STRASSE."),
+        ("Guten Morgen!", "Good morning!"),  # the other way round: other languages, no overlap
+        ("Good evening!", "Guten Abend!"),
+    ]
+    kept, report = run(pairs, held_out=held_out)
+    assert kept == pairs[3:]
+    assert report == {"kept": 2, "held_out_overlap": 3}
+    assert run(pairs, Cleaning(drop_held_out=False), held_out)[0] == pairs
+
+
+def test_a_pair_counts_under_the_first_reason_that_applies():
+    long = "w " * 300
+    pairs = [("", long), (long, "w"), ("x", "y" * 40), ("in dev", "b"), ("in dev", "b")]
+    _, report = run(pairs, held_out=[("in dev", "z")])
+    assert report == {"empty_side": 1, "over_long": 1, "length_ratio": 1, "held_out_overlap": 2}
+
+
+def test_pairs_stream_and_the_report_grows_with_them():
+    report = CleaningReport()
+    endless = ((f"a{i // 2}", f"b{i // 2}") for i in iter(int, 1))
+    assert next(clean(endless, Cleaning(), report=report)) == ("a0", "b0")
+    assert report["kept"] == 1
+
+
+def test_description_is_one_line_with_every_number():
+    report = CleaningReport(kept=68_257, length_ratio=11, held_out_overlap=5)
+    assert report.describe() == (
+        "kept 68,257 of 68,273 pairs; dropped 16: length ratio 11, held out overlap 5"
+    )
+    assert CleaningReport(kept=2).describe() == "kept 2 of 2 pairs"
+
+
+side = st.text("ab \u00a0X", max_size=8)
+pairs_of_text = st.lists(st.tuples(side, side), max_size=30)
+
+
+@given(pairs=pairs_of_text, held_out=pairs_of_text)
+def test_kept_pairs_are_a_clean_subsequence_and_every_pair_is_counted(pairs, held_out):
+    kept, report = run(pairs, Cleaning(max_words=3, max_length_ratio=2.0), held_out)
+    remaining = iter(pairs)
+    assert all(pair in remaining for pair in kept)
+    assert sum(report.values()) == len(pairs)
+    assert set(report) <= {"kept", *REASONS}
+    # What was kept passes unchanged through the same rules: nothing more would be dropped.
+    assert run(kept, Cleaning(max_words=3, max_length_ratio=2.0), held_out)[0] == kept
+
+    def folded(text: str) -> str:
+        return " ".join(text.split()).casefold()
+
+    sources, targets = {folded(a) for a, _ in held_out}, {folded(b) for _, b in held_out}
+    assert not any(folded(a) in sources or folded(b) in targets for a, b in kept)
+    assert len({(*a.split(), "\t", *b.split()) for a, b in kept}) == len(kept)
+
+
+@given(st.lists(st.text(string.ascii_lowercase[:4], max_size=4)))
+def test_hash_set_behaves_like_a_set(texts):
+    hashed, reference = HashSet(), set()
+    for text in texts:
+        assert (text in hashed) == (text in reference)
+        assert hashed.add(text) == (text not in reference)
+        reference.add(text)
+    assert len(hashed) == len(reference)
+
+
+def test_hash_set_keeps_everything_as_it_grows_and_stays_small():
+    rng = random.Random(1)
+    texts = [str(rng.getrandbits(64)) for _ in range(100_000)]
+    hashed = HashSet()
+    assert all(hashed.add(text) for text in texts)
+    assert not any(hashed.add(text) for text in texts)
+    assert sum(f"{text}?" in hashed for text in texts) == 0
+    assert sys.getsizeof(hashed._slots) <= 24 * len(texts)
+
+
+@pytest.mark.parametrize("rules", [{"max_words": 0}, {"max_length_ratio": 0.5}])
+def test_rules_that_nothing_could_pass_are_refused(rules):
+    (name,) = rules
+    with pytest.raises(UserError, match=f"Cleaning.{name}"):
+        Cleaning(**rules)
+    with pytest.raises(UserError, match="max_length_ratio"):
+        Cleaning(max_length_ratio=float("nan"))
+
+
+def test_gin_binds_the_rules():
+    with gin.unlock_config():
+        gin.parse_config("Cleaning.max_words = 7")
+        try:
+            assert Cleaning() == Cleaning(max_words=7)
+        finally:
+            gin.clear_config()

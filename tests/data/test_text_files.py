@@ -1,0 +1,139 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.data.corpora import held_out_pairs
+from t2t_repro.data.text_files import TextFilesCorpus, check_line_counts, read_lines
+from t2t_repro.errors import UserError
+
+
+def write(path: Path, content: str | bytes) -> str:
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+@pytest.fixture
+def dev(tmp_path) -> str:
+    return write(tmp_path / "dev.tsv", "d\tD\n")
+
+
+def corpus_pairs(train, dev, tmp_path, split="train"):
+    return list(TextFilesCorpus(train, dev).read(split, tmp_path))
+
+
+def test_pairs_columns_plain_and_compressed_are_read_one_after_the_other(tmp_path, dev):
+    a = (write(tmp_path / "a.en", "one\ntwo\n"), write(tmp_path / "a.de.gz", "eins\nzwei\n"))
+    b = write(tmp_path / "b.tsv.gz", "three\tdrei\n")
+    c = [write(tmp_path / "c.en", "four\n"), write(tmp_path / "c.de", "vier")]
+    corpus = TextFilesCorpus(train=[a, b, c], dev=dev, test=a)
+    corpus.prepare(tmp_path)
+    assert corpus.splits == ("train", "dev", "test")
+    pairs = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier")]
+    assert list(corpus.read("train", tmp_path)) == pairs
+    assert list(corpus.read("test", tmp_path)) == pairs[:2]
+    assert list(held_out_pairs(corpus, tmp_path)) == [("d", "D"), *pairs[:2]]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_lines_end_at_newlines_only_and_lose_nothing_else(tmp_path, suffix):
+    content = "\ufeffa\u2028b\r\n\n c \x85\x0b\x1c\nlone\rreturn\nlast"
+    path = Path(write(tmp_path / f"x{suffix}", content))
+    assert list(read_lines(path)) == ["a\u2028b", "", " c \x85\x0b\x1c", "lone\rreturn", "last"]
+    assert check_line_counts([path]) == 5
+
+
+line = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])).filter(
+    lambda text: not text.endswith("\r")
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lines=st.lists(line, min_size=1),
+    end=st.sampled_from(["\n", "\r\n"]),
+    closed=st.booleans(),
+    mark=st.booleans(),
+)
+def test_any_lines_written_are_read_back_and_counted(tmp_path_factory, lines, end, closed, mark):
+    # Without a byte order mark a first character U+FEFF would be taken for one; and an unclosed
+    # last line that is empty is no line.
+    mark = mark or lines[0].startswith("\ufeff")
+    closed = closed or not lines[-1]
+    path = tmp_path_factory.mktemp("lines") / "x"
+    write(path, "\ufeff" * mark + end.join(lines) + end * closed)
+    assert list(read_lines(path)) == lines
+    assert check_line_counts([path]) == len(lines)
+
+
+@pytest.mark.parametrize("step", ["prepare", "read"])
+def test_misaligned_files_are_refused_before_a_pair_is_yielded(tmp_path, dev, step):
+    fine = write(tmp_path / "fine.tsv", "x\ty\n")
+    pair = (write(tmp_path / "a.en", "1\n2\n3\n"), write(tmp_path / "a.de", "1\n2\n"))
+    corpus = TextFilesCorpus([fine, pair], dev)
+    with pytest.raises(UserError, match=r"a\.en has 3 lines, .*a\.de has 2 lines: line 3"):
+        corpus.prepare(tmp_path) if step == "prepare" else next(corpus.read("train", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.tsv", b"a\tb\na\xff\tb\n", r"x\.tsv, line 2: byte 0xff at position 1 .*UTF-8"),
+        ("x.tsv", b"a\tb\na b\n", r"x\.tsv, line 2: 1 tab-separated columns, expected 2"),
+        ("x.tsv", b"a\tb\tc\n", r"x\.tsv, line 1: 3 tab-separated columns, expected 2"),
+        ("x.tsv", b"", r"x\.tsv is empty"),
+        ("x.tsv.gz", b"", r"x\.tsv\.gz is empty"),
+    ],
+)
+def test_unusable_content_is_one_line_with_file_and_line(tmp_path, dev, name, content, message):
+    path = write(tmp_path / name, content)
+    with pytest.raises(UserError, match=message) as caught:
+        corpus_pairs(path, dev, tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_gzip_files_are_named(tmp_path, dev):
+    whole = gzip.compress(b"a\tb\n" * 1000)
+    (tmp_path / "cut.gz").write_bytes(whole[:-20])
+    (tmp_path / "plain.gz").write_bytes(b"a\tb\n")
+    for name in ("cut.gz", "plain.gz"):
+        with pytest.raises(UserError, match=rf"{name} is not a whole gzip file"):
+            TextFilesCorpus(str(tmp_path / name), dev).prepare(tmp_path)
+
+
+def test_missing_files_are_named_whatever_is_asked_first(tmp_path, dev):
+    corpus = TextFilesCorpus(str(tmp_path / "gone.tsv"), dev)
+    for ask in (
+        corpus.describe,
+        lambda: corpus.prepare(tmp_path),
+        lambda: next(corpus.read("train", tmp_path)),
+    ):
+        with pytest.raises(UserError, match=r"cannot read .*gone\.tsv"):
+            ask()
+
+
+@pytest.mark.parametrize("value", [[], (), 5, ("a.en",), ("a", "b", "c"), [("a.en", 3)], [None]])
+def test_values_of_another_form_are_refused_at_once(value):
+    with pytest.raises(UserError, match=r"TextFilesCorpus\.train"):
+        TextFilesCorpus(value, "dev.tsv")
+
+
+def test_unknown_split_names_the_splits_there_are(tmp_path, dev):
+    with pytest.raises(UserError, match=r"'test'.*train, dev"):
+        corpus_pairs(dev, dev, tmp_path, "test")
+
+
+def test_description_follows_the_content_and_not_the_place(tmp_path, dev):
+    def describe(folder: str, content: str) -> dict:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        return TextFilesCorpus(write(tmp_path / folder / "t.tsv", content), dev).describe()
+
+    first = describe("here", "a\tb\n")
+    assert json.loads(json.dumps(first)) == first
+    assert describe("there", "a\tb\n") == first
+    # The same file, changed in place and of the same size.
+    assert describe("here", "a\tc\n") != first

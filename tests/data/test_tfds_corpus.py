@@ -1,0 +1,163 @@
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tensorflow_datasets as tfds
+
+from t2t_repro.data import tfds_corpus
+from t2t_repro.data.corpora import held_out_pairs
+from t2t_repro.data.tfds_corpus import TfdsCorpus
+from t2t_repro.errors import UserError
+
+TRAIN_SIZE = 50
+
+
+class TinyTranslate(tfds.core.GeneratorBasedBuilder):
+    """A data set that is written to disk as any other, from sentences that need no network."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = tfds.features.Translation(languages=("en", "de"))
+        return tfds.core.DatasetInfo(builder=self, features=features)
+
+    def _split_generators(self, dl_manager):
+        return {
+            "train": self._generate_examples(TRAIN_SIZE, "train"),
+            "validation": self._generate_examples(3, "dev"),
+            "test": self._generate_examples(2, "test\r\nin two\n\nlines\n"),
+        }
+
+    def _generate_examples(self, number: int, stem: str) -> Iterator[tuple[int, dict[str, str]]]:
+        for key in range(number):
+            yield key, {"en": f"{stem} é {key}", "de": f"{stem} ü {key}"}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> str:
+    folder = str(tmp_path_factory.mktemp("tfds"))
+    config = tfds.download.DownloadConfig(num_shards=2)
+    TinyTranslate(data_dir=folder).download_and_prepare(download_config=config)
+    return folder
+
+
+def tiny(data_dir: str | None, **arguments) -> TfdsCorpus:
+    return TfdsCorpus("tiny_translate", data_dir=data_dir, **arguments)
+
+
+def test_splits_are_read_whole_in_either_direction_and_the_same_order_each_time(
+    data_dir, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tfds_corpus, "_READ_BATCH", 7)  # the last batch is not full
+    corpus, reverse = tiny(data_dir), tiny(data_dir, source_language="de", target_language="en")
+    corpus.prepare(tmp_path)
+    pairs = list(corpus.read("train", tmp_path))
+    assert sorted(pairs) == sorted((f"train é {i}", f"train ü {i}") for i in range(TRAIN_SIZE))
+    assert list(corpus.read("train", tmp_path)) == pairs
+    assert list(reverse.read("train", tmp_path)) == [(b, a) for a, b in pairs]
+    assert len(list(corpus.read("dev", tmp_path))) == 3
+    assert len(list(held_out_pairs(corpus, tmp_path))) == 5
+
+
+def test_files_are_read_one_after_the_other(data_dir, tmp_path):
+    (folder,) = Path(data_dir).glob("tiny_translate/*")
+    shards = sorted(folder.glob("*-train.tfrecord-*"))
+    assert len(shards) == 2
+    builder = tfds.builder("tiny_translate", data_dir=data_dir)
+    expected = [
+        example["en"].decode()
+        for shard in range(2)
+        for example in tfds.as_numpy(builder.as_dataset(split=f"train[{shard}shard]"))
+    ]
+    assert [source for source, _ in tiny(data_dir).read("train", tmp_path)] == expected
+
+
+def test_newlines_inside_a_sentence_become_one_space(data_dir, tmp_path):
+    pairs = sorted(tiny(data_dir).read("test", tmp_path))
+    assert pairs[0] == ("test in two lines é 0", "test in two lines ü 0")
+
+
+def test_the_environment_variable_is_honoured_and_data_dir_goes_before_it(
+    data_dir, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TFDS_DATA_DIR", data_dir)
+    assert len(list(tiny(None).read("dev", tmp_path))) == 3
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "empty"))
+    assert len(list(tiny(data_dir).read("dev", tmp_path))) == 3
+    with pytest.raises(UserError, match="tiny_translate"):
+        next(tiny(None).read("dev", tmp_path))
+
+
+def test_split_names_and_slices_are_the_users(data_dir, tmp_path):
+    corpus = tiny(data_dir, train_split="train[:10]", dev_split="train[10:14]", test_split=None)
+    assert corpus.splits == ("train", "dev")
+    assert len(list(corpus.read("train", tmp_path))) == 10
+    described = corpus.describe()["splits"]
+    assert [described[split]["pairs"] for split in ("train", "dev")] == [10, 4]
+
+
+def test_description_is_json_and_tells_directions_and_splits_apart(data_dir):
+    description = tiny(data_dir).describe()
+    assert json.loads(json.dumps(description)) == description
+    assert description["name"] == "tiny_translate/1.0.0"
+    others = [
+        tiny(data_dir, source_language="de", target_language="en"),
+        tiny(data_dir, train_split="train[:10]"),
+    ]
+    assert all(other.describe() != description for other in others)
+
+
+def test_a_language_the_data_lack_names_those_there_are(data_dir, tmp_path):
+    corpus = tiny(data_dir, target_language="fr")
+    for ask in (lambda: corpus.prepare(tmp_path), corpus.describe):
+        with pytest.raises(UserError, match=r"no text 'fr'; it has: (de, en|en, de)"):
+            ask()
+
+
+def test_a_split_the_data_lack_names_those_there_are(data_dir, tmp_path):
+    with pytest.raises(UserError, match=r"'dev'; it has: .*validation.*dev_split"):
+        tiny(data_dir, dev_split="dev").prepare(tmp_path)
+    with pytest.raises(UserError, match=r"'validation'.*train, dev, test"):
+        next(tiny(data_dir).read("validation", tmp_path))
+
+
+def test_unknown_names_and_equal_languages_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"no data set 'no_such_thing'") as caught:
+        TfdsCorpus("no_such_thing", data_dir=str(tmp_path)).prepare(tmp_path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="both 'de'"):
+        TfdsCorpus(source_language="de")
+
+
+def test_what_cannot_be_fetched_says_where_it_may_be_put(tmp_path, monkeypatch):
+    def fail(self, **_):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr(TinyTranslate, "download_and_prepare", fail)
+    with pytest.raises(UserError, match=r"no route\).*data_dir.*TFDS_DATA_DIR") as caught:
+        tiny(str(tmp_path)).prepare(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_missing_is_prepared_once(tmp_path, monkeypatch):
+    corpus = tiny(str(tmp_path / "data"))
+    with pytest.raises(UserError, match="call prepare"):
+        corpus.describe()
+    corpus.prepare(tmp_path)
+    assert corpus.describe()["splits"]["dev"]["pairs"] == 3
+    monkeypatch.setattr(TinyTranslate, "download_and_prepare", pytest.fail)
+    corpus.prepare(tmp_path)
+
+
+def test_wmt14_where_it_is_at_hand(tmp_path):
+    shared = Path(os.environ.get("T2T_REPRO_SHARED", Path(__file__).parents[3] / "shared"))
+    prepared = shared / "data" / "tfds"
+    if not (prepared / "wmt14_translate").is_dir():
+        pytest.skip("no prepared WMT14")
+    corpus = TfdsCorpus(data_dir=str(prepared))
+    corpus.prepare(tmp_path)
+    pairs = list(corpus.read("test", tmp_path))
+    assert len(pairs) == corpus.describe()["splits"]["test"]["pairs"] == 3003
+    assert any(source.startswith("Gutach: Increased safety") for source, _ in pairs)

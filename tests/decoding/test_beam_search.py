@@ -1,0 +1,434 @@
+"""Beam search against drawn trees, against enumeration, and against a slow, plain search.
+
+All models here are tables. A prefix is a node of the tree in which the root has the number 0 and
+the child of node n by the id i has the number n·vocab + 1 + i; row n of a table has the log-probs
+of the id that follows prefix n. So the ids may depend on the whole prefix.
+"""
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch, penalty
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+WORDS = ["<pad>", "</s>", "a", "b"]
+Tree = dict[str, dict[str, float]]
+
+
+def ids_of(text: str) -> tuple[int, ...]:
+    return tuple(WORDS.index(word) for word in text.split())
+
+
+def child(node, id_, vocab):
+    return node * vocab + 1 + id_
+
+
+def table_of(tree: Tree, depth: int) -> np.ndarray:
+    """[nodes, vocab] log-probs; after a prefix that the tree does not list, </s> is certain."""
+    vocab = len(WORDS)
+    probs = np.zeros([sum(vocab**d for d in range(depth)), vocab], np.float32)
+    probs[:, EOS_ID] = 1
+    for prefix, following in tree.items():
+        node = 0
+        for id_ in ids_of(prefix):
+            node = child(node, id_, vocab)
+        assert sum(following.values()) == pytest.approx(1)
+        probs[node] = [following.get(word, 0) for word in WORDS]
+    with np.errstate(divide="ignore"):
+        return np.log(probs)
+
+
+def log_prob(tree: Tree, text: str) -> float:
+    """Walks down the drawn tree and adds the log-probs up."""
+    words = text.split()
+    prefixes = [" ".join(words[:i]) for i in range(len(words))]
+    probs = [tree.get(p, {"</s>": 1.0})[w] for p, w in zip(prefixes, words, strict=True)]
+    return float(np.sum(np.log(probs)))
+
+
+def score(tree: Tree, text: str, alpha: float) -> float:
+    return log_prob(tree, text) / ((5 + len(text.split())) / 6) ** alpha
+
+
+def random_tables(seed: int, batch: int, vocab: int, depth: int) -> np.ndarray:
+    """[batch, nodes, vocab] log-probs."""
+    nodes = sum(vocab**d for d in range(depth))
+    logits = np.random.default_rng(seed).normal(scale=1.5, size=[batch, nodes, vocab])
+    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
+
+
+def step_function_of(tables):
+    """A model whose cache, [batch, beam], is the node of each hypothesis."""
+    tables = tf.convert_to_tensor(tables)
+
+    def step_function(ids, step, nodes):
+        nodes = tf.where(step > 0, child(nodes, ids, tables.shape[-1]), nodes)
+        nodes = tf.minimum(nodes, tf.shape(tables)[1] - 1)  # a row that is done leaves the tree
+        return tf.gather(tables, nodes, batch_dims=1), nodes
+
+    return step_function
+
+
+def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None) -> BeamResult:
+    """Runs the search; tables and limits may be of one row, [nodes, vocab] and an int."""
+    if len(tables.shape) == 2:
+        tables, limits = tables[None], [limits]
+    limits = tf.convert_to_tensor(limits)
+    return BeamSearch(beam_size, alpha).search(
+        step_function_of(tables),
+        tf.zeros([tf.shape(tables)[0], beam_size], tf.int32),
+        limits,
+        tf.reduce_max(limits) if max_steps is None else max_steps,
+        n_best,
+    )
+
+
+def plain_search(table, limit, beam_size, alpha, n_best, early_stop=True):
+    """Beam search as one would explain it, for one row: [(score, ids), ...], best first."""
+    vocab = table.shape[-1]
+
+    def lp(length):
+        return ((5 + length) / 6) ** alpha
+
+    alive: list[tuple[float, tuple[int, ...], int]] = [(0.0, (), 0)]  # log-prob, ids, node
+    finished: list[tuple[float, tuple[int, ...]]] = []  # score, ids
+    for length in range(1, limit + 1):
+        enough = len(finished) >= n_best and (
+            not alive or finished[n_best - 1][0] >= alive[0][0] / lp(limit)
+        )
+        if not alive or (early_stop and enough):
+            break
+        candidates = [
+            (before + float(table[node, id_]), (*ids, id_), child(node, id_, vocab))
+            for before, ids, node in alive
+            for id_ in range(vocab)
+        ]
+        candidates.sort(key=lambda candidate: -candidate[0])
+        candidates = candidates[: 2 * beam_size if beam_size > 1 else 1]
+        finished += [(total / lp(length), i) for total, i, _ in candidates if i[-1] == EOS_ID]
+        finished = sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]
+        alive = [candidate for candidate in candidates if candidate[1][-1] != EOS_ID][:beam_size]
+    return (finished or [(total, ids) for total, ids, _ in alive])[:n_best]
+
+
+def assert_row(result: BeamResult, row: int, expected: list[tuple[float, tuple]]) -> None:
+    """Checks a row against (score, ids), best first; what is not expected must be unfilled."""
+    ids = np.full(result.ids.shape[1:], PAD_ID)
+    scores = np.full(result.scores.shape[1:], UNFILLED_SCORE)
+    for place, (expected_score, expected_ids) in enumerate(expected):
+        ids[place, : len(expected_ids)] = expected_ids
+        scores[place] = expected_score
+    np.testing.assert_array_equal(result.ids[row], ids)
+    np.testing.assert_allclose(result.scores[row], scores, rtol=2e-6, atol=2e-6)
+
+
+def assert_same(result: BeamResult, expected: BeamResult) -> None:
+    np.testing.assert_array_equal(result.ids, expected.ids)
+    np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(result.finished, expected.finished)
+    assert int(result.steps) == int(expected.steps)
+
+
+# Drawn trees. Ids that are not listed have the probability 0.
+
+GREEDY_IS_WRONG: Tree = {
+    "": {"a": 0.6, "b": 0.4},
+    "a": {"a": 0.4, "b": 0.3, "</s>": 0.3},
+    "b": {"</s>": 0.9, "a": 0.1},
+}
+SHORT_OR_LONG: Tree = {
+    "": {"a": 0.55, "b": 0.45},
+    "a": {"</s>": 0.6, "a": 0.4},
+    "b": {"b": 1.0},
+    "b b": {"b": 1.0},
+    "b b b": {"</s>": 0.65, "a": 0.35},
+}
+LATE_WINNER: Tree = {
+    "": {"a": 0.6, "b": 0.4},
+    "a": {"</s>": 0.7, "a": 0.3},
+    **{" ".join("b" * length): {"b": 1.0} for length in range(1, 6)},
+    "b b b b b b": {"</s>": 1.0},
+}
+NEVER_ENDS: Tree = {
+    "": {"a": 0.7, "b": 0.3},
+    **{" ".join(word * length): {word: 1.0} for word in "ab" for length in range(1, 5)},
+}
+
+
+def test_penalty_is_equation_14():
+    np.testing.assert_allclose(
+        penalty(tf.range(50), 0.6), ((5 + np.arange(50)) / 6) ** 0.6, rtol=1e-6
+    )
+    np.testing.assert_array_equal(penalty(tf.range(50), 0.0), np.ones(50))
+
+
+def test_greedy_misses_what_a_beam_finds():
+    tree = GREEDY_IS_WRONG
+    table = table_of(tree, depth=4)
+
+    greedy = search(table, 4, beam_size=1, alpha=0.0)
+    beam = search(table, 4, beam_size=2, alpha=0.0, n_best=2)
+
+    assert_row(greedy, 0, [(log_prob(tree, "a a </s>"), ids_of("a a </s>"))])
+    best, second = "b </s>", "a a </s>"
+    assert log_prob(tree, best) > log_prob(tree, second)
+    assert_row(beam, 0, [(log_prob(tree, text), ids_of(text)) for text in (best, second)])
+
+
+def test_greedy_score_has_the_penalty():
+    result = search(table_of(GREEDY_IS_WRONG, depth=4), 4, beam_size=1, alpha=0.6)
+    assert_row(result, 0, [(score(GREEDY_IS_WRONG, "a a </s>", 0.6), ids_of("a a </s>"))])
+
+
+def test_length_penalty_changes_the_winner_and_each_length_keeps_its_own():
+    tree = SHORT_OR_LONG
+    table = table_of(tree, depth=8)
+    short, long = "a </s>", "b b b </s>"
+    for alpha, order in ((0.0, (short, long)), (1.0, (long, short))):
+        expected = [(score(tree, text, alpha), ids_of(text)) for text in order]
+        assert expected[0] > expected[1]
+        assert_row(search(table, 8, beam_size=2, alpha=alpha, n_best=2), 0, expected)
+
+
+def test_row_stops_when_nothing_alive_can_win():
+    tree = SHORT_OR_LONG
+    result = search(table_of(tree, depth=8), 8, beam_size=2, alpha=0.0)
+    # "a </s>" is finished after 2 steps, but until step 4 "b b b" may still win.
+    assert log_prob(tree, "b b b") > log_prob(tree, "a </s>") > log_prob(tree, "b b b a")
+    assert int(result.steps) == 4
+    assert_row(result, 0, [(log_prob(tree, "a </s>"), ids_of("a </s>"))])
+
+
+def test_row_goes_on_while_the_limit_still_allows_a_better_score():
+    tree = LATE_WINNER
+    early, late = "a </s>", "b b b b b b </s>"
+    # By the penalty of its present length, "b b" has lost; by that of its final length it wins.
+    assert score(tree, "b b", 1.0) < score(tree, early, 1.0) < score(tree, late, 1.0)
+    table = table_of(tree, depth=8)
+    for limit, winner in ((8, late), (7, late), (6, early)):
+        result = search(table, limit, beam_size=2, alpha=1.0)
+        assert_row(result, 0, [(score(tree, winner, 1.0), ids_of(winner))])
+
+
+def test_finished_score_equal_to_the_bound_is_enough():
+    tree: Tree = {"": {"</s>": 0.5, "a": 0.5}, "a": {"</s>": 1.0}}
+    table = table_of(tree, depth=3)
+    expected = [(log_prob(tree, text), ids_of(text)) for text in ("</s>", "a </s>")]
+
+    one = search(table, 3, beam_size=2, alpha=0.0)
+    two = search(table, 3, beam_size=2, alpha=0.0, n_best=2)
+
+    assert int(one.steps) == 1
+    assert_row(one, 0, expected[:1])
+    assert_row(two, 0, expected)  # the later of two equal scores is the second
+
+
+def test_row_without_finished_hypothesis_returns_alive_ones_with_plain_log_prob():
+    result = search(table_of(NEVER_ENDS, depth=5), 3, beam_size=4, alpha=1.0, n_best=4)
+    assert not result.finished[0]
+    assert_row(result, 0, [(log_prob(NEVER_ENDS, t), ids_of(t)) for t in ("a a a", "b b b")])
+
+
+def test_places_that_were_never_filled():
+    tree: Tree = {"": {"a": 0.9, "</s>": 0.1}}
+    result = search(table_of(tree, depth=1), 1, beam_size=2, alpha=0.6, n_best=2)
+    assert result.finished[0]
+    assert_row(result, 0, [(log_prob(tree, "</s>"), ids_of("</s>"))])
+
+
+def test_pad_is_an_id_like_any_other():
+    tree: Tree = {"": {"<pad>": 0.8, "a": 0.2}, "<pad>": {"b": 0.9, "</s>": 0.1}}
+    best = "<pad> b </s>"
+    result = search(table_of(tree, depth=4), 4, beam_size=2, alpha=0.6)
+    assert_row(result, 0, [(score(tree, best, 0.6), ids_of(best))])
+
+
+def test_each_row_has_its_own_limit():
+    tables = np.stack([table_of(LATE_WINNER, depth=8)] * 5)
+    result = search(tables, [8, 2, 0, 1, 7], beam_size=2, alpha=1.0)
+    late, early = "b b b b b b </s>", "a </s>"
+    for row, text in ((0, late), (1, early), (4, late)):
+        assert_row(result, row, [(score(LATE_WINNER, text, 1.0), ids_of(text))])
+    assert_row(result, 2, [(0.0, ())])
+    assert_row(result, 3, [(log_prob(LATE_WINNER, "a"), ids_of("a"))])
+    np.testing.assert_array_equal(result.finished, [True, True, False, False, True])
+
+
+def test_limits_above_max_steps_count_as_max_steps():
+    table = table_of(LATE_WINNER, depth=8)
+    result = search(table, 100, beam_size=2, alpha=1.0, max_steps=6)
+    assert_same(result, search(table, 6, beam_size=2, alpha=1.0))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize(
+    ("beam_size", "n_best"), [(1, 1), (2, 1), (2, 2), (4, 1), (4, 3), (4, 4), (7, 4)]
+)
+def test_equals_plain_search_in_a_batch_and_alone(beam_size, alpha, n_best):
+    limits = [5, 3, 0, 1, 5, 4, 5, 5]
+    tables = random_tables(seed=beam_size, batch=len(limits), vocab=5, depth=5)
+
+    together = search(tables, limits, beam_size, alpha, n_best)
+
+    for row, limit in enumerate(limits):
+        arguments = (tables[row], limit, beam_size, alpha, n_best)
+        expected = plain_search(*arguments)
+        assert_row(together, row, expected)
+        assert_row(search(*arguments, max_steps=5), 0, expected)
+        if beam_size > 1:  # greedy decoding stops at EOS, there is nothing to go on with
+            assert plain_search(*arguments, early_stop=False) == expected
+
+
+def test_one_hypothesis_is_the_best_of_several():
+    tables = random_tables(seed=1, batch=16, vocab=5, depth=5)
+    one = search(tables, [5] * 16, 4, 0.6, n_best=1)
+    several = search(tables, [5] * 16, 4, 0.6, n_best=4)
+    np.testing.assert_array_equal(one.ids, several.ids[:, :1])
+    np.testing.assert_allclose(one.scores, several.scores[:, :1], rtol=1e-6)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    vocab_and_limit=st.sampled_from([(2, 5), (3, 4), (4, 4), (5, 3)]),
+    alpha=st.sampled_from([0.0, 0.6, 1.0, 2.5]),
+)
+def test_beam_of_all_prefixes_is_exhaustive_search(seed, vocab_and_limit, alpha):
+    vocab, limit = vocab_and_limit
+    tables = random_tables(seed, batch=1, vocab=vocab, depth=limit)
+
+    def all_finished(log_prob_before=0.0, ids=(), node=0):
+        for id_ in range(vocab) if len(ids) < limit else ():
+            total = log_prob_before + float(tables[0, node, id_])
+            if id_ == EOS_ID:
+                length = len(ids) + 1
+                yield total / ((5 + length) / 6) ** alpha, (*ids, id_)
+            else:
+                yield from all_finished(total, (*ids, id_), child(node, id_, vocab))
+
+    expected = sorted(all_finished(), reverse=True)
+    assert len(expected) == sum((vocab - 1) ** length for length in range(limit))
+    beam_size = max((vocab - 1) ** limit, len(expected))
+    result = search(tables[0], limit, beam_size, alpha, n_best=len(expected))
+    assert_row(result, 0, expected)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_eager_graph_and_xla_agree(beam_size):
+    batch, vocab, steps = 6, 7, 4
+    tables = tf.constant(random_tables(seed=3, batch=batch, vocab=vocab, depth=steps))
+    limits = tf.constant([4, 0, 2, 4, 1, 3])
+
+    def run(tables, limits, max_steps):
+        return search(tables, limits, beam_size, 0.6, n_best=beam_size, max_steps=max_steps)
+
+    dynamic = tf.function(
+        run,
+        input_signature=[
+            tf.TensorSpec([None, None, vocab]),
+            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([], tf.int32),
+        ],
+    )
+    xla = tf.function(lambda tables, limits: run(tables, limits, steps), jit_compile=True)
+
+    eager = run(tables, limits, steps)
+    assert_same(dynamic(tables, limits, steps), eager)
+    assert_same(xla(tables, limits), eager)
+    assert_same(dynamic(tables[2:3], limits[2:3], steps), run(tables[2:3], limits[2:3], steps))
+    assert dynamic.experimental_get_tracing_count() == 1
+
+
+def test_cache_follows_its_hypothesis():
+    """After id i only 2i and 2i + 1 can come: the last id says which prefix the cache must hold."""
+    batch, beam, steps, vocab = 3, 2, 5, 64
+    rng = np.random.default_rng(0)
+    is_reordered = []
+
+    def step_function(ids, step, cache):
+        step = int(step)
+        so_far = cache["ids"].numpy()
+        if step > 0:
+            so_far[:, :, step - 1] = ids
+            expected = np.stack([ids.numpy() >> back for back in range(step)][::-1], axis=-1)
+            np.testing.assert_array_equal(so_far[:, :, :step], expected)
+            np.testing.assert_array_equal(
+                cache["layers"][0][0][:, :, 0, : step - 1], expected[:, :, :-1]
+            )
+            is_reordered.append((expected[:, 0, 0] == expected[:, 1, 0]).any())
+        logits = np.full([batch, beam, vocab], -np.inf, np.float32)
+        for row, hypothesis in np.ndindex(batch, beam):
+            parent = int(ids[row, hypothesis]) if step > 0 else 1
+            logits[row, hypothesis, 2 * parent : 2 * parent + 2] = rng.normal(size=2)
+        keys = tf.cast(so_far, tf.float32)[:, :, None]
+        cache = {"ids": tf.constant(so_far), "layers": [(keys, tf.identity(keys))]}
+        return tf.constant(logits), cache
+
+    empty = tf.zeros([batch, beam, steps], tf.int32)
+    keys = tf.zeros([batch, beam, 1, steps])
+    cache = {"ids": empty, "layers": [(keys, keys)]}
+    result = BeamSearch(beam).search(step_function, cache, tf.fill([batch], steps), steps)
+    assert int(result.steps) == steps
+    assert any(is_reordered), "two hypotheses never had one parent: the test shows nothing"
+
+
+def test_scores_are_float32_whatever_the_logits_are():
+    tables = tf.cast(random_tables(seed=5, batch=4, vocab=6, depth=4), tf.bfloat16)
+    limits = [4] * 4
+    result = search(tables, limits, beam_size=3, alpha=0.6, n_best=3)
+    # The same numbers in float32, normalised again, as rounding has moved their sum away from 1.
+    expected = search(tf.nn.log_softmax(tf.cast(tables, tf.float32)), limits, 3, 0.6, n_best=3)
+    assert result.scores.dtype == tf.float32
+    assert_same(result, expected)
+
+
+def test_logits_need_not_be_normalised():
+    tables = random_tables(seed=6, batch=4, vocab=6, depth=4)
+    shift = np.random.default_rng(0).normal(size=tables.shape[:2])[..., None].astype(np.float32)
+    expected = search(tables, [4] * 4, beam_size=3, alpha=0.6)
+    assert_same(search(tables + shift, [4] * 4, beam_size=3, alpha=0.6), expected)
+
+
+def test_gin_binds_the_constructor():
+    with gin.unlock_config():
+        gin.parse_config("BeamSearch.beam_size = 2\nBeamSearch.length_penalty = 1.0")
+    try:
+        assert BeamSearch() == BeamSearch(beam_size=2, length_penalty=1.0)
+    finally:
+        gin.clear_config()
+    assert BeamSearch() == BeamSearch(beam_size=4, length_penalty=0.6)
+
+
+@pytest.mark.parametrize("arguments", [{"beam_size": 0}, {"length_penalty": -0.1}])
+def test_constructor_refuses(arguments):
+    with pytest.raises(ValueError, match=r"is .*expected .*: give"):
+        BeamSearch(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"limits": [[3]]}, r"limits is int32 of shape \(1, 1\), expected integers \[batch\]"),
+        ({"limits": [3.0]}, "limits is float32"),
+        ({"max_steps": -1}, "max_steps is -1, expected 0 or more"),
+        ({"n_best": 0}, r"n_best is 0, expected 1 ... beam_size = 2"),
+        ({"n_best": 3}, r"n_best is 3, expected 1 ... beam_size = 2"),
+        ({"cache": [tf.zeros([1, 3, 8])]}, r"shape \(1, 3, 8\), expected \[batch, beam, ...\]"),
+        ({"cache": [tf.zeros([1])]}, r"shape \(1,\), expected \[batch, beam, ...\]"),
+        ({"cache": [tf.zeros([4, 2])]}, r"shape \(4, 2\), .* batch = 1 as in limits"),
+        ({"step_function": lambda *_: (tf.zeros([2, 9]), ())}, r"logits of shape \(2, 9\)"),
+        ({"step_function": lambda *_: (tf.zeros([4, 2, 9]), ())}, r"with batch = 1, beam = 2"),
+        ({"step_function": lambda *_: (tf.zeros([1, 2, 1]), ())}, r"vocab above 1"),
+    ],
+)
+def test_search_refuses(change, message):
+    def uniform(ids, step, cache):
+        return tf.zeros([1, 2, 9]), cache
+
+    arguments = {"step_function": uniform, "cache": (), "limits": [3], "max_steps": 3}
+    with pytest.raises(ValueError, match=message):
+        BeamSearch(beam_size=2).search(**{**arguments, **change})
