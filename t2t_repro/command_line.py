@@ -29,7 +29,8 @@ def run(main: Callable[[], None]) -> NoReturn:
         try:
             main()
         except UserError as error:
-            _fail(str(error))
+            # gin appends lines of its own about the call that it made.
+            _fail(str(error).splitlines()[0])
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,7 +19,7 @@ from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
-from t2t_repro.evaluation.scores import Score, bleu
+from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.devices import choose_strategy
@@ -29,6 +29,9 @@ from t2t_repro.training.model_directory import CONFIG, ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
 from t2t_repro.training.train_step import TrainStep
+
+Metric = Callable[[Sequence[str], Sequence[str]], Score]
+"""(translations, references) -> score."""
 
 _SAMPLES = 5
 
@@ -78,7 +81,7 @@ class DevEvaluation:
         self,
         model: Transformer,
         data: PreparedData,
-        metric: Callable[[Sequence[str], Sequence[str]], Score] = bleu,
+        metric: Metric = bleu,
         sentences: int | None = None,
     ) -> None:
         source, target = data.text("dev")
@@ -126,7 +129,7 @@ def train(
     strategy = choose_strategy()
     keras.utils.set_random_seed(seed)
     with _user_errors(), strategy.scope():
-        model = Transformer(dtype=precision)
+        model = Transformer(dtype=precision)  # type: ignore[call-arg]  # gin gives the rest
         model.build()
         update = optimizer()
         update.build(model.trainable_variables)
@@ -146,7 +149,7 @@ def train(
             f"Transformer.vocab_size is {model.vocab_size}, but the subword model has "
             f"{data.subwords.size} entries: bind at least as many rows."
         )
-    batches = Batches(data.store("train"), seed)
+    batches = Batches(data.store("train"), data.max_length, seed)
     logging.info("data: %s", batches.report())
     evaluate = DevEvaluation(model, data)
     config, operative = gin.config_str(), gin.operative_config_str()
@@ -161,6 +164,20 @@ def train(
     with Journal(tensorboard, pace.steps, state.step, pace.report_every) as journal:
         journal.text("configuration", gin.config.markdown(operative), state.step)
         return loop.run(state, journal)
+
+
+@gin.configurable(allowlist=["metrics"])
+def evaluate(
+    translations: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[Metric] = (bleu, chrf),
+) -> list[Score]:
+    """Scores translations by the metrics that the experiment names.
+
+    Raises:
+        UserError: the two are not as many lines.
+    """
+    return [metric(translations, references) for metric in metrics]
 
 
 def load_translator(

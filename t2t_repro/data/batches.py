@@ -3,17 +3,26 @@
 import gin
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from t2t_repro.data.bucketing import BatchShape, EpochPlan, assign, choose_shapes, epoch_plan
+from t2t_repro.data.bucketing import (
+    EpochPlan,
+    PaddingReport,
+    assign_shapes,
+    choose_shapes,
+    epoch_plan,
+    padding_report,
+)
 from t2t_repro.data.token_store import TokenStore
 
 
-@gin.configurable(denylist=["store", "seed"])
+@gin.configurable(denylist=["store", "max_length", "seed"])
 class Batches:
     """The batches of a training run, a pure function of (seed, epoch, batch).
 
     Args:
         store: the training sentences.
+        max_length: ids of the longest sentence there may be, on either side.
         seed: of the shuffling.
         tokens_per_batch: padded source tokens, and as many padded target tokens, of a global
             batch at most (paper, section 5.1: about 25,000 each).
@@ -24,6 +33,7 @@ class Batches:
     def __init__(
         self,
         store: TokenStore,
+        max_length: int,
         seed: int,
         tokens_per_batch: int = 25_000,
         max_shapes: int = 12,
@@ -31,14 +41,19 @@ class Batches:
     ) -> None:
         self._store = store
         self._seed = seed
-        self.shapes: list[BatchShape] = choose_shapes(
+        self.shapes = choose_shapes(
             store.source_lengths,
             store.target_lengths,
             tokens_per_batch=tokens_per_batch,
             max_shapes=max_shapes,
             row_multiple=row_multiple,
+            max_length=max_length,
         )
-        self._assignment = assign(self.shapes, store.source_lengths, store.target_lengths)
+        self._assignment = assign_shapes(self.shapes, store.source_lengths, store.target_lengths)
+
+    def report(self) -> PaddingReport:
+        """Counts real tokens and padding of an epoch."""
+        return padding_report(self.shapes, self._store.source_lengths, self._store.target_lengths)
 
     def plan(self, epoch: int) -> EpochPlan:
         """The batches of an epoch: every sentence once."""
@@ -60,7 +75,7 @@ class Batches:
         """
         plan = self.plan(epoch)
 
-        def assemble(batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def assemble(batch: NDArray) -> tuple[NDArray, NDArray]:
             shape = self.shapes[plan.shape_of_batch[batch]]
             rows = -(-shape.rows // slices)
             ids = self._store.padded_batch(

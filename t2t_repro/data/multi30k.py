@@ -1,6 +1,6 @@
 """Multi30k: 29,000 image captions and their translations, small enough to train on in minutes."""
 
-import urllib.error
+import http.client
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,7 +163,7 @@ def _download(url: str, path: Path) -> None:
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
             temporary.write_bytes(response.read())
-    except (OSError, urllib.error.ContentTooShortError) as error:
+    except (OSError, http.client.HTTPException) as error:
         raise UserError(
             f"cannot download {url} ({error}); fetch github.com/multi30k/dataset on a machine with "
             "a network and set Multi30kCorpus.local_dir to the clone"

@@ -179,9 +179,10 @@ def _write_pairs(directory: Path, split: str, pairs: Iterable[Pair]) -> int:
         _text_path(directory, split, "source").open("w", encoding="utf-8", newline="\n") as source,
         _text_path(directory, split, "target").open("w", encoding="utf-8", newline="\n") as target,
     ):
-        for count, (source_line, target_line) in enumerate(pairs, start=1):
+        for source_line, target_line in pairs:
             source.write(source_line + "\n")
             target.write(target_line + "\n")
+            count += 1
     return count
 
 

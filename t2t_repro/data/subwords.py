@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import gin
 import sentencepiece
 
-import gin
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
@@ -247,6 +247,6 @@ def _training_failure(message: str, vocab_size: int) -> str:
             f"corpus's characters need {too_low[1]}; set SubwordTraining.vocab_size to more than "
             "that, or lower SubwordTraining.character_coverage."
         )
-    if "!sentences_.empty()" in message:
+    if "!sentences_.empty()" in message or "all_chars_count" in message:
         return "the subword model got no text to learn from; expected sentences in the corpus."
     return f"SentencePiece cannot train with these settings: {' '.join(message.split())}"

@@ -46,7 +46,10 @@ class HeldOutLoss:
         return math.exp(self.nll())
 
     def _batch_sums(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        sums = loss_sums(self._model((source, target), training=False), target, 0.0)
+        memory = self._model.encode(source, training=False)
+        vectors = self._model.decode(target, memory, source, training=False)
+        table = tf.convert_to_tensor(self._model.embedding.table.value)
+        sums = loss_sums(vectors, table, target, label_smoothing=0.0)
         return sums.nll, sums.tokens
 
 

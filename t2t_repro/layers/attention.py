@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import KerasTensor, ops
 
 from t2t_repro.layers.masks import apply_mask
@@ -28,7 +29,8 @@ def attention_weights(
     d_k = query.shape[-1]
     scores = ops.matmul(query * d_k**-0.5, ops.transpose(key, (0, 1, 3, 2)))
     scores = apply_mask(ops.cast(scores, "float32"), attention_mask)
-    return ops.cast(ops.softmax(scores, axis=-1), query.dtype)
+    # Not ops.softmax: it warns of a single key, which sentences of one token have.
+    return ops.cast(tf.nn.softmax(scores), query.dtype)
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")

@@ -20,10 +20,10 @@ def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
     Args:
         table: [vocab, d_model].
-        ids: [batch, length].
+        ids: integers of any shape, [batch, length] for tokens.
 
     Returns:
-        [batch, length, d_model].
+        The shape of `ids` with d_model behind it.
     """
     rows = table.shape[0]
 

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import KerasTensor, ops
 
+from t2t_repro.layers.embedding import look_up
+
 KINDS = ("interleaved", "concatenated", "learned")
 
 
@@ -78,6 +80,7 @@ class PositionalEncoding(keras.layers.Layer):
                 name="table",
                 shape=(self.max_length, self.d_model),
                 initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+                autocast=False,
             )
         self.built = True
 
@@ -86,7 +89,7 @@ class PositionalEncoding(keras.layers.Layer):
         if self.kind == "learned":
             # TF's gather on a GPU reads zeros past the end: clipping would repeat the last
             # position, and neither is an error message. `call` checks what it can: static lengths.
-            return ops.take(ops.convert_to_tensor(self.table), positions, axis=0)
+            return look_up(ops.convert_to_tensor(self.table.value), positions)
         if self.kind == "interleaved":
             return interleaved_sinusoids(positions, self.d_model)
         return concatenated_sinusoids(positions, self.d_model)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from t2t_repro.layers.embedding import look_up
 from t2t_repro.vocabulary import PAD_ID
 
 
@@ -38,49 +39,22 @@ def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
     )
 
 
-@tf.custom_gradient
-def smoothed_cross_entropy(
-    logits: tf.Tensor, labels: tf.Tensor, label_smoothing: tf.Tensor
-) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
-    """Cross entropy against 1 - ε on the label and ε / (V - 1) on every other entry.
+def loss_sums(
+    vectors: tf.Tensor, table: tf.Tensor, target: tf.Tensor, label_smoothing: float
+) -> LossSums:
+    """Sums the loss of a batch over its target tokens, from the decoder's output.
 
-    With z the logits, y the label and low = ε / (V - 1),
+    With z = x E^T the logits of a token, y its label and low = ε / (V - 1), the cross entropy
+    against 1 - ε on the label and low on every other entry is
 
         -Σ_v q_v log softmax(z)_v = nll + low · (V z_y - Σ_v z_v),   nll = -log softmax(z)_y,
 
-    so the soft targets are never made. The gradient, softmax(z) - q, is written out for the same
-    reason: derived, it takes several passes over [tokens, vocab].
+    whose second term is low · x · (V E_y - Σ_v E_v): neither the soft targets nor the logits of
+    the whole batch are ever made.
 
     Args:
-        logits: [tokens, vocab], float32.
-        labels: [tokens], int32.
-        label_smoothing: ε, scalar float32.
-
-    Returns:
-        the cross entropy [tokens] and the nll [tokens]; the nll passes no gradient.
-    """
-    vocab = tf.shape(logits)[1]
-    low = label_smoothing / tf.cast(vocab - 1, logits.dtype)
-    nll, softmax_minus_label = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
-        features=logits, labels=labels
-    )
-    label_logits = tf.gather(logits, labels, batch_dims=1)
-    scaled = tf.cast(vocab, logits.dtype) * label_logits - tf.reduce_sum(logits, axis=1)
-
-    def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, None, None]:
-        spread = (softmax_minus_label - low) * upstream[:, None]
-        rows = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
-        on_label = upstream * low * tf.cast(vocab, logits.dtype)
-        return tf.tensor_scatter_nd_add(spread, rows, on_label), None, None
-
-    return (nll + low * scaled, nll), gradient
-
-
-def loss_sums(logits: tf.Tensor, target: tf.Tensor, label_smoothing: float) -> LossSums:
-    """Sums the loss of a batch over its target tokens.
-
-    Args:
-        logits: [batch, target_length, vocab], any floating dtype.
+        vectors: [batch, target_length, d_model], what the softmax projection reads.
+        table: [vocab, d_model], E.
         target: [batch, target_length], token ids; PAD counts for nothing.
         label_smoothing: ε.
 
@@ -90,19 +64,91 @@ def loss_sums(logits: tf.Tensor, target: tf.Tensor, label_smoothing: float) -> L
     Raises:
         ValueError: if the shapes do not fit each other.
     """
-    if logits.shape.rank != 3 or target.shape.rank != 2:
+    if vectors.shape.rank != 3 or target.shape.rank != 2 or table.shape[1] != vectors.shape[2]:
         raise ValueError(
-            f"logits {logits.shape} and target {target.shape}: expected "
-            "[batch, target_length, vocab] and [batch, target_length]."
+            f"vectors {vectors.shape}, table {table.shape}, target {target.shape}: expected "
+            "[batch, target_length, d_model], [vocab, d_model] and [batch, target_length]."
         )
-    vocab_size = logits.shape[-1]
+    vocab_size, d_model = table.shape
     labels = tf.reshape(tf.cast(target, tf.int32), [-1])
-    flat = tf.reshape(tf.cast(logits, tf.float32), [-1, vocab_size])
-    cross_entropy, nll = smoothed_cross_entropy(flat, labels, tf.constant(label_smoothing))
     weights = tf.cast(labels != PAD_ID, tf.float32)
-    excess = cross_entropy - smoothing_entropy(vocab_size, label_smoothing)
-    return LossSums(
-        loss=tf.reduce_sum(excess * weights),
-        nll=tf.reduce_sum(nll * weights),
-        tokens=tf.reduce_sum(weights),
+    x = tf.reshape(vectors, [-1, d_model])
+    nll = summed_nll(x, tf.cast(table, x.dtype), labels, weights)
+    tokens = tf.reduce_sum(weights)
+    if label_smoothing == 0.0:
+        return LossSums(loss=nll, nll=nll, tokens=tokens)
+    x = tf.cast(x, tf.float32)
+    spread = vocab_size * look_up(table, labels) - tf.reduce_sum(table, axis=0)
+    low = label_smoothing / (vocab_size - 1)
+    smoothing = low * tf.reduce_sum(weights * tf.reduce_sum(x * spread, axis=1))
+    entropy = smoothing_entropy(vocab_size, label_smoothing)
+    return LossSums(loss=nll + smoothing - entropy * tokens, nll=nll, tokens=tokens)
+
+
+@tf.custom_gradient
+def summed_nll(
+    x: tf.Tensor, table: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> tuple[tf.Tensor, Any]:
+    """Computes -Σ_t w_t log softmax(x_t E^T)_{y_t} without keeping the logits.
+
+    Logits of a whole batch, and as many gradients of them, are what a translation model needs most
+    memory for. Here they live for some tokens at a time, which on a CPU stay in its cache. Since
+    what is asked for is one sum, its gradient is computed in the same pass.
+
+    Args:
+        x: [tokens, d_model].
+        table: [vocab, d_model], E, the dtype of `x`.
+        labels: [tokens] int32, y.
+        weights: [tokens] float32, w.
+
+    Returns:
+        the sum, a float32 scalar.
+    """
+    tokens = tf.shape(x)[0]
+    at_once = max(1, _logits_at_once() // table.shape[0])
+    blocks = -(-tokens // at_once)
+
+    def in_blocks(values: tf.Tensor) -> tf.Tensor:
+        missing = [[0, blocks * at_once - tokens]] + [[0, 0]] * (values.shape.rank - 1)
+        return tf.reshape(tf.pad(values, missing), [blocks, at_once, *values.shape[1:]])
+
+    x_blocks, label_blocks, weight_blocks = (in_blocks(v) for v in (x, labels, weights))
+
+    def add_block(
+        block: tf.Tensor, total: tf.Tensor, d_table: tf.Tensor, d_x: tf.TensorArray
+    ) -> tuple:
+        x, weights = x_blocks[block], weight_blocks[block]
+        logits = tf.cast(tf.matmul(x, table, transpose_b=True), tf.float32)
+        nll, softmax_minus_label = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
+            features=logits, labels=label_blocks[block]
+        )
+        d_logits = tf.cast(softmax_minus_label, x.dtype)
+        row_weights = tf.cast(weights, x.dtype)[:, None]
+        d_block = tf.matmul(d_logits, table) * row_weights
+        d_table += tf.cast(tf.matmul(d_logits, x * row_weights, transpose_a=True), tf.float32)
+        total += tf.reduce_sum(weights * nll)
+        return block + 1, total, d_table, d_x.write(block, d_block)
+
+    _, total, d_table, d_x_blocks = tf.while_loop(
+        lambda block, *_: block < blocks,
+        add_block,
+        (
+            tf.constant(0),
+            tf.zeros([]),
+            tf.zeros(table.shape),
+            tf.TensorArray(x.dtype, size=blocks, element_shape=[at_once, x.shape[1]]),
+        ),
+        parallel_iterations=1,
     )
+    d_x = tf.reshape(d_x_blocks.stack(), [-1, x.shape[1]])[:tokens]
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None, None]:
+        d_total = tf.cast(upstream, x.dtype)
+        return d_x * d_total, tf.cast(d_table, table.dtype) * d_total, None, None
+
+    return total, gradient
+
+
+def _logits_at_once() -> int:
+    """As many as fill a GPU, or as stay in a CPU's cache (16 MiB)."""
+    return 2**28 if tf.config.list_physical_devices("GPU") else 2**22

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import LossSums, loss_sums
 
 _SLICES = tf.TensorSpec([None, None, None], tf.int32)
@@ -57,7 +58,7 @@ class TrainStep:
 
     def __init__(
         self,
-        model: keras.Model,
+        model: Transformer,
         optimizer: keras.Optimizer,
         seed: int,
         label_smoothing: float = 0.1,
@@ -70,6 +71,11 @@ class TrainStep:
         self.seed = seed
         self.label_smoothing = label_smoothing
         self.clip_norm = clip_norm
+        self._table = next(
+            index
+            for index, variable in enumerate(model.trainable_variables)
+            if variable is model.embedding.table
+        )
         self.strategy = tf.distribute.get_strategy()
         replicas = self.strategy.num_replicas_in_sync
         self.slices_per_replica = -(-slices // replicas)
@@ -197,10 +203,14 @@ class TrainStep:
         target: tf.Tensor,
     ) -> tuple[LossSums, list[tf.Tensor]]:
         """Pure: [rows, length] ids and weights in, sums and gradients of the summed loss out."""
+        trainable = zip(self.model.trainable_variables, weights, strict=True)
+        dropout = zip(self.model.non_trainable_variables, seeds, strict=True)
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            logits, _ = self.model.stateless_call(weights, seeds, (source, target), training=True)
-            sums = loss_sums(logits, target, self.label_smoothing)
+            with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
+                memory = self.model.encode(source, training=True)
+                vectors = self.model.decode(target, memory, source, training=True)
+            sums = loss_sums(vectors, weights[self._table], target, self.label_smoothing)
         return sums, tape.gradient(sums.loss, weights)
 
     def _dropout_seeds(self, step: tf.Tensor, slice_index: tf.Tensor) -> list[tf.Tensor]:

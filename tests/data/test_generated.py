@@ -161,6 +161,14 @@ def test_two_pieces_of_one_kind_differ():
         assert not flight or flight[1] != flight[2]
 
 
+def test_a_german_sentence_of_two_english_ones_comes_once(monkeypatch):
+    german = "Die Bibliothek ist vom {day} bis zum {day2} geschlossen."
+    frames = [(f"{word} is closed from {{day}} to {{day2}}.", german) for word in ("It", "This")]
+    monkeypatch.setattr(generated, "FRAMES", tuple(frames))
+    targets = [target for _, target in read(small(train_size=20_000), "train")]
+    assert len(set(targets)) == len(targets)
+
+
 def test_unknown_split_names_the_splits_there_are():
     with pytest.raises(UserError, match=r"'valid'.*train, dev, test"):
         read(small(), "valid")

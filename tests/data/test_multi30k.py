@@ -1,5 +1,6 @@
 import gzip
 import os
+from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
@@ -62,22 +63,26 @@ def test_a_failing_network_says_what_to_do_and_leaves_nothing_behind(tmp_path, m
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_a_download_that_breaks_off_is_not_taken_for_the_file(web, tmp_path, monkeypatch):
-    class Breaking:
-        def __enter__(self):
-            return self
+def test_an_answer_that_breaks_off_is_the_users_error(web, tmp_path, monkeypatch):
+    def break_off(url, timeout):
+        raise IncompleteRead(b"half")
 
-        def __exit__(self, *_):
-            return None
-
-        def read(self):
-            raise ConnectionResetError("connection reset by peer")
-
-    monkeypatch.setattr(multi30k.urllib.request, "urlopen", lambda url, timeout: Breaking())
-    with pytest.raises(UserError, match="connection reset"):
+    monkeypatch.setattr(multi30k.urllib.request, "urlopen", break_off)
+    with pytest.raises(UserError, match="IncompleteRead"):
         Multi30kCorpus().prepare(tmp_path)
-    monkeypatch.undo()
-    monkeypatch.setattr(multi30k, "BASE_URL", web.as_uri())
+
+
+def test_a_file_that_was_not_written_whole_is_fetched_again(web, tmp_path, monkeypatch):
+    write_bytes = Path.write_bytes
+
+    def run_out_of_space(path, data):
+        write_bytes(path, data[: len(data) // 2])
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", run_out_of_space)
+        with pytest.raises(UserError, match="no space left"):
+            Multi30kCorpus().prepare(tmp_path)
     Multi30kCorpus().prepare(tmp_path)
 
 

@@ -1,0 +1,196 @@
+import random
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+
+WORDS = [
+    *("der", "die", "und", "Haus", "Straße", "grün", "Mann", "Frau", "Hund", "läuft", "schläft"),
+    *("the", "and", "house", "street", "green", "woman", "dog", "runs", "sleeps", "over", "under"),
+    *("12", "345", ",", ".", "!"),
+]
+
+
+def sentences(count=2000, seed=0):
+    generator = random.Random(seed)
+    return [" ".join(generator.choices(WORDS, k=generator.randint(1, 12))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    recipe = SubwordTraining(vocab_size=400)
+    return recipe.train(sentences(), tmp_path_factory.mktemp("nfkc") / "subwords.model")
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory):
+    recipe = SubwordTraining(vocab_size=400, normalization="identity")
+    return recipe.train(sentences(), tmp_path_factory.mktemp("identity") / "subwords.model")
+
+
+any_text = st.text(max_size=40) | st.lists(st.sampled_from([*WORDS, "▁", "⁇", "\n", "  "])).map(
+    " ".join
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=any_text)
+@pytest.mark.parametrize("model", ["subwords", "identity"])
+def test_any_text_comes_back_as_the_model_normalises_it(model, text, request):
+    model = request.getfixturevalue(model)
+    (ids,) = model.encode([text])
+    assert ids[-1] == EOS_ID
+    assert all(UNK_ID < i < model.size for i in ids[:-1])
+    assert model.decode(ids) == model.normalize(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["das Haus 🦄 läuft", "한국어 und 日本語", "<s> </s> <unk> <pad> <0x41>", "Hund", ""]
+)
+def test_clean_text_comes_back_unchanged(subwords, identity, text):
+    for model in (subwords, identity):
+        assert model.decode(model.encode([text])[0]) == text
+
+
+def test_identity_keeps_what_nfkc_rewrites(subwords, identity):
+    assert subwords.normalize("… ½ ﬁ") == "... 1⁄2 fi"
+    assert identity.normalize("… ½ ﬁ") == "… ½ ﬁ"
+
+
+def test_a_lone_surrogate_does_not_stop_the_encoding(subwords):
+    assert subwords.decode(subwords.encode(["Hund \ud800"])[0]) == "Hund ?"
+
+
+def test_empty_lines_keep_their_place(subwords):
+    assert subwords.encode(["", "  ", "\n"]) == [[EOS_ID]] * 3
+    assert subwords.encode([]) == []
+
+
+def test_many_lines_are_encoded_like_one(subwords):
+    lines = sentences(1500, seed=1)
+    assert subwords.encode(lines) == [subwords.encode([line])[0] for line in lines]
+
+
+def test_pairs_are_encoded_in_blocks_in_order(subwords):
+    sources, targets = sentences(50, seed=2), sentences(50, seed=3)
+    drawn = []
+
+    def pairs():
+        for pair in zip(sources, targets, strict=True):
+            drawn.append(pair)
+            yield pair
+
+    encoded = subwords.encode_pairs(pairs(), block_size=7)
+    first = next(encoded)
+    assert len(drawn) == 7
+    found = [first, *encoded]
+    assert [s for s, _ in found] == subwords.encode(sources)
+    assert [t for _, t in found] == subwords.encode(targets)
+
+
+def test_decoding_stops_at_eos_and_skips_padding(subwords):
+    (ids,) = subwords.encode(["der Hund schläft"])
+    padded = [PAD_ID, *ids, *ids, PAD_ID]
+    assert subwords.decode(padded) == "der Hund schläft"
+    assert subwords.decode(np.array(padded, dtype=np.int32)) == "der Hund schläft"
+    assert subwords.decode([]) == subwords.decode([EOS_ID, *ids]) == ""
+
+
+def test_ids_outside_the_vocabulary_are_unknown(subwords):
+    (ids,) = subwords.encode(["Hund"])
+    for outside in (UNK_ID, subwords.size, subwords.size + 10_000, -1):
+        assert subwords.decode([*ids[:-1], outside]) == "Hund ⁇ "
+
+
+def test_split_digits(tmp_path):
+    recipe = SubwordTraining(vocab_size=400, split_digits=True)
+    split = recipe.train(sentences(), tmp_path / "digits.model")
+    (ids,) = split.encode(["345"])
+    model = sentencepiece.SentencePieceProcessor(model_file=str(split.model_path))
+    assert [model.id_to_piece(i) for i in ids[-4:-1]] == ["3", "4", "5"]
+
+
+def test_training_is_deterministic_and_leaves_only_the_model(tmp_path):
+    recipe = SubwordTraining(vocab_size=350, sample_size=500)
+    first = recipe.train(iter(sentences()), tmp_path / "deep" / "a.model")
+    again = recipe.train(iter(sentences()), tmp_path / "deep" / "b.model")
+    assert first.model_path.read_bytes() == again.model_path.read_bytes()
+    assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["a.model", "b.model"]
+
+
+def test_the_sample_is_from_the_whole_corpus(tmp_path):
+    # All of "b" stands behind the first 200 sentences, which is all that fits in the sample.
+    corpus = ["aaaa aaaa"] * 200 + ["bbbb bbbb"] * 200
+    recipe = SubwordTraining(vocab_size=264, sample_size=200)
+    model = recipe.train(corpus, tmp_path / "s.model")
+    assert len(model.encode(["aaaa"])[0]) <= 4
+    assert len(model.encode(["bbbb"])[0]) <= 4
+
+
+def test_a_very_long_sentence_is_learned_from(tmp_path):
+    model = SubwordTraining(vocab_size=262).train(["zzzz " * 20_000], tmp_path / "l.model")
+    assert len(model.encode(["zzzz"])[0]) == len(["▁", "zz", "zz", EOS_ID])
+
+
+def test_the_largest_possible_vocabulary_is_named_and_works(tmp_path):
+    with pytest.raises(
+        UserError, match=r"SubwordTraining.vocab_size is 37000.* for (\d+)"
+    ) as error:
+        SubwordTraining().train(sentences(), tmp_path / "m.model")
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+    largest = int(str(error.value).split(" text for ")[1].split(";")[0])
+    model = SubwordTraining(vocab_size=largest).train(sentences(), tmp_path / "m.model")
+    assert model.size == largest
+    with pytest.raises(UserError):
+        SubwordTraining(vocab_size=largest + 1).train(sentences(), tmp_path / "m.model")
+    assert Subwords(tmp_path / "m.model").size == largest
+
+
+@pytest.mark.parametrize(
+    ("recipe", "corpus", "message"),
+    [
+        (SubwordTraining(vocab_size=100), ["Hund"], r"need \d+; set SubwordTraining.vocab_size"),
+        (SubwordTraining(), [], "no text to learn from"),
+        (SubwordTraining(), ["", " "], "no text to learn from"),
+        (SubwordTraining(normalization="nfc"), ["Hund"], "expected 'nmt_nfkc' or 'identity'"),
+    ],
+)
+def test_what_cannot_be_trained_says_why(tmp_path, recipe, corpus, message):
+    with pytest.raises(UserError, match=message):
+        recipe.train(corpus, tmp_path / "m.model")
+
+
+def test_what_is_no_model_says_so(tmp_path):
+    with pytest.raises(UserError, match="no subword model at"):
+        Subwords(tmp_path / "nowhere.model")
+    (tmp_path / "garbage.model").write_text("garbage")
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        Subwords(tmp_path / "garbage.model")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "expected .0, 1, 2. and no BOS"),
+        ({"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}, "no ids for bytes"),
+    ],
+)
+def test_a_foreign_model_is_refused(tmp_path, settings, message):
+    with open(tmp_path / "foreign.model", "wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences()),
+            model_writer=file,
+            model_type="bpe",
+            vocab_size=80,
+            minloglevel=2,
+            **settings,
+        )
+    with pytest.raises(UserError, match=message):
+        Subwords(tmp_path / "foreign.model")

@@ -1,0 +1,169 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.data import token_store
+from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.errors import UserError
+
+
+def random_pairs(count, vocab_size, seed=0):
+    generator = np.random.default_rng(seed)
+
+    def sentence():
+        return [*generator.integers(2, vocab_size, generator.integers(0, 9)).tolist(), 1]
+
+    return [(sentence(), sentence()) for _ in range(count)]
+
+
+def slow_batch(sentences, indices, length, rows):
+    """The obvious way to pad: one sentence, one id at a time."""
+    batch = [[0] * length for _ in range(rows)]
+    for row, index in enumerate(indices):
+        if index != -1:
+            for column, token in enumerate(sentences[index]):
+                batch[row][column] = token
+    return batch
+
+
+@pytest.mark.parametrize(("vocab_size", "bytes_per_id"), [(65_536, 2), (65_537, 4)])
+def test_what_is_written_is_read(tmp_path, monkeypatch, vocab_size, bytes_per_id):
+    monkeypatch.setattr(token_store, "_WRITE_BLOCK", 7)
+    pairs = [*random_pairs(50, vocab_size), ([vocab_size - 1, 1], [1])]
+    write_token_store(tmp_path / "train", iter(pairs), vocab_size=vocab_size)
+    store = TokenStore(tmp_path / "train")
+    assert len(store) == len(pairs)
+    assert store.vocab_size == vocab_size
+    assert [(store.source(i), store.target(i)) for i in range(len(store))] == pairs
+    assert store.source(-1) == [vocab_size - 1, 1]
+    assert store.source_lengths.tolist() == [len(s) for s, _ in pairs]
+    assert store.target_lengths.tolist() == [len(t) for _, t in pairs]
+    assert store.source_lengths.dtype == store.target_lengths.dtype == np.int32
+    size = (tmp_path / "train" / "source.tokens").stat().st_size
+    assert size == bytes_per_id * store.source_lengths.sum()
+    assert [p.name for p in tmp_path.iterdir()] == ["train"]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    pairs = random_pairs(40, 1000)
+    return pairs, write_token_store(tmp_path_factory.mktemp("s") / "x", pairs, vocab_size=1000)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_padded_batch_equals_the_slow_one(stored, data):
+    pairs, store = stored
+    rows = data.draw(st.integers(1, 12))
+    indices = data.draw(st.lists(st.integers(-1, 39), max_size=rows))
+    source_length = data.draw(st.integers(9, 14))
+    target_length = data.draw(st.integers(9, 14))
+    source, target = store.padded_batch(np.array(indices, int), source_length, target_length, rows)
+    assert source.dtype == target.dtype == np.int32
+    assert source.tolist() == slow_batch([s for s, _ in pairs], indices, source_length, rows)
+    assert target.tolist() == slow_batch([t for _, t in pairs], indices, target_length, rows)
+
+
+def test_a_batch_may_fit_exactly_and_no_tighter(stored):
+    pairs, store = stored
+    chosen = np.array([3, 39, 0])
+    longest_source = max(len(pairs[i][0]) for i in chosen)
+    longest_target = max(len(pairs[i][1]) for i in chosen)
+    store.padded_batch(chosen, longest_source, longest_target, 3)
+    with pytest.raises(ValueError, match="does not fit a batch of length"):
+        store.padded_batch(chosen, longest_source - 1, longest_target, 3)
+    with pytest.raises(ValueError, match="does not fit a batch of length"):
+        store.padded_batch(chosen, longest_source, longest_target - 1, 3)
+
+
+@pytest.mark.parametrize("indices", [[40], [-2], [0, 1, 2], [[0, 1]]])
+def test_wrong_indices_are_refused(stored, indices):
+    with pytest.raises(ValueError, match="expected"):
+        stored[1].padded_batch(np.array(indices), 10, 10, 2)
+
+
+def test_an_interrupted_writer_leaves_the_old_store(tmp_path):
+    old = random_pairs(5, 100)
+    write_token_store(tmp_path / "x", old, vocab_size=100)
+
+    def interrupted():
+        yield [5, 1], [6, 1]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_token_store(tmp_path / "x", interrupted(), vocab_size=100)
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+    assert len(TokenStore(tmp_path / "x")) == 5
+
+
+def test_a_store_is_replaced_whatever_a_killed_writer_left(tmp_path):
+    write_token_store(tmp_path / "x", random_pairs(5, 100), vocab_size=100)
+    (tmp_path / ".x.partial").mkdir()
+    (tmp_path / ".x.partial" / "rubbish").touch()
+    write_token_store(tmp_path / "x", [([7, 1], [8, 1])], vocab_size=100)
+    assert TokenStore(tmp_path / "x").source(0) == [7, 1]
+    assert sorted(p.name for p in (tmp_path / "x").iterdir()) == [
+        "source.lengths",
+        "source.tokens",
+        "store.json",
+        "target.lengths",
+        "target.tokens",
+    ]
+
+
+def test_other_directories_are_not_overwritten(tmp_path):
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(UserError, match="is not a token store"):
+        write_token_store(tmp_path, random_pairs(5, 100), vocab_size=100)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize("pair", [([], [1]), ([1], []), ([100, 1], [1]), ([1], [-1, 1])])
+def test_impossible_ids_are_refused(tmp_path, pair):
+    with pytest.raises(ValueError, match="expected"):
+        write_token_store(tmp_path / "x", [([5, 1], [6, 1]), pair], vocab_size=100)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_corpus_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no sentence pairs"):
+        write_token_store(tmp_path / "x", [], vocab_size=100)
+
+
+def test_a_missing_store_says_so(tmp_path):
+    with pytest.raises(UserError, match="no token store at"):
+        TokenStore(tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", ["source.tokens", "target.tokens", "source.lengths"])
+@pytest.mark.parametrize("damage", ["cut", "delete", "extend"])
+def test_an_incomplete_store_says_so(tmp_path, name, damage):
+    write_token_store(tmp_path / "x", random_pairs(5, 100), vocab_size=100)
+    path = tmp_path / "x" / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "delete":
+        path.write_bytes(content[:-1] if damage == "cut" else content + b"\0\0")
+    with pytest.raises(UserError, match=f"incomplete or damaged .{name}"):
+        TokenStore(tmp_path / "x")
+
+
+def test_lengths_that_do_not_add_up_say_so(tmp_path):
+    write_token_store(tmp_path / "x", random_pairs(5, 100), vocab_size=100)
+    path = tmp_path / "x" / "target.lengths"
+    lengths = np.fromfile(path, dtype=np.int32)
+    lengths[2] += 1
+    lengths.tofile(path)
+    with pytest.raises(UserError, match=r"damaged .target\.lengths"):
+        TokenStore(tmp_path / "x")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "{", json.dumps({"sentences": "many"})])
+def test_a_damaged_summary_says_so(tmp_path, content):
+    write_token_store(tmp_path / "x", random_pairs(5, 100), vocab_size=100)
+    (tmp_path / "x" / "store.json").write_text(content)
+    with pytest.raises(UserError, match=r"damaged .store\.json"):
+        TokenStore(tmp_path / "x")

@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.layers.attention import MultiHeadAttention, attention_weights
+from tests import reference
+from tests.layer_test import randomize, run_layer_test
+
+RNG = np.random.default_rng(3)
+BATCH, QUERY_LENGTH, KEY_LENGTH, D_MODEL = 3, 4, 5, 6
+
+
+def normal(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def test_attention_weights_are_the_papers_equation():
+    q, k = normal(2, 3, 4, 5), normal(2, 3, 6, 5)
+    expected = reference.softmax(q @ k.swapaxes(2, 3) / np.sqrt(5))
+    np.testing.assert_allclose(attention_weights(q, k), expected, atol=1e-6)
+
+
+def test_attention_weights_in_bfloat16_take_the_softmax_in_float32():
+    """256 equal keys: each gets 1/256, and only their number decides, not the order of sums."""
+    q = tf.zeros((1, 1, 1, 2), tf.bfloat16)
+    weights = attention_weights(q, tf.zeros((1, 1, 256, 2), tf.bfloat16))
+    assert weights.dtype == tf.bfloat16
+    np.testing.assert_array_equal(tf.cast(weights, tf.float32), np.full((1, 1, 1, 256), 1 / 256))
+
+
+@pytest.mark.parametrize(("num_heads", "d_k", "d_v"), [(1, 6, 6), (2, 3, 3), (3, 2, 5), (4, 7, 1)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_multi_head_attention_against_a_loop_over_heads(num_heads, d_k, d_v, masked):
+    layer = MultiHeadAttention(num_heads, d_k, d_v)
+    layer.build((None, None, D_MODEL))
+    randomize(layer)
+    query, memory = normal(BATCH, QUERY_LENGTH, D_MODEL), normal(BATCH, KEY_LENGTH, D_MODEL)
+    allowed = np.ones((BATCH, QUERY_LENGTH, KEY_LENGTH), bool)
+    if masked:
+        allowed = RNG.random(allowed.shape) < 0.6
+        allowed[:, :, 0] = True
+    output = layer(query, memory, attention_mask=tf.constant(allowed) if masked else None)
+    for b in range(BATCH):
+        expected = reference.multi_head_attention(layer, query[b], memory[b], allowed[b])
+        np.testing.assert_allclose(output[b], expected, atol=1e-5)
+
+
+def test_self_attention_is_attention_to_oneself():
+    layer = MultiHeadAttention(2, 3, 3)
+    x = normal(2, 4, D_MODEL)
+    np.testing.assert_array_equal(layer(x), layer(x, x))
+
+
+def test_query_without_any_permitted_key_gives_finite_numbers():
+    layer = MultiHeadAttention(2, 3, 3)
+    mask = tf.zeros((2, 1, 4), tf.bool)
+    assert np.isfinite(layer(normal(2, 4, D_MODEL), attention_mask=mask)).all()
+
+
+def test_dropout_acts_on_the_attention_weights():
+    """Values of ones: without dropout every context is 1, with it the sum of what is left."""
+    layer = MultiHeadAttention(1, 2, 2, dropout=0.5)
+    layer.build((None, None, 2))
+    for projection in (layer.value_projection, layer.output_projection):
+        projection.kernel.assign(np.eye(2))
+    ones = np.ones((1, 64, 2), np.float32)
+    np.testing.assert_allclose(layer(ones, training=False), ones, atol=1e-6)
+    sums = layer(ones, training=True).numpy() * 64 / 2
+    np.testing.assert_allclose(sums, sums.round(), atol=1e-3)
+    assert 0.8 < sums.mean() / 32 < 1.2
+    assert len(np.unique(sums.round())) > 5
+
+
+def test_projections_start_as_glorot_uniform():
+    layer = MultiHeadAttention(4, 8, 16)
+    layer.build((None, None, 96))
+    for kernel in layer.weights:
+        limit = np.sqrt(6 / sum(kernel.shape))
+        values = kernel.numpy()
+        assert 0.99 * limit < np.abs(values).max() <= limit
+        assert values.std() == pytest.approx(limit / np.sqrt(3), rel=0.03)
+
+
+def test_no_width_but_the_built_one():
+    layer = MultiHeadAttention(2, 3, 3)
+    layer.build((None, None, D_MODEL))
+    with pytest.raises(ValueError, match=r"\(1, 2, 7\), expected \[batch, length, 6\]"):
+        layer(normal(1, 2, 7))
+
+
+@pytest.mark.parametrize("d_v", [3, 4])
+def test_multi_head_attention_as_a_layer(d_v):
+    mask = np.array([[[True, True, False, False, True]], [[True] * 5]])
+    run_layer_test(
+        MultiHeadAttention,
+        {"num_heads": 2, "d_k": 3, "d_v": d_v},
+        (normal(2, 4, D_MODEL), normal(2, 5, D_MODEL)),
+        output_shape=(2, 4, D_MODEL),
+        num_weights=2 * (D_MODEL * 2 * 3) + 2 * (D_MODEL * 2 * d_v),
+        masks={"attention_mask": mask},
+    )

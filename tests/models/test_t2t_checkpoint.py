@@ -1,0 +1,271 @@
+"""Weights of the original Tensor2Tensor: the same numbers come out, and nothing else is taken."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.t2t_checkpoint import load_t2t_checkpoint, transformer_from_t2t
+from t2t_repro.models.transformer import Transformer
+from tests import reference
+from tests.oracle import VARIANTS, oracle_arrays, oracle_folder
+
+VOCAB, WIDTH, FILTER, HEADS, LAYERS = 35, 8, 12, 2, 2
+EMBEDDING = f"transformer/symbol_modality_{VOCAB}_{WIDTH}/shared"
+HPARAMS = {
+    "hidden_size": WIDTH,
+    "filter_size": FILTER,
+    "num_heads": HEADS,
+    "num_hidden_layers": LAYERS,
+    "num_encoder_layers": 0,
+    "layer_preprocess_sequence": "n",
+    "layer_postprocess_sequence": "da",
+    "layer_prepostprocess_dropout": 0.1,
+    "attention_dropout": 0.2,
+    "relu_dropout": 0.3,
+    "attention_key_channels": 0,
+    "pos": "timing",
+    "norm_epsilon": 1e-6,
+    "optimizer": "adam",
+}
+
+
+# Against the original
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def original(request):
+    """The original's model and arrays."""
+    arrays = oracle_arrays(request.param)
+    return transformer_from_t2t(oracle_folder(request.param) / "checkpoint"), arrays
+
+
+@pytest.mark.parametrize("batch", ["batch1", "batch2"])
+def test_forward_pass_is_the_originals(original, batch):
+    model, arrays = original
+    source, target = arrays[f"{batch}/source_ids"], arrays[f"{batch}/target_ids"]
+    memory = model.encode(source)
+    states = model.decode(target, memory, source)
+    logits = model((source, target))
+    token_log_probs = np.take_along_axis(reference.log_softmax(logits), target[..., None], axis=-1)[
+        ..., 0
+    ]
+
+    def assert_equal(received, name, ids):
+        tokens = ids != 0
+        expected = arrays[f"{batch}/{name}"]
+        np.testing.assert_allclose(np.asarray(received)[tokens], expected[tokens], atol=1e-4)
+
+    assert_equal(memory, "encoder_output", source)
+    assert_equal(states, "decoder_output", target)
+    assert_equal(logits, "logits", target)
+    assert_equal(token_log_probs, "token_log_probs", target)
+
+
+def test_every_variable_of_the_original_is_in_the_model(original):
+    model, arrays = original
+    theirs = sorted(a.tobytes() for name, a in arrays.items() if name.startswith("transformer/"))
+    assert sorted(weight.tobytes() for weight in model.get_weights()) == theirs
+
+
+def test_one_checkpoint_by_its_prefix(original):
+    model, arrays = original
+    variant = "paper" if model.layer.normalization == "post" else "v3"
+    other = Transformer.from_config(model.get_config())
+    folder = oracle_folder(variant) / "checkpoint"
+    load_t2t_checkpoint(other, folder / f"model.ckpt-{arrays['global_step']}")
+    for ours, theirs in zip(other.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+# Against a checkpoint written here
+
+
+def t2t_shapes(layers=LAYERS, filter_size=FILTER):
+    """Names and shapes of a pre-norm model's variables, but for the embedding."""
+    norm = "layer_prepostprocess/layer_norm/layer_norm"
+    shapes: dict[str, tuple[int, ...]] = {}
+    for stack in ("encoder", "decoder"):
+        norms = [f"body/{stack}"]
+        for i in range(layers):
+            prefix = f"body/{stack}/layer_{i}"
+            kinds = ["self_attention"] + (["encdec_attention"] if stack == "decoder" else [])
+            for kind in kinds:
+                for part in ("q", "k", "v", "output_transform"):
+                    name = f"{prefix}/{kind}/multihead_attention/{part}/kernel"
+                    shapes[name] = (WIDTH, WIDTH)
+            shapes[f"{prefix}/ffn/conv1/kernel"] = (WIDTH, filter_size)
+            shapes[f"{prefix}/ffn/conv1/bias"] = (filter_size,)
+            shapes[f"{prefix}/ffn/conv2/kernel"] = (filter_size, WIDTH)
+            shapes[f"{prefix}/ffn/conv2/bias"] = (WIDTH,)
+            norms += [f"{prefix}/{kind}" for kind in [*kinds, "ffn"]]
+        for prefix in norms:
+            shapes[f"{prefix}/{norm}_scale"] = shapes[f"{prefix}/{norm}_bias"] = (WIDTH,)
+    return {f"transformer/{name}": shape for name, shape in shapes.items()}
+
+
+def t2t_variables(shards=1, **sizes):
+    rng = np.random.default_rng(0)
+    variables = {
+        name: rng.normal(size=shape).astype(np.float32)
+        for name, shape in t2t_shapes(**sizes).items()
+    }
+    table = rng.normal(size=(VOCAB, WIDTH)).astype(np.float32)
+    for i, shard in enumerate(np.array_split(table, shards)):
+        variables[f"{EMBEDDING}/weights_{i}"] = shard
+    return variables, table
+
+
+def write_checkpoint(folder, variables, hparams=None):
+    prefix = str(folder / "model.ckpt-7")
+    names, values = zip(*variables.items(), strict=True)
+    tf.raw_ops.SaveV2(
+        prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=values
+    )
+    tf.compat.v1.train.update_checkpoint_state(str(folder), prefix)
+    (folder / "hparams.json").write_text(json.dumps({**HPARAMS, **(hparams or {})}))
+    return folder
+
+
+def assert_refused(message, function, *arguments):
+    with pytest.raises(UserError, match=message) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    assert "expected" in str(caught.value)
+
+
+@pytest.mark.parametrize("shards", [1, 16])
+def test_names_shards_and_hparams(tmp_path, shards):
+    variables, table = t2t_variables(shards)
+    slots = {f"training/{name}/Adam": np.zeros_like(value) for name, value in variables.items()}
+    slots |= {f"{name}/Adam_1": np.zeros_like(value) for name, value in variables.items()}
+    step = {"global_step": np.int64(7), "training/beta1_power": np.float32(0.5)}
+    model = transformer_from_t2t(write_checkpoint(tmp_path, {**variables, **slots, **step}))
+
+    assert model.layer == LayerConfig(
+        WIDTH, FILTER, HEADS, WIDTH // HEADS, WIDTH // HEADS, 0.1, 0.2, 0.3, "pre"
+    )
+    assert (model.vocab_size, model.num_layers) == (VOCAB, LAYERS)
+    assert model.positional_encoding.kind == "concatenated"
+    np.testing.assert_array_equal(model.embedding.table, table)
+    np.testing.assert_array_equal(
+        model.decoder.layers[1].memory_attention.key_projection.kernel,
+        variables["transformer/body/decoder/layer_1/encdec_attention/multihead_attention/k/kernel"],
+    )
+    np.testing.assert_array_equal(
+        model.encoder.layers[0].around_feed_forward.norm.gamma,
+        variables[
+            "transformer/body/encoder/layer_0/ffn/layer_prepostprocess/layer_norm/layer_norm_scale"
+        ],
+    )
+    loaded = sorted(weight.tobytes() for weight in model.get_weights())
+    theirs = [v for name, v in variables.items() if not name.startswith(EMBEDDING)]
+    assert loaded == sorted(value.tobytes() for value in [*theirs, table])
+
+
+def test_channels_and_layers_of_their_own(tmp_path):
+    hparams = {
+        "attention_key_channels": 4,
+        "attention_value_channels": 6,
+        "num_hidden_layers": 9,
+        "num_encoder_layers": LAYERS,
+        "num_decoder_layers": LAYERS,
+    }
+    variables, _ = t2t_variables()
+    for name in variables:
+        if name.endswith(("/q/kernel", "/k/kernel")):
+            variables[name] = variables[name][:, :4]
+        elif name.endswith("/v/kernel"):
+            variables[name] = variables[name][:, :6]
+        elif name.endswith("/output_transform/kernel"):
+            variables[name] = variables[name][:6]
+    model = transformer_from_t2t(write_checkpoint(tmp_path, variables, hparams))
+    assert (model.layer.d_k, model.layer.d_v, model.num_layers) == (2, 3, LAYERS)
+
+
+def test_target_space_embedding_is_refused(tmp_path):
+    variables, _ = t2t_variables()
+    variables["transformer/body/target_space_embedding/kernel"] = np.ones((32, WIDTH), np.float32)
+    folder = write_checkpoint(tmp_path, variables)
+    assert_refused("use_target_space_embedding=False", transformer_from_t2t, folder)
+
+
+@pytest.mark.parametrize(
+    ("hparams", "message"),
+    [
+        ({"pos": "emb"}, "pos='emb', expected 'timing'"),
+        ({"self_attention_type": "dot_product_relative"}, "self_attention_type="),
+        ({"shared_embedding_and_softmax_weights": False}, "shared_embedding_and_softmax_weights="),
+        ({"multiply_embedding_mode": "none"}, "multiply_embedding_mode="),
+        ({"norm_epsilon": 1e-3}, "norm_epsilon=0.001"),
+        ({"ffn_layer": "conv_relu_conv"}, "ffn_layer="),
+        ({"proximity_bias": True}, "proximity_bias=True"),
+        ({"layer_postprocess_sequence": "dan"}, "'n' and layer_postprocess_sequence='dan'"),
+        ({"num_decoder_layers": 3}, "2 encoder and 3 decoder layers"),
+    ],
+)
+def test_models_that_ours_is_not(tmp_path, hparams, message):
+    variables, _ = t2t_variables()
+    folder = write_checkpoint(tmp_path, variables, hparams)
+    assert_refused(message, transformer_from_t2t, folder)
+
+
+def without(name):
+    variables, _ = t2t_variables(shards=4)
+    del variables[name]
+    return variables
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (without("transformer/body/decoder/layer_1/ffn/conv2/bias"), "layer_1/ffn/conv2/bias, exp"),
+        (without(f"{EMBEDDING}/weights_2"), r"shards \[0, 1, 3\]"),
+        (
+            {**t2t_variables()[0], f"{EMBEDDING}/weights_1": np.ones((1, WIDTH), np.float32)},
+            r"the embedding with the shape \(36, 8\), expected \(35, 8\)",
+        ),
+        (t2t_variables(filter_size=10)[0], r"\(8, 10\), expected \(8, 12\)"),
+        (t2t_variables(layers=3)[0], "layer_2/..., expected num_layers=2"),
+        (t2t_variables(layers=1)[0], "no variable transformer/body/encoder/layer_1"),
+    ],
+    ids=["variable", "shard", "embedding's shape", "shape", "more layers", "fewer layers"],
+)
+def test_checkpoints_that_do_not_fit(tmp_path, variables, message):
+    folder = write_checkpoint(tmp_path, variables)
+    layer = LayerConfig(WIDTH, FILTER, HEADS, normalization="pre")
+    model = Transformer(VOCAB, LAYERS, layer, positional_encoding="concatenated")
+    model.build()
+    before = model.get_weights()
+    assert_refused(message, load_t2t_checkpoint, model, folder)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+def test_two_vocabularies(tmp_path):
+    variables, table = t2t_variables()
+    variables["transformer/symbol_modality_99_8/shared/weights_0"] = table
+    folder = write_checkpoint(tmp_path, variables)
+    assert_refused("in 2 scopes", transformer_from_t2t, folder)
+
+
+def test_other_positions(tmp_path):
+    folder = write_checkpoint(tmp_path, t2t_variables()[0])
+    model = Transformer(VOCAB, LAYERS, LayerConfig(WIDTH, FILTER, HEADS, normalization="pre"))
+    assert_refused("positional_encoding='interleaved'", load_t2t_checkpoint, model, folder)
+
+
+def test_missing_files(tmp_path):
+    assert_refused("hparams.json cannot be read", transformer_from_t2t, tmp_path)
+    (tmp_path / "hparams.json").write_text("{")
+    assert_refused("hparams.json cannot be read", transformer_from_t2t, tmp_path)
+    (tmp_path / "hparams.json").write_text('{"hidden_size": 8}')
+    assert_refused("has no filter_size, layer_post", transformer_from_t2t, tmp_path)
+    (tmp_path / "hparams.json").write_text(json.dumps(HPARAMS))
+    assert_refused("no checkpoint that TensorFlow can read", transformer_from_t2t, tmp_path)
+    model = Transformer(VOCAB, positional_encoding="concatenated")
+    for path in (tmp_path / "model.ckpt-7", tmp_path / "hparams.json"):
+        assert_refused("no checkpoint that TensorFlow can read", load_t2t_checkpoint, model, path)
