@@ -61,6 +61,32 @@ def configure_experiment(gin_file: str | Path, gin_params: Sequence[str]) -> Non
     configure(gin_file, gin_params, TRAINING_ROOTS)
 
 
+def configure_bindings(gin_params: Sequence[str]) -> None:
+    """Parses bindings without a file, for what needs no experiment."""
+    configure(None, gin_params, TRAINING_ROOTS)
+
+
+def prepare_data(data_dir: Path) -> PreparedData:
+    """Prepares the data of the experiment that is configured; see `prepare`."""
+    with _user_errors():
+        return prepare(data_dir)
+
+
+def open_data(data_dir: Path) -> PreparedData:
+    """Opens data that were prepared before.
+
+    Raises:
+        UserError: there are none.
+    """
+    directory = data_dir / "prepared"
+    if not directory.is_dir():
+        raise UserError(
+            f"{directory} is not there: give the --data_dir of the training run, or make it with "
+            "python -m t2t_repro.datagen."
+        )
+    return PreparedData(directory)
+
+
 def default_directory(gin_file: str | Path, name: str) -> Path:
     """Where an experiment keeps its "data" or "model" unless told otherwise."""
     return Path("runs") / Path(gin_file).stem / name
@@ -143,7 +169,7 @@ def train(
         step.slices,
         "on" if step.jit_compile else "off",
     )
-    data = prepare(data_dir)
+    data = prepare_data(data_dir)
     if data.subwords.size > model.vocab_size:
         raise UserError(
             f"Transformer.vocab_size is {model.vocab_size}, but the subword model has "

@@ -1,7 +1,6 @@
 """From a token store to padded batches: a tf.data pipeline over a plan of indices."""
 
 import gin
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 

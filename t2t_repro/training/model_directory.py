@@ -185,3 +185,8 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason}): give another --checkpoint."
         ) from error
+
+
+def step_of(checkpoint: str) -> int:
+    """The step a checkpoint was written at, from its name."""
+    return int(checkpoint.rsplit("-", 1)[1])

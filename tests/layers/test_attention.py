@@ -57,6 +57,11 @@ def test_query_without_any_permitted_key_gives_finite_numbers():
     assert np.isfinite(layer(normal(2, 4, D_MODEL), attention_mask=mask)).all()
 
 
+def test_a_single_key_is_nothing_to_warn_of(recwarn):
+    MultiHeadAttention(2, 3, 3)(normal(1, 1, D_MODEL))
+    assert not recwarn.list
+
+
 def test_dropout_acts_on_the_attention_weights():
     """Values of ones: without dropout every context is 1, with it the sum of what is left."""
     layer = MultiHeadAttention(1, 2, 2, dropout=0.5)

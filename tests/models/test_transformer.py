@@ -1,5 +1,7 @@
 """The Transformer as a whole: who sees what, cached = full decoding, XLA = eager, sizes."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ RNG = np.random.default_rng(0)
 SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
     "pre-norm": {"normalization": "pre"},
     "concatenated": {"positional_encoding": "concatenated"},

@@ -1,0 +1,33 @@
+"""Averages checkpoints: `python -m t2t_repro.average --model_dir=... --last=5`.
+
+The paper averages the last 5 checkpoints of the base model and the last 20 of the big one
+(section 6.1). The result goes to model_dir/averaged.
+"""
+
+from absl import flags, logging
+
+from t2t_repro import command_line
+
+FLAGS = flags.FLAGS
+
+
+def main() -> None:
+    """Runs the averaging on its flags."""
+    from t2t_repro.training.averaging import average_weights
+    from t2t_repro.training.model_directory import ModelDirectory, step_of
+
+    directory = ModelDirectory(FLAGS.model_dir)
+    checkpoints = directory.last_checkpoints(FLAGS.last)
+    model = directory.new_model()
+    average_weights(model, checkpoints)
+    written = directory.write_averaged(model, step_of(checkpoints[-1]))
+    first, last = step_of(checkpoints[0]), step_of(checkpoints[-1])
+    logging.info(
+        "averaged %d checkpoints, steps %d to %d, into %s", len(checkpoints), first, last, written
+    )
+
+
+if __name__ == "__main__":
+    command_line.define_model_dir()
+    flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")
+    command_line.run(main)

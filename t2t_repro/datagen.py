@@ -1,0 +1,27 @@
+"""Prepares the data of an experiment: `python -m t2t_repro.datagen --gin_file=gin/base_ende.gin`.
+
+Download, cleaning, subwords, token stores; the trainer does the same where it is missing.
+"""
+
+from pathlib import Path
+
+from absl import flags, logging
+
+from t2t_repro import command_line
+
+FLAGS = flags.FLAGS
+
+
+def main() -> None:
+    """Runs the preparation on its flags."""
+    from t2t_repro import experiment
+
+    experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param)
+    data_dir = FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data")
+    data = experiment.prepare_data(Path(data_dir))
+    logging.info("data: %d subwords, in %s", data.subwords.size, data.directory)
+
+
+if __name__ == "__main__":
+    command_line.define_experiment()
+    command_line.run(main)

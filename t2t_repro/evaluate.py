@@ -1,0 +1,69 @@
+"""Scores a trained model, or translations that exist already.
+
+    python -m t2t_repro.evaluate --model_dir=... [--split=test]
+    python -m t2t_repro.evaluate --model_dir=... --source=a.en --reference=a.de
+    python -m t2t_repro.evaluate --translations=mine.de --reference=a.de
+
+Every score is printed with what it is; sacreBLEU's with its signature.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from t2t_repro import command_line
+from t2t_repro.errors import UserError
+from t2t_repro.translate import read_input, write_output
+
+FLAGS = flags.FLAGS
+
+
+def main() -> None:
+    """Runs the evaluation on its flags."""
+    from t2t_repro import experiment
+
+    _check_flags()
+    if FLAGS.translations:
+        experiment.configure_bindings(FLAGS.gin_param)
+        translations, references = read_input(FLAGS.translations), read_input(FLAGS.reference)
+    else:
+        translator = experiment.load_translator(
+            Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
+        )
+        if FLAGS.source:
+            sources, references = read_input(FLAGS.source), read_input(FLAGS.reference)
+        else:
+            data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
+            data = experiment.open_data(data_dir)
+            sources, references = data.text(FLAGS.split)
+            loss = experiment.HeldOutLoss(translator.model, data.store(FLAGS.split))
+            print(f"{FLAGS.split} perplexity per subword {loss.perplexity():.3f}")
+        translations = [found[0].text for found in translator.translate(sources)]
+    for score in experiment.evaluate(translations, references):
+        print(score)
+    if FLAGS.output:
+        write_output(iter(translations), FLAGS.output)
+
+
+def _check_flags() -> None:
+    if bool(FLAGS.translations) == bool(FLAGS.model_dir):
+        raise UserError(
+            "expected either --model_dir, or --translations and --reference: see --help."
+        )
+    if (FLAGS.source or FLAGS.translations) and not FLAGS.reference:
+        raise UserError("--reference is missing: give the file with the reference translations.")
+    if FLAGS.reference and not (FLAGS.source or FLAGS.translations):
+        raise UserError("--reference alone says nothing: give --source or --translations too.")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("model_dir", None, "The model directory of a training run.")
+    flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
+    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
+    flags.DEFINE_string("data_dir", None, "Of the run; <model_dir>/../data by default.")
+    flags.DEFINE_string("split", "test", "Which split of the data is translated and scored.")
+    flags.DEFINE_string("source", None, "A file to translate, in place of a split.")
+    flags.DEFINE_string("reference", None, "A file with the reference translations.")
+    flags.DEFINE_string("translations", None, "A file of translations to score as they are.")
+    flags.DEFINE_string("output", None, "Where the translations are written, if anywhere.")
+    command_line.run(main)
