@@ -74,7 +74,7 @@ class Batches:
         """
         plan = self.plan(epoch)
 
-        def assemble(batch: NDArray) -> tuple[NDArray, NDArray]:
+        def assemble(batch: NDArray) -> tuple[NDArray, ...]:
             shape = self.shapes[plan.shape_of_batch[batch]]
             rows = -(-shape.rows // slices)
             ids = self._store.padded_batch(
