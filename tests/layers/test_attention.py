@@ -20,14 +20,6 @@ def test_attention_weights_are_the_papers_equation():
     np.testing.assert_allclose(attention_weights(q, k), expected, atol=1e-6)
 
 
-def test_attention_weights_in_bfloat16_take_the_softmax_in_float32():
-    """256 equal keys: each gets 1/256, and only their number decides, not the order of sums."""
-    q = tf.zeros((1, 1, 1, 2), tf.bfloat16)
-    weights = attention_weights(q, tf.zeros((1, 1, 256, 2), tf.bfloat16))
-    assert weights.dtype == tf.bfloat16
-    np.testing.assert_array_equal(tf.cast(weights, tf.float32), np.full((1, 1, 1, 256), 1 / 256))
-
-
 @pytest.mark.parametrize(("num_heads", "d_k", "d_v"), [(1, 6, 6), (2, 3, 3), (3, 2, 5), (4, 7, 1)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_multi_head_attention_against_a_loop_over_heads(num_heads, d_k, d_v, masked):
