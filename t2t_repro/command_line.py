@@ -35,7 +35,14 @@ def run(main: Callable[[], None]) -> NoReturn:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    app.run(guarded)
+    app.run(guarded, flags_parser=_parse_flags)
+
+
+def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        _fail(f"{' '.join(str(error).split())}: see --help.")
 
 
 def _fail(message: str) -> NoReturn:

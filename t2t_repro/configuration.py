@@ -1,7 +1,9 @@
 """gin: parsing an experiment's file, and refusing what nothing would use."""
 
+import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import gin
@@ -10,6 +12,8 @@ from t2t_repro.errors import UserError
 
 _BINDING = re.compile(r"^([\w./]+) =", re.MULTILINE)
 _REFERENCE = re.compile(r"[@%]([\w./]+)")
+_CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
+_IN_CALL = re.compile(r"In call to configurable '([^']+)' \(<[^\n]*>\)")
 
 
 def configure(
@@ -32,23 +36,42 @@ def configure(
         raise UserError(f"--gin_file={gin_file}: no such file; expected one such as gin/*.gin.")
     files = [str(gin_file)] if gin_file else []
     try:
-        gin.parse_config_files_and_bindings(files, list(gin_params))
+        with _includes_beside(files):
+            gin.parse_config_files_and_bindings(files, list(gin_params))
     except (ValueError, SyntaxError, OSError, AttributeError, RuntimeError) as error:
         raise UserError(f"gin: {on_one_line(error)}") from error
     _check_reachable(gin.config_str(), roots)
 
 
+@contextmanager
+def _includes_beside(files: Sequence[str]) -> Iterator[None]:
+    """Makes `include 'gin/base_ende.gin'` work from any working directory.
+
+    What is not there relative to the working directory is looked for relative to the folders that
+    the experiment's file lies in. gin's search path can only be added to, so it is put back by
+    hand; and gin logs an error for every folder where it looks in vain.
+    """
+    prefixes = gin.config._LOCATION_PREFIXES
+    before, disabled = list(prefixes), logging.root.manager.disable
+    prefixes += [str(folder) for file in files for folder in Path(file).resolve().parents]
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        prefixes[:] = before
+        logging.disable(disabled)
+
+
 def on_one_line(error: Exception) -> str:
-    """The message of an error, its lines joined."""
-    return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    """The message of an error, its lines joined, without what gin adds for programmers."""
+    message = _CONFIG_DUMP.sub("", str(error))
+    message = _IN_CALL.sub(r"(in \1)", message)
+    return " ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
 def _check_reachable(config: str, roots: Collection[str]) -> None:
-    values: dict[str, str] = {}
-    matches = list(_BINDING.finditer(config))
-    ends = [match.start() for match in matches[1:]] + [len(config)]
-    for match, end in zip(matches, ends, strict=True):
-        values[match[1]] = config[match.end() : end]
+    _, *parts = _BINDING.split(config)
+    values = dict(zip(parts[::2], parts[1::2], strict=True))
 
     reached: set[str] = set()
     names = set(roots)

@@ -152,7 +152,8 @@ def train(
         UserError: something given cannot be used, or the loss stopped being finite.
     """
     _check_precision(precision)
-    strategy = choose_strategy()
+    with _user_errors():
+        strategy = choose_strategy()
     keras.utils.set_random_seed(seed)
     with _user_errors(), strategy.scope():
         model = Transformer(dtype=precision)  # type: ignore[call-arg]  # gin gives the rest
@@ -175,9 +176,10 @@ def train(
             f"Transformer.vocab_size is {model.vocab_size}, but the subword model has "
             f"{data.subwords.size} entries: bind at least as many rows."
         )
-    batches = Batches(data.store("train"), data.max_length, seed)
+    with _user_errors():
+        batches = Batches(data.store("train"), data.max_length, seed)
+        evaluate = DevEvaluation(model, data)
     logging.info("data: %s", batches.report())
-    evaluate = DevEvaluation(model, data)
     config, operative = gin.config_str(), gin.operative_config_str()
     directory = ModelDirectory(model_dir)
     directory.describe(model, data.directory / SUBWORDS, config, operative)

@@ -77,7 +77,7 @@ def write_output(lines: Iterator[str], path: str | None) -> None:
     """
     if not path:
         for line in lines:
-            sys.stdout.write(line + "\n")
+            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
         sys.stdout.flush()
         return
     aside = Path(f"{path}.partial")

@@ -11,8 +11,15 @@ import gin
 from t2t_repro.data.corpora import Pair
 from t2t_repro.errors import UserError
 
-REASONS = ("empty_side", "over_long", "length_ratio", "held_out_overlap", "duplicate")
-"""Why a pair is dropped, in the order in which the rules are tried."""
+REASONS = (
+    "empty_side",
+    "over_long",
+    "length_ratio",
+    "held_out_overlap",
+    "duplicate",
+    "over_long_subwords",
+)
+"""Why a pair is dropped, in the order in which the rules are tried; the last by `prepare`."""
 
 
 @gin.configurable

@@ -158,12 +158,20 @@ def _write_store(
     change = CleaningReport()
 
     def within_limit() -> Iterator[tuple[list[int], list[int]]]:
+        shortest = max_length + 1
         for source, target in subwords.encode_pairs(_read_pairs(directory, split)):
-            if max(len(source), len(target)) <= max_length:
+            longer = max(len(source), len(target))
+            shortest = min(shortest, longer)
+            if longer <= max_length:
                 yield source, target
             else:
                 change["over_long_subwords"] += 1
                 change["kept"] -= 1
+        if shortest > max_length:
+            raise UserError(
+                f"all sentence pairs of the split {split!r} have more than prepare.max_length = "
+                f"{max_length} subwords on one side: raise it."
+            )
 
     write_token_store(directory / f"{split}.tokens", within_limit(), vocab_size=subwords.size)
     return change

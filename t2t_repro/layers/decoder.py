@@ -182,10 +182,10 @@ class Decoder(keras.layers.Layer):
         self.num_layers = num_layers
         self.layer = LayerConfig.of(layer)
         self.neighbourhood = neighbourhood
-        self.layers = [
-            DecoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
-            for i in range(num_layers)
-        ]
+        # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
+        for i in range(num_layers):
+            layer_i = DecoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
+            setattr(self, layer_i.name, layer_i)
         self.final_norm = (
             keras.layers.LayerNormalization(
                 epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy
@@ -193,6 +193,11 @@ class Decoder(keras.layers.Layer):
             if self.layer.normalization == "pre"
             else None
         )
+
+    @property
+    def layers(self) -> list[DecoderLayer]:
+        """The layers, the lowest first."""
+        return [getattr(self, f"layer_{i}") for i in range(self.num_layers)]
 
     def build(self, x_shape: tuple, memory_shape: tuple | None = None) -> None:
         """Builds all layers for inputs [batch, target_length, d_model]."""

@@ -101,10 +101,10 @@ class Encoder(keras.layers.Layer):
         self.num_layers = num_layers
         self.layer = LayerConfig.of(layer)
         self.neighbourhood = neighbourhood
-        self.layers = [
-            EncoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
-            for i in range(num_layers)
-        ]
+        # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
+        for i in range(num_layers):
+            layer_i = EncoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
+            setattr(self, layer_i.name, layer_i)
         self.final_norm = (
             keras.layers.LayerNormalization(
                 epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy
@@ -112,6 +112,11 @@ class Encoder(keras.layers.Layer):
             if self.layer.normalization == "pre"
             else None
         )
+
+    @property
+    def layers(self) -> list[EncoderLayer]:
+        """The layers, the lowest first."""
+        return [getattr(self, f"layer_{i}") for i in range(self.num_layers)]
 
     def build(self, x_shape: tuple) -> None:
         """Builds all layers for inputs [batch, source_length, d_model]."""

@@ -54,9 +54,16 @@ class TransformerSchedule(InverseSquareRoot):
         d_model: the model's width.
         warmup_steps: how many steps the rate rises; 4,000 in the paper.
         constant: a factor on the whole.
+
+    Raises:
+        ValueError: if an argument is not positive.
     """
 
     def __init__(self, d_model: int, warmup_steps: int = 4000, constant: float = 1.0) -> None:
+        if d_model < 1 or warmup_steps < 1:
+            raise ValueError(
+                f"d_model is {d_model} and warmup_steps {warmup_steps}, expected at least 1 each."
+            )
         super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)
         self.d_model = d_model
         self.constant = constant

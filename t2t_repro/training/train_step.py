@@ -21,8 +21,6 @@ from t2t_repro.data.bucketing import BatchShape
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import LossSums, loss_sums
 
-_SLICES = tf.TensorSpec([None, None, None], tf.int32)
-
 
 class StepResult(NamedTuple):
     """What one update reports; float32 scalars.
@@ -83,10 +81,28 @@ class TrainStep:
         if jit_compile is None:
             jit_compile = bool(tf.config.list_logical_devices("GPU"))
         self.jit_compile = jit_compile
-        self._slice_gradients = tf.function(
-            self._gradients_of_slice, jit_compile=jit_compile or None, autograph=False
+        ids = tf.TensorSpec([None, None], tf.int32)
+        weights, seeds = (
+            [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
+            for variables in (model.trainable_variables, model.non_trainable_variables)
         )
-        self._update = tf.function(self._update_replicas, reduce_retracing=True, autograph=False)
+        # One trace for all shapes: XLA keeps its programs by trace, and those that `compile` made
+        # have to be those that training runs.
+        self._slice_gradients = tf.function(
+            self._gradients_of_slice,
+            input_signature=[weights, seeds, ids, ids],
+            jit_compile=jit_compile or None,
+            autograph=False,
+        )
+        slices = tf.TensorSpec([self.slices, None, None], tf.int32)
+        self._update = tf.function(
+            self._update_replicas,
+            input_signature=[tf.TensorSpec([], tf.int64), slices, slices],
+            autograph=False,
+        )
+        self._rehearse = tf.function(
+            self._rehearse_replicas, input_signature=[slices, slices], autograph=False
+        )
 
     def __call__(self, step: int, source: np.ndarray, target: np.ndarray) -> StepResult:
         """Updates the weights once.
@@ -102,7 +118,13 @@ class TrainStep:
         Raises:
             ValueError: if the batch has another number of slices.
         """
-        return StepResult(*self._update(tf.constant(step, tf.int64), *self._spread(source, target)))
+        for name, ids in (("source", source), ("target", target)):
+            if len(ids.shape) != 3 or ids.shape[0] != self.slices:
+                raise ValueError(
+                    f"{name} has the shape {tuple(ids.shape)}, expected "
+                    f"[{self.slices} slices, rows, length]."
+                )
+        return StepResult(*self._update(tf.constant(step, tf.int64), source, target))
 
     def compile(self, shapes: Sequence[BatchShape]) -> int:
         """Compiles, and runs once, the forward and backward pass of every shape.
@@ -119,33 +141,10 @@ class TrainStep:
             rows = -(-shape.rows // self.slices)
             source = np.ones((self.slices, rows, shape.source_length), np.int32)
             target = np.ones((self.slices, rows, shape.target_length), np.int32)
-            self._rehearse(*self._spread(source, target))
+            self._rehearse(source, target)
         return len(shapes)
 
-    def _spread(self, source: np.ndarray, target: np.ndarray) -> tuple:
-        """Gives every replica its slices."""
-        for name, ids in (("source", source), ("target", target)):
-            if len(ids.shape) != 3 or ids.shape[0] != self.slices:
-                raise ValueError(
-                    f"{name} has the shape {tuple(ids.shape)}, expected "
-                    f"[{self.slices} slices, rows, length]."
-                )
-        return tuple(
-            self.strategy.experimental_distribute_values_from_function(
-                lambda context, ids=ids: tf.convert_to_tensor(
-                    ids[self._first_slice(context.replica_id_in_sync_group) :][
-                        : self.slices_per_replica
-                    ]
-                )
-            )
-            for ids in (source, target)
-        )
-
-    def _first_slice(self, replica: int | tf.Tensor) -> int | tf.Tensor:
-        return replica * self.slices_per_replica
-
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _rehearse(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    def _rehearse_replicas(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         def replica_fn(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
             sums, _ = self._accumulate(tf.constant(0, tf.int64), source, target)
             return sums.tokens
@@ -176,14 +175,19 @@ class TrainStep:
     def _accumulate(
         self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Adds up loss and gradients over the slices of one replica."""
+        """Adds up loss and gradients over the slices of one replica.
+
+        Every replica is given the whole batch, a hundred kilobytes of ids, and takes its part.
+        """
         weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        first = tf.cast(self._first_slice(replica), tf.int32)
+        first = tf.cast(replica, tf.int32) * self.slices_per_replica
 
         def one(index: tf.Tensor) -> tuple:
             seeds = self._dropout_seeds(step, first + index)
-            return self._slice_gradients(weights, seeds, source[index], target[index])
+            return self._slice_gradients(
+                weights, seeds, source[first + index], target[first + index]
+            )
 
         if self.slices_per_replica == 1:
             return one(tf.constant(0))
