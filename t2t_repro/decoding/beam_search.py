@@ -134,9 +134,9 @@ class BeamSearch:
         Args:
             step_function: scores the next id; see `StepFunction`. Rows that are done are still
                 passed to it, what it returns for them is ignored.
-            cache: what the step function gets at step 0, its shapes those of every later step.
-                Nested tensors [batch, beam, ...], which follow the hypotheses as they are
-                re-ordered along beam.
+            cache: what the step function gets at step 0. Nested tensors [batch, beam, ...], which
+                follow the hypotheses as they are re-ordered along beam. In a graph an axis that
+                grows from step to step must be statically unknown.
             limits: [batch] integers, the most ids that a row may have, EOS included. One above
                 max_steps counts as max_steps. A row with the limit 0 gets one hypothesis without
                 ids and with score 0.
@@ -260,9 +260,9 @@ class BeamSearch:
         def reorder(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
             if self.beam_size > 1:
                 new = tf.gather(new, parents, batch_dims=1)  # [batch, beam, ...]
-            # What is statically known of the shape is lost in some step functions, and the loop
-            # insists on it.
-            return tf.ensure_shape(new, old.shape)
+            # What is statically known of the shape is lost in some step functions, and a graph's
+            # loop insists on it.
+            return new if tf.executing_eagerly() else tf.ensure_shape(new, old.shape)
 
         return tf.nest.map_structure(reorder, cache, new_cache)
 

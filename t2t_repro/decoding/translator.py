@@ -54,7 +54,9 @@ class Translator:
         self.subwords = subwords
         self.search = search or BeamSearch()
         self.max_extra_length = max_extra_length
-        self.max_source_length = max_source_length
+        # Learned positions end somewhere; sinusoids do not.
+        self._max_positions = model.positional_encoding.max_length or 2**31 - 1
+        self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
         self._decode = tf.function(self._decode_batch)
 
@@ -125,10 +127,10 @@ class Translator:
     def _decode_batch(self, source: tf.Tensor, n_best: int) -> BeamResult:
         """Beam search over source ids [batch, source_length]."""
         limits = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
-        limits += self.max_extra_length
+        limits = tf.minimum(limits + self.max_extra_length, self._max_positions)
         max_steps = tf.reduce_max(limits)
         context = self.model.source_context(source)
-        past = self.model.empty_past(tf.shape(source)[0], self.search.beam_size, max_steps)
+        past = self.model.empty_past(tf.shape(source)[0], self.search.beam_size)
         return self.search.search(
             lambda ids, step, past: self.model.decode_step(ids, step, past, context),
             past,

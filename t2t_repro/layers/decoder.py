@@ -7,6 +7,7 @@ and `step` for one more position after a cache of those before it (beam search).
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import KerasTensor, ops
 
 from t2t_repro.layers.attention import MultiHeadAttention
@@ -103,11 +104,10 @@ class DecoderLayer(keras.layers.Layer):
     def step(
         self,
         x: KerasTensor,
-        position: KerasTensor,
         past: KeysValues,
         memory: KeysValues,
-        attention_mask: KerasTensor,
         source_mask: KerasTensor,
+        attention_mask: KerasTensor | None = None,
     ) -> tuple[KerasTensor, KeysValues]:
         """Decodes one layer at one more position of every hypothesis.
 
@@ -116,18 +116,17 @@ class DecoderLayer(keras.layers.Layer):
 
         Args:
             x: [batch, beam, d_model], the newest position.
-            position: scalar, which position that is.
-            past: keys [batch, beam, heads, target_length, d_k] and values of the positions
-                before it; those from `position` on are not read.
+            past: keys [batch, beam, heads, length, d_k] and values of the positions before it.
             memory: keys [batch, heads, source_length, d_k] and values of the source.
-            attention_mask: boolean [1, 1, target_length], the positions that may be attended to.
             source_mask: boolean [batch, 1, source_length].
+            attention_mask: boolean [1, 1, length + 1], which positions so far may be attended
+                to; all by default.
 
         Returns:
-            [batch, beam, d_model], and the past with the newest position in it.
+            [batch, beam, d_model], and the past with the newest position behind it.
         """
         y = self.around_self_attention.prepare(x)
-        y, past = self._attend_to_past(y, position, past, attention_mask)
+        y, past = self._attend_to_past(y, past, attention_mask)
         x = self.around_self_attention(x, y)
         y = self.around_memory_attention.prepare(x)
         y = self.memory_attention.attend(y, *memory, attention_mask=source_mask)
@@ -136,23 +135,21 @@ class DecoderLayer(keras.layers.Layer):
         return self.around_feed_forward(x, self.feed_forward(y)), past
 
     def _attend_to_past(
-        self, y: KerasTensor, position: KerasTensor, past: KeysValues, attention_mask: KerasTensor
+        self, y: KerasTensor, past: KeysValues, attention_mask: KerasTensor | None
     ) -> tuple[KerasTensor, KeysValues]:
         """Self-attention of one position: y [batch, beam, d_model] and the extended past."""
         batch, beam = ops.shape(y)[:2]
         newest = ops.reshape(y, (batch * beam, 1, self.layer.d_model))
-        is_newest = ops.reshape(
-            ops.arange(ops.shape(attention_mask)[-1]) == position, (1, 1, -1, 1)
+        keys, values = (
+            ops.concatenate([old, ops.reshape(new, (batch, beam, *new.shape[1:]))], axis=3)
+            for old, new in zip(past, self.self_attention.project_memory(newest), strict=True)
         )
-        extended = []
-        for new, old in zip(self.self_attention.project_memory(newest), past, strict=True):
-            hypotheses = ops.reshape(old, (batch * beam, *ops.shape(old)[2:]))
-            extended.append(ops.where(is_newest, new, hypotheses))
-        extended_keys, extended_values = extended
         attended = self.self_attention.attend(
-            newest, extended_keys, extended_values, attention_mask
+            newest,
+            ops.reshape(keys, (batch * beam, *ops.shape(keys)[2:])),
+            ops.reshape(values, (batch * beam, *ops.shape(values)[2:])),
+            attention_mask,
         )
-        keys, values = (ops.reshape(x, (batch, beam, *ops.shape(x)[1:])) for x in extended)
         return ops.reshape(attended, (batch, beam, self.layer.d_model)), (keys, values)
 
     def get_config(self) -> dict[str, Any]:
@@ -257,27 +254,30 @@ class Decoder(keras.layers.Layer):
         """
         return [layer.memory_attention.project_memory(memory) for layer in self.layers]
 
-    def empty_past(
-        self, batch: int | KerasTensor, beam: int, target_length: int | KerasTensor
-    ) -> list[KeysValues]:
-        """Makes room for the self-attention keys and values of `target_length` positions.
+    def empty_past(self, batch: int | KerasTensor, beam: int) -> list[KeysValues]:
+        """The self-attention keys and values of no position yet.
+
+        They grow with every step, as attention to room not yet used, and re-ordering it, would
+        cost more than all the rest.
 
         Returns:
-            for each layer zeros [batch, beam, heads, target_length, d_k] and [..., d_v].
+            for each layer [batch, beam, heads, 0, d_k] and [batch, beam, heads, 0, d_v].
         """
-        lead = (batch, beam, self.layer.num_heads, target_length)
+
+        def empty(depth: int) -> KerasTensor:
+            nothing = ops.zeros((batch, beam, self.layer.num_heads, 0, depth), self.compute_dtype)
+            # A loop in a graph must know that this axis will change.
+            shape = [None, beam, self.layer.num_heads, None, depth]
+            return tf.raw_ops.PlaceholderWithDefault(input=nothing, shape=shape)
+
         return [
-            (
-                ops.zeros((*lead, self.layer.key_depth), dtype=self.compute_dtype),
-                ops.zeros((*lead, self.layer.value_depth), dtype=self.compute_dtype),
-            )
+            (empty(self.layer.key_depth), empty(self.layer.value_depth))
             for _ in range(self.num_layers)
         ]
 
     def step(
         self,
         x: KerasTensor,
-        position: KerasTensor,
         past: list[KeysValues],
         memory: list[KeysValues],
         source_mask: KerasTensor,
@@ -286,7 +286,6 @@ class Decoder(keras.layers.Layer):
 
         Args:
             x: [batch, beam, d_model], the newest position, embedded.
-            position: scalar, which position that is, from 0.
             past: as `empty_past` makes it and this method returns it.
             memory: as `project_memory` makes it.
             source_mask: boolean [batch, 1, source_length].
@@ -294,13 +293,13 @@ class Decoder(keras.layers.Layer):
         Returns:
             [batch, beam, d_model], what the softmax projection reads, and the new past.
         """
-        target_length = ops.shape(past[0][0])[3]
-        attention_mask = self.self_attention_mask(target_length)[:, position][:, None]
+        attention_mask = None
+        if self.neighbourhood:
+            length = ops.shape(past[0][0])[3] + 1
+            attention_mask = neighbourhood_mask(length, self.neighbourhood)[:, -1:]
         extended = []
         for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
-            x, layer_past = layer.step(
-                x, position, layer_past, layer_memory, attention_mask, source_mask
-            )
+            x, layer_past = layer.step(x, layer_past, layer_memory, source_mask, attention_mask)
             extended.append(layer_past)
         return (self.final_norm(x) if self.final_norm else x), extended
 

@@ -147,11 +147,9 @@ class Transformer(keras.Model):
         memory = self.encode(source, training=False)
         return SourceContext(self.decoder.project_memory(memory), padding_mask(source))
 
-    def empty_past(
-        self, batch: int | KerasTensor, beam: int, target_length: int | KerasTensor
-    ) -> list[KeysValues]:
+    def empty_past(self, batch: int | KerasTensor, beam: int) -> list[KeysValues]:
         """The cache of `decode_step` before its first step; see `Decoder.empty_past`."""
-        return self.decoder.empty_past(batch, beam, target_length)
+        return self.decoder.empty_past(batch, beam)
 
     def decode_step(
         self,
@@ -176,7 +174,7 @@ class Transformer(keras.Model):
         encoding = self.positional_encoding.encode(ops.reshape(position, (1,)))
         x = self.embedding(ids)
         x = x + ops.cast(encoding, x.dtype)[None]
-        x, past = self.decoder.step(x, position, past, context.memory, context.mask)
+        x, past = self.decoder.step(x, past, context.memory, context.mask)
         return self.embedding.logits(x), past
 
     def get_config(self) -> dict[str, Any]:

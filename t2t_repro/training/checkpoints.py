@@ -85,7 +85,7 @@ class Checkpoints:
             return RunState()
         try:
             self._checkpoint.restore(path).assert_consumed()
-        except (AssertionError, ValueError, tf.errors.OpError) as error:
+        except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
             reason = str(error).splitlines()[0]
             raise UserError(
                 f"{path} does not fit this model ({reason}): give another --model_dir, or the "

@@ -180,7 +180,7 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
     try:
         status = tf.train.Checkpoint(model=model).restore(checkpoint)
         status.assert_existing_objects_matched().expect_partial()
-    except (AssertionError, ValueError, tf.errors.OpError) as error:
+    except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason}): give another --checkpoint."

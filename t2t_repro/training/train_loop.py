@@ -127,7 +127,7 @@ class TrainLoop:
         self._check_finite(state, batch, result)
         state = dataclasses.replace(state, step=state.step + 1, batch=batch + 1)
         journal.update(state.step, result, learning_rate, count_tokens(source, target))
-        if state.step % self._pace.evaluate_every == 0 or state.step == self._pace.steps:
+        if state.step % self._pace.evaluate_every == 0:
             state = self._evaluate_dev(state, journal)
         if self._checkpoints.is_due(state.step):
             self._checkpoints.save(state)

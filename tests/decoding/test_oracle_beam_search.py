@@ -29,7 +29,7 @@ class Decoder:
         batch = tf.shape(source)[0]
         return search.search(
             lambda ids, step, past: self.model.decode_step(ids, step, past, context),
-            self.model.empty_past(batch, search.beam_size, limit),
+            self.model.empty_past(batch, search.beam_size),
             tf.fill([batch], limit),
             limit,
             n_best,

@@ -1,0 +1,188 @@
+"""Text in, text out: as many lines as came, the same in any company, with the model's own scores."""
+
+import numpy as np
+import pytest
+
+from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.vocabulary import EOS_ID
+
+TEXT = ["the red bird sees a tree", "a blue house", "the river, the stone and the cloud"] * 9
+ALPHA = 0.6
+ODD_LINES = [
+    "the red bird",
+    "",
+    "   ",
+    "\u2028",
+    "\t\r",
+    "a",
+    "a tree\u2028a house",
+    "the\tred\tbird",
+    "🙂👩‍👩‍👧",
+    "𒀀𒀁 Ω",
+    "\u200b",
+    "\ufeff",
+    "word " * 2000,
+    "x" * 10_000,
+    "a ⁇ \u2581 b",
+    "the red bird",
+]
+
+
+class RecordingSubwords(Subwords):
+    """Remembers the ids that it was last asked to decode."""
+
+    def decode(self, ids):
+        self.decoded = [int(token) for token in ids]
+        return super().decode(ids)
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    path = tmp_path_factory.mktemp("subwords") / "subwords.model"
+    SubwordTraining(vocab_size=300).train(TEXT, path)
+    return RecordingSubwords(path)
+
+
+@pytest.fixture(scope="module")
+def model(subwords):
+    """Random, and inclined to end its sentences, so that both kinds of hypotheses are seen."""
+    layer = LayerConfig(d_model=16, d_ff=16, num_heads=2)
+    model = Transformer(vocab_size=subwords.size + 20, num_layers=1, layer=layer)
+    model.build()
+    generator = np.random.default_rng(2)
+    for weight in model.trainable_variables:
+        centre = 1.0 if weight.name == "gamma" else 0.0
+        spread = 1.0 if weight.name == "table" else 0.5
+        weight.assign(generator.normal(centre, spread, weight.shape))
+    end = np.asarray(model.embedding.table)[EOS_ID]
+    last_norm = model.trainable_variables[-1]
+    last_norm.assign(np.asarray(last_norm) + 6.0 * end / (end @ end))
+    return model
+
+
+@pytest.fixture(scope="module")
+def translator(model, subwords):
+    search = BeamSearch(beam_size=4, length_penalty=ALPHA)
+    return Translator(model, subwords, search, max_extra_length=8, max_source_length=24)
+
+
+def assert_same(found, expected):
+    assert [[t.text for t in some] for some in found] == [[t.text for t in s] for s in expected]
+    scores = [translation.score for some in found for translation in some]
+    assert scores == pytest.approx([t.score for some in expected for t in some], abs=1e-5)
+
+
+def test_n_lines_in_n_lines_out_whatever_they_hold(translator):
+    found = translator.translate(ODD_LINES)
+    assert len(found) == len(ODD_LINES)
+    assert all(len(translations) == 1 for translations in found)
+    assert_same(found[-1:], found[:1])
+    assert translator.translate([]) == []
+
+
+def test_a_blank_line_is_translated_by_an_empty_one(translator):
+    blank = ["", "   ", "\u2028", "\t\r", "\u200b", "\ufeff", "\u3000"]
+    for translations in translator.translate([*blank, "a tree"], n_best=3)[: len(blank)]:
+        assert translations == [("", 0.0)]
+    assert translator.translate(blank) == [[("", 0.0)]] * len(blank)
+
+
+def test_a_sentence_is_translated_the_same_alone_and_in_company(translator):
+    together = translator.translate(ODD_LINES, n_best=2)
+    # The model must tell its sources apart, or this shows nothing.
+    assert len({translations[0].text for translations in together}) > 5
+    for line, expected in zip(ODD_LINES, together, strict=True):
+        assert_same(translator.translate([line], n_best=2), [expected])
+    assert_same(translator.translate(ODD_LINES[::-1], n_best=2), together[::-1])
+
+
+@pytest.mark.parametrize("tokens_per_batch", [1, 70, 10**6])
+def test_how_much_is_decoded_together_has_no_influence(
+    translator, model, subwords, tokens_per_batch
+):
+    other = Translator(model, subwords, translator.search, 8, 24, tokens_per_batch)
+    assert_same(other.translate(ODD_LINES, n_best=2), translator.translate(ODD_LINES, n_best=2))
+
+
+def test_batches_stay_within_the_budget(model, subwords):
+    search = BeamSearch(beam_size=4)
+    translator = Translator(model, subwords, search, tokens_per_batch=70)
+    sources = [[5] * length for length in (3, 9, 40, 1, 9, 2)] + [[]]
+    batches = translator._batches(sources)
+    assert sorted(sum(batches, [])) == [0, 1, 2, 3, 4, 5]
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
+
+
+def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, caplog):
+    caplog.set_level("WARNING")
+    head = "the red bird sees a tree and "
+    one, other = translator.translate([head * 20 + "stone", head * 30 + "cloud"])
+    assert_same([one], [other])
+    assert "line 2 has" in caplog.text
+    assert "only the first 24 are translated" in caplog.text
+
+
+def log_prob(model, source, target):
+    """log P(target | source), all positions at once."""
+    logits = np.asarray(model((np.array([source]), np.array([target])), training=False))[0]
+    logits = logits.astype(np.float64)
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return log_probs[np.arange(len(target)), target].sum()
+
+
+def test_a_score_is_the_model_s_own_over_the_length_penalty(translator, model, subwords):
+    finished, unfinished = 0, 0
+    for line in ["the red bird", "a blue house", "x", "stone", "🙂", "a", "tree"]:
+        (translation,) = translator.translate([line])[0]
+        source = subwords.encode([line])[0]
+        ids = [token for token in subwords.decoded if token]
+        expected = log_prob(model, source, ids)
+        if ids[-1] == EOS_ID:
+            finished += 1
+            expected /= ((5 + len(ids)) / 6) ** ALPHA
+            assert len(ids) <= len(source) + 8
+        else:
+            unfinished += 1
+            assert len(ids) == len(source) + 8
+        assert translation.score == pytest.approx(expected, abs=1e-4)
+        assert translation.text == subwords.decode(ids)
+    assert finished >= 2
+    assert unfinished >= 2
+
+
+def test_n_best_are_different_translations_the_best_first(translator):
+    lines = ["the red bird", "a", "stone", "🙂"]
+    best = translator.translate(lines)
+    for n_best in (1, 2, 4):
+        found = translator.translate(lines, n_best)
+        assert_same([translations[:1] for translations in found], best)
+        for translations in found:
+            assert 1 <= len(translations) <= n_best
+            scores = [translation.score for translation in translations]
+            assert scores == sorted(scores, reverse=True)
+            # The number that stands for a hypothesis that does not exist is never shown.
+            assert min(scores) > -1000
+    assert max(map(len, found)) == 4
+
+
+@pytest.mark.parametrize("n_best", [0, 5, -1])
+def test_n_best_beyond_the_beam_is_refused(translator, n_best):
+    with pytest.raises(ValueError, match=r"expected 1 \.\.\. beam_size=4"):
+        translator.translate(["a"], n_best)
+
+
+def test_the_model_s_weights_of_today_are_used(translator, model):
+    before = translator.translate(["the red bird"])
+    table = model.embedding.table
+    weights = np.asarray(table)
+    try:
+        table.assign(weights[::-1])
+        assert translator.translate(["the red bird"])[0][0].score != before[0][0].score
+    finally:
+        table.assign(weights)
+    assert_same(translator.translate(["the red bird"]), before)
