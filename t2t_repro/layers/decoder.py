@@ -15,7 +15,8 @@ from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import causal_mask, neighbourhood_mask
 from t2t_repro.layers.shapes import check_last_axis
-from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON, SublayerConnection
+from t2t_repro.layers.stack import LayerStack
+from t2t_repro.layers.sublayer import SublayerConnection
 
 KeysValues = tuple[KerasTensor, KerasTensor]
 
@@ -158,51 +159,14 @@ class DecoderLayer(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-class Decoder(keras.layers.Layer):
-    """N decoder layers, and a final layer norm where normalization is "pre".
+class Decoder(LayerStack):
+    """N decoder layers; see `LayerStack`."""
 
-    Args:
-        num_layers: N.
-        layer: sizes and rates of each.
-        neighbourhood: r, the size of the neighbourhood self-attention is restricted to
-            (paper, section 4), or None for all positions so far.
-    """
-
-    def __init__(
-        self,
-        num_layers: int,
-        layer: LayerConfig | dict[str, Any],
-        neighbourhood: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.layer = LayerConfig.of(layer)
-        self.neighbourhood = neighbourhood
-        # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
-        for i in range(num_layers):
-            layer_i = DecoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
-            setattr(self, layer_i.name, layer_i)
-        self.final_norm = (
-            keras.layers.LayerNormalization(
-                epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy
-            )
-            if self.layer.normalization == "pre"
-            else None
-        )
-
-    @property
-    def layers(self) -> list[DecoderLayer]:
-        """The layers, the lowest first."""
-        return [getattr(self, f"layer_{i}") for i in range(self.num_layers)]
+    layer_type = DecoderLayer
 
     def build(self, x_shape: tuple, memory_shape: tuple | None = None) -> None:
-        """Builds all layers for inputs [batch, target_length, d_model]."""
-        for layer in self.layers:
-            layer.build(x_shape)
-        if self.final_norm:
-            self.final_norm.build(x_shape)
-        self.built = True
+        """Builds all layers for targets and a memory [batch, length, d_model]."""
+        super().build(x_shape)
 
     def self_attention_mask(self, length: int | KerasTensor) -> KerasTensor:
         """The mask of the decoder's self-attention: [1, length, length], boolean."""
@@ -241,7 +205,7 @@ class Decoder(keras.layers.Layer):
             x = layer(
                 x, memory, attention_mask=attention_mask, source_mask=source_mask, training=training
             )
-        return self.final_norm(x) if self.final_norm else x
+        return self.normalize_output(x)
 
     def project_memory(self, memory: KerasTensor) -> list[KeysValues]:
         """Projects the encoder's output once for every layer's attention to it.
@@ -301,13 +265,4 @@ class Decoder(keras.layers.Layer):
         for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
             x, layer_past = layer.step(x, layer_past, layer_memory, source_mask, attention_mask)
             extended.append(layer_past)
-        return (self.final_norm(x) if self.final_norm else x), extended
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "layer": self.layer.to_dict(),
-            "neighbourhood": self.neighbourhood,
-        }
+        return self.normalize_output(x), extended

@@ -10,7 +10,8 @@ from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import neighbourhood_mask
 from t2t_repro.layers.shapes import check_last_axis
-from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON, SublayerConnection
+from t2t_repro.layers.stack import LayerStack
+from t2t_repro.layers.sublayer import SublayerConnection
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -80,51 +81,10 @@ class EncoderLayer(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-class Encoder(keras.layers.Layer):
-    """N encoder layers, and a final layer norm where normalization is "pre".
+class Encoder(LayerStack):
+    """N encoder layers; see `LayerStack`."""
 
-    Args:
-        num_layers: N.
-        layer: sizes and rates of each.
-        neighbourhood: r, the size of the neighbourhood self-attention is restricted to
-            (paper, section 4), or None for the whole sentence.
-    """
-
-    def __init__(
-        self,
-        num_layers: int,
-        layer: LayerConfig | dict[str, Any],
-        neighbourhood: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.layer = LayerConfig.of(layer)
-        self.neighbourhood = neighbourhood
-        # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
-        for i in range(num_layers):
-            layer_i = EncoderLayer(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
-            setattr(self, layer_i.name, layer_i)
-        self.final_norm = (
-            keras.layers.LayerNormalization(
-                epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy
-            )
-            if self.layer.normalization == "pre"
-            else None
-        )
-
-    @property
-    def layers(self) -> list[EncoderLayer]:
-        """The layers, the lowest first."""
-        return [getattr(self, f"layer_{i}") for i in range(self.num_layers)]
-
-    def build(self, x_shape: tuple) -> None:
-        """Builds all layers for inputs [batch, source_length, d_model]."""
-        for layer in self.layers:
-            layer.build(x_shape)
-        if self.final_norm:
-            self.final_norm.build(x_shape)
-        self.built = True
+    layer_type = EncoderLayer
 
     def call(
         self, x: KerasTensor, attention_mask: KerasTensor, training: bool | None = None
@@ -150,13 +110,4 @@ class Encoder(keras.layers.Layer):
             )
         for layer in self.layers:
             x = layer(x, attention_mask=attention_mask, training=training)
-        return self.final_norm(x) if self.final_norm else x
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "layer": self.layer.to_dict(),
-            "neighbourhood": self.neighbourhood,
-        }
+        return self.normalize_output(x)
