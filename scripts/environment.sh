@@ -1,21 +1,32 @@
 # Sourced by the other scripts: makes .venv with t2t_repro installed in it, and activates it.
 # Usage: source scripts/environment.sh [extra]     (extra: "test" or "gpu")
 extra="${1:-}"
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-cd "$root"
-python="${PYTHON:-$(command -v python3.13 || command -v python3.12 || command -v python3.11 || echo python3)}"
-if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    echo "error: $python is $("$python" -V 2>&1), expected Python 3.11 or newer: set PYTHON=/path/to/it." >&2
-    exit 2
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+is_new_enough() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; }
+
+if [ ! -x .venv/bin/python ]; then
+    for python in ${PYTHON:-python3.11 python3.12 python3.13 python3}; do
+        if is_new_enough "$python"; then break; fi
+        python=""
+    done
+    if [ -z "$python" ]; then
+        echo "error: found no Python 3.11, 3.12 or 3.13, which TensorFlow runs on: install one, or set PYTHON=/path/to/it." >&2
+        exit 2
+    fi
+    # Made aside and renamed: an environment that was interrupted is none.
+    rm -rf .venv.partial
+    "$python" -m venv .venv.partial
+    mv .venv.partial .venv
 fi
-[ -x .venv/bin/python ] || "$python" -m venv .venv
-# shellcheck disable=SC1091
-source .venv/bin/activate
-# What is installed is known by the requirements it was installed from.
-stamp=".venv/installed-${extra:-base}"
-if ! cmp -s setup.py "$stamp"; then
+# Not `activate`, which has the path written into it that the environment was made at.
+export VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH"
+
+# What is installed is known by the requirements that it was installed from.
+installed=".venv/installed-${extra:-base}"
+if ! cmp -s setup.py "$installed"; then
     echo "== installing (TensorFlow is large: some minutes on a slow line)"
     python -m pip install --quiet --disable-pip-version-check -e ".${extra:+[$extra]}"
-    cp setup.py "$stamp"
+    cp setup.py "$installed"
 fi
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
