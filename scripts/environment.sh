@@ -5,7 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 is_new_enough() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; }
 
-if [ ! -x .venv/bin/python ]; then
+# pip comes last when an environment is made: without it, one was interrupted.
+if [ ! -x .venv/bin/pip ]; then
     for python in ${PYTHON:-python3.11 python3.12 python3.13 python3}; do
         if is_new_enough "$python"; then break; fi
         python=""
@@ -14,13 +15,9 @@ if [ ! -x .venv/bin/python ]; then
         echo "error: found no Python 3.11, 3.12 or 3.13, which TensorFlow runs on: install one, or set PYTHON=/path/to/it." >&2
         exit 2
     fi
-    # Made aside and renamed: an environment that was interrupted is none.
-    rm -rf .venv.partial
-    "$python" -m venv .venv.partial
-    mv .venv.partial .venv
+    "$python" -m venv --clear .venv
 fi
-# Not `activate`, which has the path written into it that the environment was made at.
-export VIRTUAL_ENV="$PWD/.venv" PATH="$PWD/.venv/bin:$PATH"
+source .venv/bin/activate
 
 # What is installed is known by the requirements that it was installed from.
 installed=".venv/installed-${extra:-base}"

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # 1. A virtual environment with the package in it.
 source scripts/environment.sh
 
-# 2. Data, then training: 120,000 synthetic sentence pairs, a Transformer of 1.3 million parameters.
+# 2. Data, then training: 120,000 synthetic sentence pairs, a Transformer of 1.2 million parameters.
 echo "== training (gin/quickstart.gin; watch it with: tensorboard --logdir runs/quickstart)"
 python -m t2t_repro.trainer --gin_file=gin/quickstart.gin
 
@@ -19,10 +19,10 @@ python -m t2t_repro.average --model_dir=runs/quickstart/model --last=5
 echo "== evaluating on the held-out test set"
 python -m t2t_repro.evaluate --model_dir=runs/quickstart/model --split=test
 
-# 5. Three sentences of our own.
+# 5. Three more, in the corpus's manner: it knows no other.
 echo "== translating"
-sentences="Anna bought 12 liters of milk in Portugal.
-On March 3, 2021, the museum in Iceland opened at 9:30 AM.
+sentences="Emma flew from Iceland to Portugal on March 3, 2021.
+The museum is open from 9:00 AM to 5:30 PM on Friday.
 Paul read 95 pages in 47 minutes."
 paste -d '\n' <(echo "$sentences") \
     <(echo "$sentences" | python -m t2t_repro.translate --model_dir=runs/quickstart/model | sed 's/^/    → /')
