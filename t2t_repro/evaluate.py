@@ -35,6 +35,7 @@ def main() -> None:
         else:
             data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
             data = experiment.open_data(data_dir)
+            _check_same_subwords(data.subwords.model_path, translator.subwords.model_path)
             sources, references = data.text(FLAGS.split)
             loss = experiment.HeldOutLoss(translator.model, data.store(FLAGS.split))
             print(f"{FLAGS.split} perplexity per subword {loss.perplexity():.3f}")
@@ -54,6 +55,14 @@ def _check_flags() -> None:
         raise UserError("--reference is missing: give the file with the reference translations.")
     if FLAGS.reference and not (FLAGS.source or FLAGS.translations):
         raise UserError("--reference alone says nothing: give --source or --translations too.")
+
+
+def _check_same_subwords(of_data: Path, of_model: Path) -> None:
+    if of_data.read_bytes() != of_model.read_bytes():
+        raise UserError(
+            f"{of_data} is not the subword model that the model was trained with, {of_model}: give "
+            "the --data_dir of the training run, or --source and --reference."
+        )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import os
 import platform
 import shutil
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -27,6 +28,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 
 CONFIG = "config.gin"
+MODEL = "model.json"
 _FOLDERS = ("averaged", "best", "checkpoints")
 
 
@@ -49,9 +51,10 @@ class ModelDirectory:
             UserError: the directory holds a model of other sizes, or of another vocabulary.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        sizes = model.get_config()
-        there = self.path / "model.json"
-        if there.exists() and json.loads(there.read_text()) != json.loads(json.dumps(sizes)):
+        sizes = json.loads(json.dumps(model.get_config()))
+        # Keras numbers the models of a process: the name says nothing about the model.
+        del sizes["name"]
+        if (self.path / MODEL).exists() and self._sizes() != sizes:
             raise UserError(
                 f"{self.path} holds a model of other sizes: give another --model_dir, or the gin "
                 "file that it was trained with."
@@ -69,7 +72,7 @@ class ModelDirectory:
             "python": platform.python_version(),
         }
         self._write(SUBWORDS, subwords.read_bytes())
-        self._write("model.json", (json.dumps(sizes, indent=2) + "\n").encode())
+        self._write(MODEL, (json.dumps(sizes, indent=2) + "\n").encode())
         self._write("versions.json", (json.dumps(versions, indent=2) + "\n").encode())
         self._write(CONFIG, config.encode())
         self._write("operative_config.gin", operative_config.encode())
@@ -131,11 +134,13 @@ class ModelDirectory:
         """Builds the Transformer without restoring its weights.
 
         Raises:
-            UserError: this is no model directory.
+            UserError: this is no model directory, or its model.json is damaged.
         """
         self._check()
-        config = json.loads((self.path / "model.json").read_text(encoding="utf-8"))
-        model = Transformer.from_config(config)
+        try:
+            model = Transformer.from_config(self._sizes())
+        except (TypeError, ValueError) as error:
+            raise self._damaged() from error
         model.build()
         return model
 
@@ -152,13 +157,31 @@ class ModelDirectory:
         tf.train.CheckpointManager(
             tf.train.Checkpoint(model=model), str(aside), max_to_keep=1, checkpoint_name="step"
         ).save(checkpoint_number=step)
-        target = self.path / "averaged"
-        shutil.rmtree(target, ignore_errors=True)
+        target, before = self.path / "averaged", self.path / ".averaged.before"
+        shutil.rmtree(before, ignore_errors=True)
+        if target.exists():
+            target.rename(before)
         aside.rename(target)
+        shutil.rmtree(before, ignore_errors=True)
         return target
 
+    def _sizes(self) -> dict[str, Any]:
+        """What model.json says, the name apart, which older ones hold."""
+        try:
+            sizes = dict(json.loads((self.path / MODEL).read_text(encoding="utf-8")))
+        except (TypeError, ValueError) as error:
+            raise self._damaged() from error
+        sizes.pop("name", None)
+        return sizes
+
+    def _damaged(self) -> UserError:
+        return UserError(
+            f"{self.path / MODEL} does not describe a Transformer: put back the file that the "
+            "training run wrote, or give another --model_dir."
+        )
+
     def _check(self) -> None:
-        missing = [name for name in ("model.json", SUBWORDS) if not (self.path / name).is_file()]
+        missing = [name for name in (MODEL, SUBWORDS) if not (self.path / name).is_file()]
         if missing:
             raise UserError(
                 f"{self.path} is no model directory: {missing[0]} is missing; give the "

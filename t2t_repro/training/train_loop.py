@@ -159,7 +159,7 @@ class TrainLoop:
         is_better = scores.nll < state.best_nll
         state = dataclasses.replace(
             state,
-            best_nll=min(scores.nll, state.best_nll),
+            best_nll=scores.nll if is_better else state.best_nll,
             stale=0 if is_better else state.stale + 1,
         )
         if scores.bleu > state.best_bleu:

@@ -1,4 +1,4 @@
-"""Text in, text out: as many lines as came, the same in any company, with the model's own scores."""
+"""Text in, text out: a line for every line, the same in any company, with the model's scores."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def test_batches_stay_within_the_budget(model, subwords):
     translator = Translator(model, subwords, search, tokens_per_batch=70)
     sources = [[5] * length for length in (3, 9, 40, 1, 9, 2)] + [[]]
     batches = translator._batches(sources)
-    assert sorted(sum(batches, [])) == [0, 1, 2, 3, 4, 5]
+    assert sorted(number for batch in batches for number in batch) == [0, 1, 2, 3, 4, 5]
     for batch in batches:
         assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
 

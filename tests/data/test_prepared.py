@@ -1,0 +1,232 @@
+"""From text files to what training reads: nothing lost unseen, whole or not at all."""
+
+import json
+import random
+
+import pytest
+
+from t2t_repro.data import prepared
+from t2t_repro.data.cleaning import REASONS, Cleaning
+from t2t_repro.data.prepared import PreparedData, prepare
+from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.text_files import TextFilesCorpus
+from t2t_repro.errors import UserError
+
+SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
+SPLITS = ("train", "dev", "test")
+ODD_PAIRS = [
+    ("one\u2028line", "eine\u2028Zeile"),
+    ("carriage\rreturn", "Wagen\rrücklauf"),
+    ("a\ttab", "ein\tTab"),
+    ("next\x85line \x0b\x0c\x1c", "neue\x85Zeile"),
+    ("  spaces   all over ", " überall  Leerzeichen"),
+    ("emoji 🙂👩‍👩‍👧", "Emoji 🙂"),
+]
+
+
+def sentences(count, seed):
+    generator = random.Random(seed)
+    words = ["red", "blue", "green", "tree", "house", "river", "stone", "bird", "cloud", "road"]
+    return [" ".join(generator.choices(words, k=6)) for _ in range(count)]
+
+
+def pairs_of(count, seed):
+    return [(source, source[::-1]) for source in sentences(count, seed)]
+
+
+def write_pairs(folder, name, pairs):
+    paths = folder / f"{name}.en", folder / f"{name}.de"
+    for side, path in enumerate(paths):
+        path.write_bytes("".join(pair[side] + "\n" for pair in pairs).encode())
+    return tuple(map(str, paths))
+
+
+def corpus_of(folder, train, dev=None, test=None):
+    splits = {"train": train, "dev": dev or pairs_of(5, 2), "test": test or pairs_of(6, 3)}
+    return TextFilesCorpus(
+        **{name: write_pairs(folder, name, pairs) for name, pairs in splits.items()}
+    )
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
+    train = pairs_of(60, 1) + ODD_PAIRS
+    corpus = corpus_of(tmp_path, train, dev=pairs_of(5, 2) + ODD_PAIRS[:1])
+    rules = Cleaning(drop_held_out=False)
+    data = prepare(tmp_path / "data", corpus, rules, SUBWORDS)
+    assert data.splits == SPLITS
+    assert data.subwords.size == 300
+    read = list(zip(*data.text("train"), strict=True))
+    assert read == train
+    for split in SPLITS:
+        store, (source, target) = data.store(split), data.text(split)
+        assert len(store) == len(source) == len(target)
+        for index in range(len(store)):
+            for line, ids in (
+                (source[index], store.source(index)),
+                (target[index], store.target(index)),
+            ):
+                assert ids[-1] == 1
+                assert data.subwords.decode(ids) == data.subwords.normalize(line)
+
+
+def test_the_manifest_counts_every_pair_that_is_dropped_and_why(tmp_path, caplog):
+    kept = pairs_of(60, 1)
+    dev = [("held out source", "gehalten"), ("held", "draußen ist dieses Ziel"), ("", "blank")]
+    dropped = [
+        ("", "empty"),
+        (" \u2028 ", "blank"),
+        ("word " * 31, "Wort " * 31),
+        ("x", "y" * 10),
+        ("HELD out  source", "something else"),
+        ("something else", "Draußen ist dieses Ziel"),
+        kept[3],
+        (kept[4][0] + " ", kept[4][1]),
+        (" ".join(sentences(5, 9)), " ".join(sentences(5, 10))),
+    ]
+    corpus = corpus_of(tmp_path, kept + dropped, dev=dev)
+    subwords = SubwordTraining(vocab_size=280, character_coverage=0.98)
+    caplog.set_level("INFO")
+    data = prepare(tmp_path / "data", corpus, Cleaning(max_words=30), subwords, max_length=64)
+    manifest = json.loads((tmp_path / "data" / "prepared" / "manifest.json").read_text())
+    assert manifest["cleaning"]["train"] == {
+        "kept": 60,
+        "empty_side": 2,
+        "over_long": 1,
+        "length_ratio": 1,
+        "held_out_overlap": 2,
+        "duplicate": 2,
+        "over_long_subwords": 1,
+    }
+    assert set(manifest["cleaning"]["train"]) == {"kept", *REASONS}
+    # Nothing held out is ever dropped: every sentence is translated and scored.
+    assert manifest["cleaning"]["dev"]["kept"] == 3
+    assert list(zip(*data.text("dev"), strict=True)) == dev
+    assert manifest["identity"]["max_length"] == data.max_length == 64
+    store = data.store("train")
+    assert len(store) == 60
+    assert max(store.source_lengths.max(), store.target_lengths.max()) <= 64
+    assert "train: kept 60 of 69 pairs" in caplog.text
+    assert "over long subwords 1" in caplog.text
+
+
+def test_a_second_call_rewrites_nothing_and_opens_the_same(tmp_path, monkeypatch):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    prepare(tmp_path / "data", corpus, Cleaning(drop_held_out=False), SUBWORDS)
+    before = contents(tmp_path / "data")
+    monkeypatch.setattr(prepared, "_write_text", None)
+    again = TextFilesCorpus(
+        *((str(tmp_path / f"{s}.en"), str(tmp_path / f"{s}.de")) for s in SPLITS)
+    )
+    data = prepare(tmp_path / "data", again, Cleaning(drop_held_out=False), SUBWORDS)
+    assert contents(tmp_path / "data") == before
+    assert list((tmp_path / "data").iterdir()) == [tmp_path / "data" / "prepared"]
+    assert len(data.store("train")) == 60
+    assert PreparedData(tmp_path / "data" / "prepared").text("dev") == data.text("dev")
+
+
+def test_the_same_input_makes_the_same_bytes(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    made = []
+    for name in ("a", "b"):
+        prepare(tmp_path / name, corpus, Cleaning(drop_held_out=False), SUBWORDS)
+        made.append({path: data for path, (_, data) in contents(tmp_path / name).items()})
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("changed", ["cleaning", "subwords", "max_length", "corpus"])
+def test_data_made_otherwise_are_refused_in_one_line(tmp_path, changed):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    given = {
+        "corpus": corpus,
+        "cleaning": Cleaning(drop_held_out=False),
+        "subwords": SUBWORDS,
+        "max_length": 100,
+    }
+    prepare(tmp_path / "data", **given)
+    before = contents(tmp_path / "data")
+    other = {
+        "cleaning": Cleaning(drop_held_out=False, max_words=77),
+        "subwords": SubwordTraining(vocab_size=299, character_coverage=1.0),
+        "max_length": 99,
+        "corpus": corpus,
+    }
+    if changed == "corpus":
+        (tmp_path / "train.en").write_text(
+            (tmp_path / "train.en").read_text().replace("red", "tan")
+        )
+    with pytest.raises(UserError) as caught:
+        prepare(tmp_path / "data", **{**given, changed: other[changed]})
+    line = str(caught.value).splitlines()[0]
+    assert f"was made with {changed}" in line
+    assert "give another --data_dir" in line
+    assert contents(tmp_path / "data") == before
+
+
+def broken_utf8(folder):
+    path = folder / "train.de"
+    lines = path.read_bytes().split(b"\n")
+    lines[30] = b"caf\xe9"
+    path.write_bytes(b"\n".join(lines))
+
+
+def too_few_lines_in_test(folder):
+    path = folder / "test.de"
+    path.write_bytes(path.read_bytes().split(b"\n", 1)[1])
+
+
+@pytest.mark.parametrize(
+    ("breakage", "vocab_size", "max_length", "message"),
+    [
+        (broken_utf8, 300, 100, r"train\.de, line 31: byte 0xe9"),
+        (too_few_lines_in_test, 300, 100, "line 6 has no partner"),
+        (None, 5000, 100, "has only enough text for"),
+        (None, 100, 100, "need"),
+        (None, 300, 2, "all sentence pairs of the split 'train' have more than"),
+    ],
+)
+def test_a_failure_leaves_nothing(tmp_path, breakage, vocab_size, max_length, message):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    if breakage:
+        breakage(tmp_path)
+    recipe = SubwordTraining(vocab_size=vocab_size, character_coverage=1.0)
+    rules = Cleaning(drop_held_out=False)
+    with pytest.raises(UserError, match=message) as caught:
+        prepare(tmp_path / "data", corpus, rules, recipe, max_length)
+    assert ".partial" not in str(caught.value).splitlines()[0]
+    assert list((tmp_path / "data").glob("*")) == list((tmp_path / "data").glob(".*")) == []
+
+
+def test_what_a_killed_run_left_is_cleared_away(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    left = tmp_path / "data" / ".prepared.partial"
+    left.mkdir(parents=True)
+    (left / "train.source.txt").write_text("half a senten")
+    prepare(tmp_path / "data", corpus, Cleaning(drop_held_out=False), SUBWORDS)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
+    assert "half" not in (tmp_path / "data" / "prepared" / "train.source.txt").read_text()
+
+
+def test_a_split_that_cleaning_empties_is_named_with_the_reasons(tmp_path):
+    corpus = corpus_of(tmp_path, [("", "a"), ("b", ""), ("c", "c" * 20)])
+    with pytest.raises(UserError, match=r"'train' has no sentence pairs left .*empty side 2"):
+        prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+
+
+def test_a_split_that_is_not_there_is_named(tmp_path):
+    data = prepare(
+        tmp_path / "data",
+        corpus_of(tmp_path, pairs_of(60, 1)),
+        Cleaning(drop_held_out=False),
+        SUBWORDS,
+    )
+    for open_split in (data.store, data.text):
+        with pytest.raises(UserError, match=r"no split 'valid'.*train, dev, test"):
+            open_split("valid")

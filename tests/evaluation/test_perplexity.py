@@ -1,0 +1,80 @@
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro.data.token_store import write_token_store
+from t2t_repro.evaluation.perplexity import HeldOutLoss
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+from tests.layer_test import randomize
+from tests.reference import log_softmax
+
+VOCAB = 17
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    layer = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.5)
+    model = Transformer(VOCAB, 1, layer)
+    model.build()
+    randomize(model)
+    return model
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    rng = np.random.default_rng(0)
+
+    def sentence():
+        return [*rng.integers(2, VOCAB, rng.integers(0, 9)).tolist(), 1]
+
+    pairs = [(sentence(), sentence()) for _ in range(15)]
+    directory = tmp_path_factory.mktemp("store") / "dev"
+    return write_token_store(directory, pairs, vocab_size=VOCAB)
+
+
+def slow_nll(model, store):
+    """One sentence at a time, one token at a time."""
+    total, tokens = 0.0, 0
+    for index in range(len(store)):
+        source, target = store.source(index), store.target(index)
+        logits = model((np.array([source]), np.array([target])), training=False)
+        for token, scores in zip(target, log_softmax(logits)[0], strict=True):
+            total -= scores[token]
+            tokens += 1
+    return total / tokens
+
+
+# A sentence at a time; several, and one longer than a batch may be; all at once.
+@pytest.mark.parametrize("tokens_per_batch", [1, 20, 4096])
+def test_nll_is_the_slow_loops_whatever_the_batches(model, store, tokens_per_batch):
+    held_out = HeldOutLoss(model, store, tokens_per_batch)
+    expected = slow_nll(model, store)
+    assert held_out.nll() == pytest.approx(expected, rel=1e-5)
+    assert held_out.perplexity() == pytest.approx(math.exp(expected), rel=1e-4)
+
+
+def test_batches_keep_to_the_limit(model, store):
+    held_out = HeldOutLoss(model, store, 20)
+    assert sorted(np.concatenate(held_out._batches)) == list(range(len(store)))
+    assert len(held_out._batches) < len(store)
+    for batch in held_out._batches:
+        longest = max(store.source_lengths[batch].max(), store.target_lengths[batch].max())
+        assert len(batch) * longest <= 20
+
+
+def test_nll_follows_the_weights(model, store):
+    held_out = HeldOutLoss(model, store)
+    before, weights = held_out.nll(), model.get_weights()
+    try:
+        model.embedding.table.assign(0.5 * model.embedding.table)
+        assert held_out.nll() == pytest.approx(slow_nll(model, store), rel=1e-5)
+        assert abs(held_out.nll() - before) > 0.01
+        # Scores that are all alike: as many choices as there are entries.
+        model.embedding.table.assign(0.0 * model.embedding.table)
+        assert held_out.perplexity() == pytest.approx(VOCAB, rel=1e-5)
+    finally:
+        model.set_weights(weights)

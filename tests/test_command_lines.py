@@ -1,0 +1,302 @@
+"""A user's mistake at any command line: status 2, one line that names it, nothing left behind.
+
+The command lines run as `python -m` runs them, in children of one process that has imported
+TensorFlow already.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.prepared import prepare
+from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.text_files import TextFilesCorpus
+from t2t_repro.errors import UserError
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.optimizer import adam
+from t2t_repro.translate import write_output
+
+DRIVER = """
+import json, os, runpy, sys, traceback
+from t2t_repro import experiment
+
+for number, (module, arguments, given) in enumerate(json.load(sys.stdin)):
+    child = os.fork()
+    if not child:
+        with open("in", "wb") as file:
+            file.write(given.encode("latin-1"))
+        os.dup2(os.open("in", os.O_RDONLY), 0)
+        for descriptor, name in ((1, "out"), (2, "err")):
+            path = f"{number}.{name}"
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+        sys.argv = [module, *arguments]
+        status = 0
+        try:
+            runpy.run_module(f"t2t_repro.{module}", run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            status = end.code or 0
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    _, status = os.waitpid(child, 0)
+    with open(f"{number}.status", "w") as file:
+        file.write(str(os.waitstatus_to_exitcode(status)))
+"""
+
+GIN = """
+prepare.corpus = @TextFilesCorpus()
+TextFilesCorpus.train = ('train.en', 'train.de')
+TextFilesCorpus.dev = ('train.en', 'train.de')
+Transformer.vocab_size = 300
+LayerConfig.d_model = 8
+LayerConfig.num_heads = 2
+adam.learning_rate = 0.001
+"""
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+CASES: dict[str, tuple[str, list[str], str]] = {
+    "unknown flag": ("trainer", ["--gin_flie=x.gin"], "Unknown command line flag 'gin_flie'"),
+    "bad value": ("average", ["--model_dir=model", "--last=five"], "flag --last=five"),
+    "flag left out": ("translate", [], "flag --model_dir"),
+    "no flag at all": ("translate", ["--model_dir=model", "a.txt"], "the argument 'a.txt'"),
+    "gin file missing": ("datagen", ["--gin_file=no.gin"], "--gin_file=no.gin: no such file"),
+    "gin misspelt": (
+        "trainer",
+        ["--gin_file=x.gin", "--gin_param=Pace.stops = 1"],
+        "'Pace' doesn't have a parameter named 'stops'",
+    ),
+    "keras argument misspelt": (
+        "trainer",
+        ["--gin_file=x.gin", "--gin_param=Transformer.nun_layers = 1"],
+        "{'nun_layers': 1}",
+    ),
+    "corpus misaligned": (
+        "datagen",
+        ["--gin_file=x.gin"],
+        "train.en has 3 lines, train.de has 2 lines: line 3 has no partner",
+    ),
+    "model missing": ("translate", ["--model_dir=nowhere"], "nowhere is no model directory"),
+    "model to average missing": ("average", ["--model_dir=nowhere"], "nowhere is no model"),
+    "too few to average": ("average", ["--model_dir=model", "--last=3"], "which holds 1"),
+    "checkpoint missing": (
+        "translate",
+        ["--model_dir=model", "--checkpoint=averaged"],
+        "no checkpoint averaged in model",
+    ),
+    "checkpoint misspelt": (
+        "evaluate",
+        ["--model_dir=model", "--checkpoint=checkpoints/step-8", "--source=a", "--reference=a"],
+        "no checkpoint checkpoints/step-8",
+    ),
+    "input missing": (
+        "translate",
+        ["--model_dir=model", "--input=no.txt", "--output=x"],
+        "--input=no.txt: No such file or directory",
+    ),
+    "input a folder": ("translate", ["--model_dir=model", "--input=model"], "Is a directory"),
+    "input not UTF-8": (
+        "translate",
+        ["--model_dir=model", "--input=latin.txt", "--output=x"],
+        "latin.txt, line 2: byte 3 is not UTF-8",
+    ),
+    "n_best beyond the beam": (
+        "translate",
+        ["--model_dir=model", "--n_best=3", "--output=x"],
+        "--n_best=3: expected 1 to the beam size, 2",
+    ),
+    "output nowhere": (
+        "translate",
+        ["--model_dir=model", "--output=no/where/x"],
+        "--output=no/where/x: No such file or directory",
+    ),
+    "bad beam": (
+        "translate",
+        ["--model_dir=model", "--gin_param=BeamSearch.beam_size = 0", "--output=x"],
+        "beam_size is 0, expected at least 1",
+    ),
+    "data missing": ("evaluate", ["--model_dir=model"], "data/prepared is not there"),
+    "data of another vocabulary": (
+        "evaluate",
+        ["--model_dir=model", "--data_dir=other"],
+        "subwords.model is not the subword model that the model was trained with",
+    ),
+    "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
+    "no reference": ("evaluate", ["--translations=a"], "--reference is missing"),
+    "unequal files": (
+        "evaluate",
+        ["--translations=train.en", "--reference=train.de"],
+        "there are 3 translations and 2 references",
+    ),
+}
+
+WORKING: dict[str, tuple[str, list[str]]] = {
+    "odd lines": ("translate", ["--model_dir=model"]),
+    "all flags": (
+        "translate",
+        ["--model_dir=model", "--n_best=2", "--scores", "--checkpoint=latest"],
+    ),
+    "existing translations": (
+        "evaluate",
+        ["--translations=train.en", "--reference=train.en"],
+    ),
+    "other metrics": (
+        "evaluate",
+        [
+            "--translations=train.en",
+            "--reference=train.en",
+            "--gin_param=evaluate.metrics = [@tokenised_bleu, @exact_match]",
+        ],
+    ),
+}
+STDIN = "a b c\n\n 🙂\u2028 b\r\nlast"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A working directory with an untrained model, an experiment and some text."""
+    folder = tmp_path_factory.mktemp("commands")
+    (folder / "train.en").write_text("one two three four\nfive six seven eight\nnine\n")
+    (folder / "train.de").write_text("eins zwei\ndrei\n")
+    (folder / "latin.txt").write_bytes("gut\ncaf\xe9\n".encode("latin-1"))
+    (folder / "a").write_text("a\n")
+    (folder / "x.gin").write_text(GIN)
+    text = str(folder / "train.en")
+    corpus = TextFilesCorpus((text, text), (text, text), (text, text))
+    rules = Cleaning(drop_held_out=False)
+    prepare(folder / "other", corpus, rules, SubwordTraining(vocab_size=280))
+    SubwordTraining(vocab_size=270).train(["a b c d e f g"] * 9, folder / "made.model")
+    model = Transformer(300, 1, LayerConfig(d_model=8, d_ff=8, num_heads=2))
+    model.build()
+    optimizer = adam(0.001)
+    optimizer.build(model.trainable_variables)
+    config = "BeamSearch.beam_size = 2\nTranslator.max_extra_length = 3\n"
+    ModelDirectory(folder / "model").describe(model, folder / "made.model", config, config)
+    Checkpoints(folder / "model", model, optimizer).save(RunState(step=7))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder):
+    """What became of every command, by its name in CASES or WORKING."""
+    before = listing(folder)
+    commands = {**{name: case[:2] for name, case in CASES.items()}, **WORKING}
+    given = [(*command, STDIN.encode().decode("latin-1")) for command in commands.values()]
+    # What is written must not depend on the locale.
+    environment = {
+        **os.environ,
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps(given),
+        text=True,
+        cwd=folder,
+        env=environment,
+        check=True,
+        timeout=500,
+    )
+    found = {}
+    for number, name in enumerate(commands):
+        status, out, err = (folder / f"{number}.{kind}" for kind in ("status", "out", "err"))
+        found[name] = Outcome(
+            int(status.read_text()), out.read_bytes().decode(), err.read_bytes().decode()
+        )
+        for path in (status, out, err):
+            path.unlink()
+    (folder / "in").unlink()
+    assert listing(folder) == before
+    return found
+
+
+def listing(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_one_line_and_status_2(outcomes, name):
+    outcome = outcomes[name]
+    assert outcome.status == 2, outcome.err
+    errors = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert outcome.err.endswith(errors[0] + "\n")
+    assert CASES[name][2] in errors[0]
+    assert len(errors[0]) < 400
+    assert "Traceback" not in outcome.err
+    assert outcome.out == ""
+
+
+def test_translate_gives_a_line_for_every_line_of_standard_input(outcomes):
+    outcome = outcomes["odd lines"]
+    assert outcome.status == 0, outcome.err
+    lines = outcome.out.split("\n")
+    assert len(lines) == 4 + 1
+    assert lines[-1] == ""
+    assert lines[1] == ""
+    assert "Traceback" not in outcome.err
+
+
+def test_n_best_and_scores_say_which_line_they_are_of(outcomes):
+    outcome = outcomes["all flags"]
+    assert outcome.status == 0, outcome.err
+    rows = [line.split("\t", 2) for line in outcome.out.split("\n")[:-1]]
+    numbers = [int(row[0]) for row in rows]
+    assert sorted(set(numbers)) == [1, 2, 3, 4]
+    assert numbers == sorted(numbers)
+    assert numbers.count(2) == 1
+    assert [row[1:] for row in rows if row[0] == "2"] == [["0.0000", ""]]
+    for number in (1, 3, 4):
+        scores = [float(row[1]) for row in rows if int(row[0]) == number]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_existing_translations_are_scored_without_a_model(outcomes):
+    outcome = outcomes["existing translations"]
+    assert outcome.status == 0, outcome.err
+    first, second = outcome.out.splitlines()
+    assert first.startswith("BLEU 100.00  [")
+    assert "tok:13a" in first
+    assert second.startswith("chrF 100.00  [")
+
+
+def test_the_metrics_can_be_chosen(outcomes):
+    outcome = outcomes["other metrics"]
+    assert outcome.status == 0, outcome.err
+    names = [line.split(" 100.00")[0] for line in outcome.out.splitlines()]
+    assert names == ["tokenised lower-cased BLEU", "exact match"]
+
+
+def test_an_output_file_appears_whole_or_not_at_all(tmp_path):
+    def lines(count):
+        for number in range(3):
+            if number == count:
+                raise UserError("no more")
+            yield f"line {number}"
+
+    path = tmp_path / "x"
+    with pytest.raises(UserError, match="no more"):
+        write_output(lines(2), str(path))
+    assert list(tmp_path.iterdir()) == []
+    write_output(lines(3), str(path))
+    with pytest.raises(UserError, match="no more"):
+        write_output(lines(1), str(path))
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == b"line 0\nline 1\nline 2\n"

@@ -1,0 +1,180 @@
+"""What gin refuses, and what it lets through: each mistake is one line, before anything is done."""
+
+import gin
+import pytest
+
+from t2t_repro import experiment
+from t2t_repro.configuration import configure, on_one_line
+from t2t_repro.errors import UserError
+from t2t_repro.training.train_loop import Pace
+
+EXPERIMENT = """
+prepare.corpus = @TextFilesCorpus()
+TextFilesCorpus.train = ('{0}/train.en', '{0}/train.de')
+TextFilesCorpus.dev = ('{0}/train.en', '{0}/train.de')
+SubwordTraining.vocab_size = 270
+Cleaning.drop_held_out = False
+Transformer.vocab_size = 300
+Transformer.num_layers = 1
+LayerConfig.d_model = 8
+LayerConfig.num_heads = 2
+adam.learning_rate = 0.001
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_is_left_behind():
+    yield
+    gin.clear_config()
+
+
+@pytest.fixture
+def gin_file(tmp_path):
+    for side in ("en", "de"):
+        (tmp_path / f"train.{side}").write_text("abc abc\nacb\n" * 20)
+    path = tmp_path / "tiny.gin"
+    path.write_text(EXPERIMENT.format(tmp_path))
+    return path
+
+
+def refusal(gin_file, params=()):
+    """The error that a training run ends with; nothing may have been written before it."""
+    model_dir, data_dir = gin_file.parent / "model", gin_file.parent / "data"
+
+    def run():
+        experiment.configure_experiment(gin_file, params)
+        experiment.train(model_dir, data_dir)
+
+    with pytest.raises(UserError) as caught:
+        run()
+    assert not model_dir.exists()
+    assert not data_dir.exists()
+    # What the command line prints.
+    return str(caught.value).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [
+        ("Tranformer.num_layers = 3", "No configurable matching 'Tranformer'"),
+        ("Pace.stops = 3", "'Pace' doesn't have a parameter named 'stops'"),
+        ("Transformer.nun_layers = 3", "Transformer: {'nun_layers': 3}"),
+        ("InverseSquareRoot.peak = 1.0", "binds InverseSquareRoot.peak, but nothing"),
+        ("my_steps = 3", "binds my_steps, but nothing"),
+        ("Pace.steps = %my_steps", "No bindings specified for 'my_steps"),
+        ("DevEvaluation.metric = @blue", "No configurable matching reference '@blue'"),
+        ("Pace.steps = ", "Unable to parse value"),
+        ("train.precision = 'float8'", "train.precision is 'float8', expected"),
+        ("LayerConfig.d_model = 9", "LayerConfig.d_model is 9, expected an even number"),
+        ("choose_strategy.cpu_replicas = 'two'", "(in choose_strategy)"),
+        ("TextFilesCorpus.train = 3", "TextFilesCorpus.train: received 3, expected"),
+        ("TextFilesCorpus.train = 'nowhere.tsv'", "cannot read nowhere.tsv"),
+        ("Cleaning.max_words = 0", "Cleaning.max_words = 0: expected at least 1"),
+        ("Transformer.vocab_size = 'many'", "'many'"),
+    ],
+)
+def test_a_mistake_is_named_in_one_line_before_anything_is_done(gin_file, binding, message):
+    line = refusal(gin_file, [binding])
+    assert message in line
+    # gin would add the whole configuration, or the addresses of its functions.
+    assert len(line) < 400
+    assert " at 0x" not in line
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("prepare.corpus", "`prepare` not provided in config: ['corpus']"),
+        ("adam.learning_rate", "`adam` not provided in config: ['learning_rate']"),
+        ("Transformer.vocab_size", "missing 1 required positional argument: 'vocab_size'"),
+    ],
+)
+def test_what_an_experiment_needs_is_asked_for(gin_file, missing, message):
+    lines = gin_file.read_text().splitlines(keepends=True)
+    drop = (missing, "TextFilesCorpus") if missing == "prepare.corpus" else (missing,)
+    gin_file.write_text("".join(line for line in lines if not line.startswith(drop)))
+    assert message in refusal(gin_file)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    assert f"--gin_file={tmp_path / 'no.gin'}: no such file" in refusal(tmp_path / "no.gin")
+
+
+def test_a_missing_include_is_named_with_the_line_that_asks_for_it(gin_file):
+    gin_file.write_text(gin_file.read_text() + "include 'nope.gin'\n")
+    line = refusal(gin_file)
+    assert "Unable to open file: nope.gin" in line
+    assert "tiny.gin" in line
+
+
+def test_a_subword_model_larger_than_the_embedding_is_refused_before_training(gin_file):
+    experiment.configure_experiment(gin_file, ["Transformer.vocab_size = 269"])
+    with pytest.raises(UserError, match=r"Transformer.vocab_size is 269, but .* has 270 entries"):
+        experiment.train(gin_file.parent / "model", gin_file.parent / "data")
+    assert not (gin_file.parent / "model").exists()
+
+
+def test_impossible_beam_search_and_batches_are_one_line(gin_file):
+    for binding, message in [
+        ("BeamSearch.beam_size = 0", "beam_size is 0, expected at least 1"),
+        ("Batches.tokens_per_batch = 9", "tokens_per_batch is 9, but 8 sentences"),
+    ]:
+        experiment.configure_experiment(gin_file, [binding])
+        with pytest.raises(UserError) as caught:
+            experiment.train(gin_file.parent / "model", gin_file.parent / "data")
+        assert message in str(caught.value).splitlines()[0]
+        assert not (gin_file.parent / "model").exists()
+
+
+def test_later_bindings_win_and_nothing_of_an_earlier_configuration_stays(tmp_path):
+    (tmp_path / "a.gin").write_text("Pace.steps = 1\nPace.report_every = 7\n")
+    (tmp_path / "b.gin").write_text("Pace.steps = 3\n")
+    configure(tmp_path / "a.gin", ["Pace.steps = 2"], ["Pace"])
+    assert (Pace().steps, Pace().report_every) == (2, 7)
+    configure(tmp_path / "b.gin", [], ["Pace"])
+    assert (Pace().steps, Pace().report_every) == (3, 50)
+    configure(None, [], ["Pace"])
+    assert Pace().steps == 100_000
+
+
+def test_what_a_binding_refers_to_counts_as_used():
+    params = [
+        "evaluate.metrics = [@bleu, @exact_match]",
+        "rate = @rate/InverseSquareRoot()",
+        "adam.learning_rate = %rate",
+        "rate/InverseSquareRoot.peak = %peak",
+        "peak = 0.5",
+    ]
+    configure(None, params, ["adam", "evaluate"])
+    with pytest.raises(UserError, match=r"binds peak, rate, rate/InverseSquareRoot\.peak, but"):
+        configure(None, [param for param in params if "adam" not in param], ["adam", "evaluate"])
+
+
+def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
+    checkout = tmp_path / "checkout"
+    (checkout / "gin" / "rows").mkdir(parents=True)
+    (checkout / "gin" / "base.gin").write_text("Pace.steps = 5\n")
+    (checkout / "gin" / "rows" / "a.gin").write_text(
+        "include 'gin/base.gin'\nPace.report_every = 9\n"
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for folder, name in [
+        (checkout, "gin/rows/a.gin"),
+        (checkout / "gin", "rows/a.gin"),
+        (elsewhere, str(checkout / "gin" / "rows" / "a.gin")),
+        (elsewhere, "../checkout/gin/rows/a.gin"),
+    ]:
+        monkeypatch.chdir(folder)
+        configure(name, [], ["Pace"])
+        assert (Pace().steps, Pace().report_every) == (5, 9)
+    # The search path of one experiment is not that of the next.
+    (elsewhere / "b.gin").write_text("include 'gin/base.gin'\n")
+    with pytest.raises(UserError, match=r"Unable to open file: gin/base\.gin"):
+        configure("b.gin", [], ["Pace"])
+
+
+def test_an_error_becomes_one_line():
+    assert on_one_line(ValueError("a\n   b\n\nc ")) == "a b c"
+    called = "no.\n  In call to configurable 'Pace' (<class 'x.Pace'>)"
+    assert on_one_line(TypeError(called)) == "no. (in Pace)"

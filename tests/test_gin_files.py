@@ -1,0 +1,158 @@
+"""The experiments in gin/ are what their names say: the paper's sizes, rates and decoding."""
+
+import re
+from pathlib import Path
+
+import gin
+import numpy as np
+import pytest
+
+from t2t_repro.configuration import configure
+from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.training.optimizer import adam
+from t2t_repro.training.train_loop import Pace
+from tests.models.test_transformer import num_weights
+
+CHECKOUT = Path(__file__).parents[1]
+FILES = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "gin").rglob("*.gin"))
+every_file = pytest.mark.parametrize("gin_file", FILES)
+
+
+@pytest.fixture(autouse=True)
+def _in_the_checkout(monkeypatch):
+    monkeypatch.chdir(CHECKOUT)
+    yield
+    gin.clear_config()
+
+
+def bound(name):
+    """The value of a binding, or None."""
+    try:
+        return gin.query_parameter(name)
+    except ValueError:
+        return None
+
+
+def rate(step):
+    """The learning rate of the update that the paper counts as `step`."""
+    optimizer = adam()
+    assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.98, 1e-9)
+    return float(optimizer._learning_rate(step - 1))
+
+
+def parameters():
+    """The number of weights of the model that is configured, without making it."""
+    return num_weights(
+        bound("Transformer.vocab_size"), bound("Transformer.num_layers"), LayerConfig()
+    )
+
+
+def test_there_are_experiments():
+    assert len(FILES) >= 6
+
+
+@every_file
+def test_every_file_parses_and_every_line_of_it_has_an_effect(gin_file):
+    configure_experiment(gin_file, [])
+    LayerConfig()
+    Pace()
+    BeamSearch()
+
+
+@every_file
+def test_every_whole_experiment_can_be_put_together(gin_file):
+    configure_experiment(gin_file, [])
+    if not (bound("prepare.corpus") and bound("Transformer.vocab_size")):
+        pytest.skip("a part of experiments, included by others")
+    # The embedding has a row for every subword.
+    assert bound("Transformer.vocab_size") >= SubwordTraining().vocab_size
+    schedule = adam()._learning_rate
+    rates = [float(schedule(step)) for step in range(0, 20_000, 500)]
+    assert 0 < min(rates) <= max(rates) < 0.02
+
+
+@every_file
+def test_the_commands_in_a_file_s_header_are_of_this_checkout(gin_file):
+    text = (CHECKOUT / gin_file).read_text()
+    for name in re.findall(r"--gin_file=(gin/\S+\.gin)", text):
+        assert (CHECKOUT / name).is_file()
+    for name in re.findall(r"bash (scripts/\S+)", text):
+        assert (CHECKOUT / name).is_file()
+    for module in re.findall(r"python -m t2t_repro\.(\w+)", text):
+        assert (CHECKOUT / "t2t_repro" / f"{module}.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("gin_file", "d_model", "d_ff", "heads", "dropout", "steps", "millions"),
+    [
+        ("gin/base_ende.gin", 512, 2048, 8, 0.1, 100_000, 65.07),
+        ("gin/base_enfr.gin", 512, 2048, 8, 0.1, 100_000, None),
+        ("gin/big_ende.gin", 1024, 4096, 16, 0.3, 300_000, 214.17),
+        ("gin/big_enfr.gin", 1024, 4096, 16, 0.1, 300_000, None),
+    ],
+)
+def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, millions):
+    configure_experiment(gin_file, [])
+    layer = LayerConfig()
+    assert (layer.d_model, layer.d_ff, layer.num_heads) == (d_model, d_ff, heads)
+    assert (layer.key_depth, layer.value_depth, layer.dropout) == (64, 64, dropout)
+    assert (layer.attention_dropout, layer.relu_dropout, layer.normalization) == (0, 0, "post")
+    assert bound("Transformer.num_layers") == 6
+    assert bound("TrainStep.label_smoothing") == 0.1
+    assert Pace().steps == steps
+    # Section 5.3, equation 3: its peak is at the end of the warm-up.
+    for step in (1, 100, 4000, 16_000, steps):
+        equation_3 = d_model**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert rate(step) == pytest.approx(equation_3, rel=1e-5)
+    assert rate(4000) == pytest.approx((d_model * 4000) ** -0.5, rel=1e-5)
+    # Sections 5.1 and 6.1.
+    assert bound("Batches.tokens_per_batch") == 25_000
+    assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (4, 0.6)
+    assert bound("Translator.max_extra_length") == 50
+    assert bound("Checkpoints.keep") >= 20
+    if millions:
+        assert parameters() / 1e6 == pytest.approx(millions, abs=0.01)
+
+
+def test_the_base_model_has_the_parameters_of_table_3():
+    configure_experiment("gin/base_ende.gin", [])
+    d, d_ff, vocab = 512, 2048, 40_960
+    attention, feed_forward, norm = 4 * d * d, 2 * d * d_ff + d_ff + d, 2 * d
+    by_hand = vocab * d + 6 * (
+        (attention + feed_forward + 2 * norm) + (2 * attention + feed_forward + 3 * norm)
+    )
+    assert parameters() == by_hand == 65_073_152
+
+
+def test_english_to_french_has_its_own_corpus_and_vocabulary():
+    for name in ("base", "big"):
+        configure_experiment(f"gin/{name}_enfr.gin", [])
+        assert bound("TfdsCorpus.name") == "wmt14_translate/fr-en"
+        assert bound("TfdsCorpus.target_language") == "fr"
+        assert SubwordTraining().vocab_size == 32_000
+        configure_experiment(f"gin/{name}_ende.gin", [])
+        assert bound("TfdsCorpus.name") == "wmt14_translate/de-en"
+        assert bound("TfdsCorpus.target_language") == "de"
+        assert SubwordTraining().vocab_size == 37_000
+
+
+def test_multi30k_has_its_protocol_s_numbers():
+    configure_experiment("gin/multi30k_tiny.gin", [])
+    layer = LayerConfig()
+    assert (layer.d_model, layer.d_ff, layer.num_heads, layer.dropout) == (128, 256, 4, 0.3)
+    assert bound("Transformer.num_layers") == 4
+    assert rate(2000) == pytest.approx(0.005)
+    assert np.isclose(rate(8000), 0.0025)
+    assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (5, 1.0)
+
+
+@every_file
+def test_a_user_may_run_from_anywhere(gin_file, tmp_path, monkeypatch):
+    configure(gin_file, [], TRAINING_ROOTS)
+    expected = gin.config_str()
+    monkeypatch.chdir(tmp_path)
+    configure(CHECKOUT / gin_file, [], TRAINING_ROOTS)
+    assert gin.config_str() == expected

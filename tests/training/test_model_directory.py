@@ -1,0 +1,212 @@
+import json
+import shutil
+
+import pytest
+import tensorflow as tf
+
+import t2t_repro
+from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.errors import UserError
+from t2t_repro.training import model_directory
+from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.model_directory import ModelDirectory, step_of
+from t2t_repro.training.optimizer import adam
+from tests.layer_test import randomize
+from tests.training.tiny import assert_same, copies, tiny_model
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    """The paths of two subword models."""
+    folder = tmp_path_factory.mktemp("subwords")
+    for name, sentence in (("one", "a man on a bench"), ("two", "zwei Frauen mit Hut")):
+        SubwordTraining(vocab_size=275).train([sentence] * 20, folder / name)
+    return folder / "one", folder / "two"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, subwords):
+    """A model directory with checkpoints 1, 2, 3 and the best one, 2; and their weights."""
+    path = tmp_path_factory.mktemp("run") / "model"
+    model = tiny_model(dropout=0.1)
+    ModelDirectory(path).describe(model, subwords[0], "a = 1\n", "a = 1\nb = 2\n")
+    optimizer = adam(learning_rate=0.1)
+    optimizer.build(model.trainable_variables)
+    checkpoints = Checkpoints(path, model, optimizer)
+    weights = {}
+    for step in (1, 2, 3):
+        randomize(model, step)
+        weights[step] = copies(model)
+        checkpoints.save(RunState(step=step))
+        if step == 2:
+            checkpoints.save_best(RunState(step=step))
+    return path, weights
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+    """A model directory to spoil, in another place than where it was written."""
+    shutil.copytree(run[0], tmp_path / "copy")
+    return ModelDirectory(tmp_path / "copy")
+
+
+def write_averaged(directory, seed):
+    model = tiny_model(dropout=0.1)
+    randomize(model, seed)
+    directory.write_averaged(model, seed)
+    return copies(model)
+
+
+# Its contents
+
+
+def test_a_directory_is_complete_in_itself(run, subwords):
+    directory, weights = ModelDirectory(run[0]), run[1]
+    assert (directory.path / "subwords.model").read_bytes() == subwords[0].read_bytes()
+    assert (directory.path / "config.gin").read_text() == "a = 1\n"
+    assert (directory.path / "operative_config.gin").read_text() == "a = 1\nb = 2\n"
+    versions = json.loads((directory.path / "versions.json").read_text())
+    assert versions["t2t_repro"] == t2t_repro.__version__
+    assert versions["tensorflow"] == tf.__version__
+    assert directory.subwords().size == 275
+    assert_same(copies(directory.load_model("checkpoints/step-3")), weights[3])
+    assert not list(directory.path.glob(".*"))
+
+
+def test_describing_again_a_run_that_goes_on(copy, subwords):
+    """With another model object, whose automatic name is another."""
+    copy.describe(tiny_model(dropout=0.1), subwords[0], "a = 2\n", "")
+    assert (copy.path / "config.gin").read_text() == "a = 2\n"
+    assert copy.new_model().num_layers == 1
+
+
+@pytest.mark.parametrize("sizes", [{"d_model": 32}, {"num_layers": 2}, {"dropout": 0.2}])
+def test_a_directory_of_another_model(copy, subwords, sizes):
+    before = (copy.path / "model.json").read_bytes()
+    with pytest.raises(UserError, match=r"holds a model of other sizes: .*--model_dir"):
+        copy.describe(tiny_model(**{"dropout": 0.1, **sizes}), subwords[0], "", "")
+    assert (copy.path / "model.json").read_bytes() == before
+    assert (copy.path / "config.gin").read_text() == "a = 1\n"
+
+
+def test_a_directory_of_another_vocabulary(copy, subwords):
+    with pytest.raises(UserError, match="is not the subword model of the data"):
+        copy.describe(tiny_model(dropout=0.1), subwords[1], "", "")
+    assert (copy.path / "subwords.model").read_bytes() == subwords[0].read_bytes()
+
+
+# Which checkpoint
+
+
+def test_averaged_comes_before_best_before_latest(copy, run):
+    averaged = write_averaged(copy, 9)
+    assert copy.checkpoint() == str(copy.path / "averaged" / "step-9")
+    assert_same(copies(copy.load_model()), averaged)
+    shutil.rmtree(copy.path / "averaged")
+    assert copy.checkpoint() == str(copy.path / "best" / "step-2")
+    assert_same(copies(copy.load_model()), run[1][2])
+    shutil.rmtree(copy.path / "best")
+    assert copy.checkpoint() == str(copy.path / "checkpoints" / "step-3")
+    assert_same(copies(copy.load_model()), run[1][3])
+    shutil.rmtree(copy.path / "checkpoints")
+    with pytest.raises(UserError, match=r"no checkpoint of any kind in .*: train first"):
+        copy.checkpoint()
+
+
+def test_a_checkpoint_by_its_name(copy, run):
+    write_averaged(copy, 9)
+    assert copy.checkpoint("averaged").endswith("step-9")
+    assert copy.checkpoint("best").endswith("step-2")
+    assert copy.checkpoint("latest").endswith("step-3")
+    assert_same(copies(copy.load_model("checkpoints/step-1")), run[1][1])
+    for name in ("checkpoints/step-7", "newest"):
+        with pytest.raises(UserError, match=f"no checkpoint {name} in .*checkpoints/step-<n>"):
+            copy.checkpoint(name)
+
+
+def test_the_last_checkpoints(copy):
+    expected = [str(copy.path / "checkpoints" / f"step-{step}") for step in (1, 2, 3)]
+    assert copy.last_checkpoints(3) == expected
+    assert copy.last_checkpoints(1) == expected[-1:]
+    assert [step_of(path) for path in copy.last_checkpoints(2)] == [2, 3]
+
+
+@pytest.mark.parametrize("count", [4, 0, -1])
+def test_fewer_checkpoints_than_asked_for(copy, count):
+    with pytest.raises(UserError, match=f"cannot average {count} .*which holds 3: give --last"):
+        copy.last_checkpoints(count)
+    shutil.rmtree(copy.path / "checkpoints")
+    with pytest.raises(UserError, match="which holds 0"):
+        copy.last_checkpoints(1)
+
+
+# The averaged model
+
+
+def test_the_averaged_model_replaces_the_one_before(copy):
+    write_averaged(copy, 7)
+    second = write_averaged(copy, 8)
+    assert [path.name for path in (copy.path / "averaged").glob("*.index")] == ["step-8.index"]
+    assert_same(copies(copy.load_model("averaged")), second)
+    assert not list(copy.path.glob(".*"))
+
+
+def test_an_averaged_model_stays_until_the_new_one_is_written(copy, monkeypatch):
+    first = write_averaged(copy, 7)
+
+    def full(*_, **__):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.train.CheckpointManager, "save", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_averaged(copy, 8)
+    assert_same(copies(copy.load_model("averaged")), first)
+
+    # Deleting takes long: while anything is deleted, one of the two is there.
+    delete = shutil.rmtree
+
+    def rmtree(path, **options):
+        assert copy.checkpoint("averaged")
+        delete(path, **options)
+
+    monkeypatch.setattr(model_directory.shutil, "rmtree", rmtree)
+    second = write_averaged(copy, 8)
+    assert_same(copies(copy.load_model("averaged")), second)
+
+
+# Damage
+
+
+@pytest.mark.parametrize("name", ["model.json", "subwords.model"])
+def test_no_model_directory(copy, name):
+    (copy.path / name).unlink()
+    for call in (copy.subwords, copy.checkpoint, copy.new_model, copy.load_model):
+        with pytest.raises(UserError, match=f"is no model directory: {name} is missing"):
+            call()
+    with pytest.raises(UserError, match=f"{name} is missing"):
+        copy.last_checkpoints(1)
+
+
+@pytest.mark.parametrize("text", ["", '{"vocab_size": 4', "[]", '{"no_size": 1}'])
+def test_a_damaged_model_json(copy, subwords, text):
+    (copy.path / "model.json").write_text(text)
+    with pytest.raises(UserError, match=r"model\.json does not describe a Transformer") as error:
+        copy.new_model()
+    assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match=r"model\.json does not|holds a model of other sizes"):
+        copy.describe(tiny_model(dropout=0.1), subwords[0], "", "")
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing", "changed"])
+def test_a_damaged_checkpoint(copy, run, damage):
+    file = copy.path / "checkpoints" / "step-3.data-00000-of-00001"
+    content = bytearray(file.read_bytes())
+    content[content.index(run[1][3][0].tobytes()) + 5] ^= 0xFF
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(content if damage == "changed" else content[: len(content) // 2])
+    with pytest.raises(UserError, match="step-3 does not fit the model beside it") as error:
+        copy.load_model("latest")
+    assert "\n" not in str(error.value)

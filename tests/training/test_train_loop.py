@@ -1,0 +1,297 @@
+"""The loop: where a run goes on, when it ends, and what it leaves behind."""
+
+import math
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.data.batches import Batches
+from t2t_repro.data.token_store import write_token_store
+from t2t_repro.errors import UserError
+from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.journal import Journal
+from t2t_repro.training.optimizer import adam
+from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop, count_tokens
+from t2t_repro.training.train_step import StepResult
+from tests.training.tiny import VOCAB, assert_same, tiny_step
+
+SENTENCES = 20
+
+
+@pytest.fixture(scope="module")
+def batches(tmp_path_factory):
+    rng = np.random.default_rng(0)
+
+    def sentence():
+        return [*rng.integers(2, VOCAB, rng.integers(2, 7)).tolist(), 1]
+
+    pairs = [(sentence(), sentence()) for _ in range(SENTENCES)]
+    store = write_token_store(tmp_path_factory.mktemp("store") / "train", pairs, vocab_size=VOCAB)
+    made = Batches(store, 8, seed=3, tokens_per_batch=48, max_shapes=2, row_multiple=2)
+    assert len(made.plan(0)) == len(made.plan(1)) == 4
+    return made
+
+
+class Meddling:
+    """Batches; something happens when the batch for update `step` of this run is taken."""
+
+    def __init__(self, batches, step, action):
+        self._batches = batches
+        self._action = {step: action}
+        self._taken = 0
+        self.shapes = batches.shapes
+
+    def epoch(self, epoch, first_batch, slices):
+        for batch in self._batches.epoch(epoch, first_batch, slices):
+            self._taken += 1
+            self._action.pop(self._taken, lambda: None)()
+            yield batch
+
+
+class FakeStep:
+    """An update that only counts: it adds 1 to a weight, and records what it was given."""
+
+    def __init__(self, losses=None):
+        self.slices = 2
+        self.seen = []
+        self.compiled = []
+        self._losses = losses or {}
+        self.model = keras.Sequential([keras.layers.Dense(1)])
+        self.model.build((None, 1))
+        self.optimizer = adam(learning_rate=0.1)
+        self.optimizer.build(self.model.trainable_variables)
+
+    def compile(self, shapes):
+        self.compiled += shapes
+        return len(shapes)
+
+    def __call__(self, step, source, target):
+        self.seen.append((step, np.asarray(source), np.asarray(target)))
+        loss, norm = self._losses.get(step + 1, (2.0, 1.0))
+        self.model.trainable_variables[0].assign_add([[1.0]])
+        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm)))
+
+
+class Run:
+    """A run in `model_dir` with objects of its own, gone on with from the newest checkpoint."""
+
+    def __init__(self, model_dir, step, batches, steps, scores=(), pace=None, **checkpoints):
+        self.step = step
+        self.scores = iter(scores)
+        self.evaluated = []
+        self.checkpoints = Checkpoints(model_dir, step.model, step.optimizer, **checkpoints)
+        self.pace = Pace(steps=steps, report_every=1, **{"evaluate_every": 1000, **(pace or {})})
+        self.loop = TrainLoop(
+            step, step.optimizer, batches, self.checkpoints, self.pace, self.evaluate
+        )
+        self.directory = model_dir
+
+    def evaluate(self):
+        self.evaluated.append(float(self.step.model.trainable_variables[0].numpy().ravel()[0]))
+        nll, bleu = next(self.scores)
+        return DevScores(nll, bleu, "| a |")
+
+    def go(self):
+        state = self.checkpoints.restore()
+        with Journal(self.directory / "tensorboard", self.pace.steps, state.step, 1) as journal:
+            return self.loop.run(state, journal)
+
+    def values(self):
+        """Weights and the optimizer's state."""
+        variables = [*self.step.model.trainable_variables, *self.step.optimizer.variables]
+        return [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
+
+
+def written(model_dir, folder="checkpoints"):
+    return sorted(int(path.stem.split("-")[1]) for path in (model_dir / folder).glob("*.index"))
+
+
+def send(number):
+    return lambda: os.kill(os.getpid(), number)
+
+
+# Stopping and going on
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory, batches):
+    """Six updates with dropout: an epoch of four batches and half of the next.
+
+    Yields a function that makes the same run from its beginning, and the values at its end.
+    """
+    step = tiny_step(dropout=0.2, slices=2)
+    variables = [*step.model.trainable_variables, *step.optimizer.variables]
+    initial = [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
+
+    def begin(model_dir, batches, steps=6, **options):
+        for variable, value in zip(variables, initial, strict=True):
+            variable.assign(value)
+        return Run(model_dir, step, batches, steps, **options)
+
+    run = begin(tmp_path_factory.mktemp("run"), batches)
+    assert run.go() == RunState(step=6, epoch=1, batch=2)
+    return begin, run.values()
+
+
+def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted):
+    """Bit for bit, dropout included, with new objects and another initialisation."""
+    begin, end = uninterrupted
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    first = begin(tmp_path, Meddling(batches, 3, send(signal.SIGTERM)))
+    assert first.go() == RunState(step=3, batch=3)
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
+    assert written(tmp_path) == [3]
+    second = Run(tmp_path, tiny_step(dropout=0.2, slices=2), batches, 6)
+    second.step.model.set_weights([0 * w for w in second.step.model.get_weights()])
+    assert second.go() == RunState(step=6, epoch=1, batch=2)
+    assert_same(second.values(), end)
+    assert written(tmp_path) == [3, 6]
+
+
+def test_stopped_right_before_the_epoch_ends(tmp_path, batches, uninterrupted):
+    begin, end = uninterrupted
+    first = begin(tmp_path, Meddling(batches, 4, send(signal.SIGINT)))
+    assert first.go() == RunState(step=4, batch=4)
+    second = begin(tmp_path, batches)
+    assert second.go() == RunState(step=6, epoch=1, batch=2)
+    assert_same(second.values(), end)
+
+
+def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupted):
+    """Killed at update 4, with the last checkpoint at 2."""
+    begin, end = uninterrupted
+
+    def kill():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        begin(tmp_path, Meddling(batches, 4, kill), every_steps=2).go()
+    assert written(tmp_path) == [2]
+    second = begin(tmp_path, batches, every_steps=2)
+    assert second.go().step == 6
+    assert_same(second.values(), end)
+    assert written(tmp_path) == [2, 4, 6]
+
+
+def test_a_run_that_is_over_stays_as_it_is(tmp_path, batches):
+    run = Run(tmp_path, FakeStep(), batches, 3)
+    end = run.go()
+    again = Run(tmp_path, FakeStep(), batches, 3)
+    assert again.go() == end
+    assert again.step.seen == []
+    assert_same(again.values(), run.values())
+    longer = Run(tmp_path, FakeStep(), batches, 5)
+    assert longer.go().step == 5
+    assert [step for step, *_ in longer.step.seen] == [3, 4]
+
+
+def test_a_run_goes_through_the_plan(tmp_path, batches):
+    """Two epochs: every sentence once in each, cut into slices, in a new order."""
+    run = Run(tmp_path, FakeStep(), batches, 8)
+    # Where an epoch ends, the state before and after it is the same place.
+    assert run.go() == RunState(step=8, epoch=1, batch=4)
+    assert [step for step, *_ in run.step.seen] == list(range(8))
+    epochs = [run.step.seen[:4], run.step.seen[4:]]
+    rows = [
+        [(tuple(s[s != 0]), tuple(t[t != 0])) for _, source, target in epoch
+         for s, t in zip(source.reshape(-1, source.shape[2]),
+                         target.reshape(-1, target.shape[2]), strict=True) if s.any()]
+        for epoch in epochs
+    ]  # fmt: skip
+    assert len(rows[0]) == SENTENCES
+    assert sorted(rows[0]) == sorted(rows[1])
+    assert rows[0] != rows[1]
+
+
+# A loss that is not finite
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, batches, uninterrupted):
+    begin, _ = uninterrupted
+
+    def poison():
+        weight = run.step.model.trainable_variables[1]
+        weight.assign(np.full(weight.shape, np.nan))
+
+    options = {"every_steps": 2, "pace": {"evaluate_every": 4}, "scores": [(3.0, 9.0)]}
+    run = begin(tmp_path, Meddling(batches, 6, poison), 20, **options)
+    expected = r"the loss is nan at step 6 \(epoch 1, batch 1\), .*intact \(.*checkpoints.step-4\)"
+    with pytest.raises(UserError, match=expected) as error:
+        run.go()
+    assert "\n" not in str(error.value)
+    assert (written(tmp_path), written(tmp_path, "best")) == ([2, 4], [4])
+    # It can be gone on with: everything that is restored is finite.
+    again = begin(tmp_path, batches)
+    state = again.checkpoints.restore()
+    assert (state.step, state.epoch, state.batch) == (4, 0, 4)
+    assert all(np.isfinite(value).all() for value in again.values())
+    assert again.go().step == 6
+
+
+@pytest.mark.parametrize(
+    "bad", [(math.nan, 1.0), (math.inf, 1.0), (2.0, math.nan), (2.0, math.inf)]
+)
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_nothing_bad_is_written(tmp_path, batches, bad, number):
+    """Not at the first update, not where a checkpoint is due, not when told to stop."""
+    meddling = Meddling(batches, 1, send(number) if number else lambda: None)
+    run = Run(tmp_path, FakeStep({1: bad}), meddling, 1, every_steps=1)
+    with pytest.raises(UserError, match=r"step 1 \(epoch 0, batch 0\), .* \(none was written yet"):
+        run.go()
+    assert written(tmp_path) == []
+
+
+# Dev evaluations and checkpoints
+
+
+def test_best_checkpoint_has_the_best_bleu_and_patience_counts_nll(tmp_path, batches):
+    #          better nll   better both  only BLEU    neither      never reached
+    scores = [(4.0, 10.0), (3.0, 11.0), (3.5, 12.0), (3.1, 11.5), (0.0, 99.0)]
+    pace = {"evaluate_every": 2, "patience": 2}
+    run = Run(tmp_path, FakeStep(), batches, 100, scores, pace, every_steps=3, keep=2)
+    state = run.go()
+    start = run.evaluated[0] - 2
+    # After every second update, with the weights after it.
+    assert run.evaluated == pytest.approx([start + 2, start + 4, start + 6, start + 8])
+    assert state == RunState(step=8, epoch=1, batch=4, best_bleu=12.0, best_nll=3.0, stale=2)
+    assert written(tmp_path, "best") == [6]
+    assert written(tmp_path) == [6, 8]
+    # Patience that has ended has ended for the run that goes on as well.
+    again = Run(tmp_path, FakeStep(), batches, 100, scores, pace)
+    assert again.go() == state
+    assert again.step.seen == []
+
+
+def test_a_dev_nll_that_is_not_finite_is_not_the_best(tmp_path, batches):
+    scores = [(4.0, 10.0), (math.nan, 0.0), (3.0, 0.0)]
+    run = Run(tmp_path, FakeStep(), batches, 3, scores, {"evaluate_every": 1})
+    state = run.go()
+    assert (state.best_nll, state.stale) == (3.0, 0)
+
+
+def test_evaluation_comes_before_the_checkpoint_of_the_same_update(tmp_path, batches):
+    run = Run(tmp_path, FakeStep(), batches, 2, [(4.0, 10.0)], {"evaluate_every": 2}, every_steps=2)
+    state = run.go()
+    assert state.best_bleu == 10.0
+    assert Run(tmp_path, FakeStep(), batches, 2).checkpoints.restore() == state
+
+
+def test_checkpoints_by_the_minute(tmp_path, batches):
+    run = Run(tmp_path, FakeStep(), batches, 3, every_minutes=0)
+    run.go()
+    assert written(tmp_path) == [1, 2, 3]
+
+
+def test_all_shapes_are_compiled(tmp_path, batches):
+    run = Run(tmp_path, FakeStep(), batches, 3)
+    run.loop.compile()
+    assert run.step.compiled == list(batches.shapes)
+
+
+def test_count_tokens():
+    source, target = np.array([[[5, 3, 1, 0]]]), tf.constant([[[4, 1, 0]], [[0, 0, 0]]])
+    assert count_tokens(source, target) == (5, 10)

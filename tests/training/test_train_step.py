@@ -1,0 +1,246 @@
+"""One update is the same whatever the devices: replicas, slices, XLA."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.training.loss import loss_sums
+from tests.training.tiny import assert_close, assert_same, copies, random_ids, tiny_model, tiny_step
+
+# Lengths of the target sentences of a global batch of six, by slices of three: alike; the second
+# slice much shorter; the second slice of padding alone.
+LENGTHS = ([6, 5, 6, 4, 6, 6], [6, 6, 5, 1, 2, 0], [6, 3, 6, 0, 0, 0])
+
+
+def global_batches(count, slices, seed=0):
+    """The same sentences in the same order, however they are cut into slices."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        target_lengths = LENGTHS[number % len(LENGTHS)]
+        source_lengths = [min(length, 4) for length in target_lengths]
+        yield (
+            random_ids(rng, slices, source_lengths, 5),
+            random_ids(rng, slices, target_lengths, 6),
+        )
+
+
+def train(step, steps=20):
+    """The results of the updates and the weights after them."""
+    batches = global_batches(steps, step.slices)
+    results = [step(n, *map(tf.constant, batch)) for n, batch in enumerate(batches)]
+    return np.array(results), copies(step.model)
+
+
+@pytest.fixture(scope="module")
+def one_device():
+    """20 updates on one device, one slice, no XLA, no dropout."""
+    return train(tiny_step())
+
+
+# Devices
+
+
+def test_two_replicas_with_xla_are_one_device(one_device):
+    """Above all where one replica has fewer tokens, or none: the mean is over all tokens."""
+    step = tiny_step(replicas=2, jit_compile=True)
+    assert (step.slices, step.slices_per_replica) == (2, 1)
+    # Rehearsing all shapes beforehand changes nothing.
+    before = copies(step.model)
+    assert step.compile([BatchShape(6, 5, 6)]) == 1
+    assert_same(copies(step.model), before)
+    assert step.optimizer.iterations.numpy() == 0
+    results, weights = train(step)
+    np.testing.assert_allclose(results, one_device[0], rtol=1e-4)
+    assert_close(weights, one_device[1], atol=1e-5)
+    assert one_device[0][-3:, 0].mean() < one_device[0][:3, 0].mean() - 0.1
+    for replica in range(2):
+        local = [
+            step.strategy.experimental_local_results(weight.value)[replica].numpy()
+            for weight in step.model.trainable_variables
+        ]
+        assert_same(local, weights)
+
+
+def eight_replicas():
+    """Six sentences on eight devices, so that two have padding alone: results and weights."""
+    import tests.conftest  # noqa: F401 (this runs in a process of its own)
+
+    step = tiny_step(replicas=8)
+    batch = next(global_batches(1, 1))
+    batch = [np.concatenate([ids[0], 0 * ids[0][:2]])[:, None] for ids in batch]
+    results = [np.array(step(number, *batch)) for number in range(2)]
+    return results, copies(step.model)
+
+
+def test_eight_replicas_with_more_slices_than_sentences(one_device):
+    # TensorFlow's collectives want all strategies of a process to be of one size.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        results, weights = process.submit(eight_replicas).result()
+    one = tiny_step()
+    batch = next(global_batches(1, 1))
+    np.testing.assert_allclose(results, [one(n, *batch) for n in range(2)], rtol=1e-4)
+    assert_close(weights, copies(one.model), atol=1e-5)
+
+
+def test_four_slices_on_one_device_are_one_slice():
+    lengths, rng = [6, 5, 1, 0, 4, 6, 0, 0], np.random.default_rng(0)
+    four, one = tiny_step(slices=4), tiny_step()
+    for number in range(3):
+        batch = [random_ids(rng, 4, np.minimum(lengths, top), 6) for top in (4, 6)]
+        ours = four(number, *batch)
+        theirs = one(number, *[ids.reshape(1, 8, 6) for ids in batch])
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    assert_close(copies(four.model), copies(one.model), atol=1e-5)
+
+
+def test_two_replicas_draw_the_dropout_of_two_slices():
+    two_replicas = train(tiny_step(replicas=2, dropout=0.3), 6)
+    two_slices = train(tiny_step(slices=2, dropout=0.3), 6)
+    np.testing.assert_allclose(two_replicas[0], two_slices[0], rtol=1e-5)
+    assert_close(two_replicas[1], two_slices[1], atol=1e-6)
+
+
+def test_three_slices_on_two_replicas_become_four():
+    step = tiny_step(replicas=2, slices=3)
+    assert (step.slices, step.slices_per_replica) == (4, 2)
+
+
+# XLA
+
+
+def test_xla_is_the_graph_is_eager(one_device, with_xla):
+    steps = 3
+    tf.config.run_functions_eagerly(True)
+    try:
+        eager = train(tiny_step(), steps)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    xla = train(with_xla, steps)
+    np.testing.assert_allclose(xla[0], eager[0], rtol=1e-4)
+    np.testing.assert_allclose(one_device[0][:steps], eager[0], rtol=1e-4)
+    assert_close(xla[1], eager[1], atol=1e-5)
+
+
+@pytest.fixture
+def with_xla():
+    """A step with two shapes, the one that the batches have compiled first."""
+    step = tiny_step(jit_compile=True)
+    assert step.compile([BatchShape(6, 5, 6), BatchShape(1, 3, 4)]) == 2
+    yield step
+    # All shapes go through one trace, the one that `compile` compiled: otherwise XLA would
+    # compile the first shape again in the middle of the training.
+    rng = np.random.default_rng(0)
+    assert np.isfinite(step(9, random_ids(rng, 1, [3], 3), random_ids(rng, 1, [3], 4))).all()
+    assert step._slice_gradients.experimental_get_tracing_count() == 1
+
+
+def test_without_xla_nothing_is_compiled():
+    assert tiny_step().compile([BatchShape(2, 3, 4)]) == 0
+
+
+def test_xla_is_for_gpus_unless_asked_for():
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    assert tiny_step(jit_compile=None).jit_compile == has_gpu
+
+
+# What is reported, and clipping
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
+    options = {"slices": 2, "optimizer": lambda: keras.optimizers.SGD(1.0), "label_smoothing": 0.2}
+    batch = list(global_batches(2, 2))[1]
+    source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
+    model = tiny_model()
+    with tf.GradientTape() as tape:
+        vectors = model.decode(target, model.encode(source), source)
+        table = tf.convert_to_tensor(model.embedding.table.value)
+        sums = loss_sums(vectors, table, target, 0.2)
+        loss = sums.loss / sums.tokens
+    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
+    norm = float(tf.linalg.global_norm(gradients))
+
+    free = tiny_step(replicas, **options)
+    before = copies(free.model)
+    result = free(0, *batch)
+    assert result.tokens == np.count_nonzero(target)
+    assert float(result.loss) == pytest.approx(float(loss), rel=1e-5)
+    assert float(result.nll) == pytest.approx(float(sums.nll / sums.tokens), rel=1e-5)
+    assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-4)
+    # Plain descent with rate 1 goes by the gradient itself.
+    moved = [old - new for old, new in zip(before, copies(free.model), strict=True)]
+    assert_close(moved, gradients, atol=1e-5)
+
+    clipped = tiny_step(replicas, **options, clip_norm=norm / 3)
+    result = clipped(0, *batch)
+    assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-4)
+    moved = [old - new for old, new in zip(before, copies(clipped.model), strict=True)]
+    assert float(tf.linalg.global_norm(moved)) == pytest.approx(norm / 3, rel=1e-4)
+    assert_close(moved, [gradient / 3 for gradient in gradients], atol=1e-5)
+
+
+def test_a_small_gradient_is_not_clipped(one_device):
+    norms = one_device[0][:3, 3]
+    results, weights = train(tiny_step(clip_norm=2 * max(norms)))
+    np.testing.assert_allclose(results, one_device[0], rtol=1e-5)
+    assert_close(weights, one_device[1], atol=1e-6)
+
+
+# Dropout
+
+
+def test_dropout_is_a_function_of_seed_step_and_slice():
+    step = tiny_step(dropout=0.3, slices=2, optimizer=lambda: keras.optimizers.SGD(0.0))
+    batch = next(global_batches(1, 2))
+
+    def loss(step, number, batch=batch):
+        return float(step(number, *batch).loss)
+
+    first = loss(step, 4)
+    others = [loss(step, 5), loss(step, 2**32 + 4)]
+    # Were the draws of the two slices alike, their order would be all the same.
+    others.append(loss(step, 4, [ids[::-1] for ids in batch]))
+    others.append(loss(tiny_step(dropout=0.3, slices=2, seed=8), 4))
+    assert min(abs(loss - first) for loss in others) > 1e-4
+    assert loss(step, 4) == first
+
+
+def test_every_dropout_layer_draws_its_own():
+    step = tiny_step(dropout=0.3)
+    seeds = np.array(step._dropout_seeds(tf.constant(0, tf.int64), tf.constant(0)))
+    # Two embeddings, two sub-layers of the encoder, three of the decoder.
+    assert len(seeds) == 7
+    assert len({tuple(seed) for seed in seeds}) == 7
+
+
+# Precision
+
+
+def test_mixed_bfloat16_learns(one_device):
+    step = tiny_step(dtype="mixed_bfloat16")
+    batch = next(global_batches(1, 1))
+    losses = [float(step(number, *batch).loss) for number in range(40)]
+    assert losses[-1] < losses[0] - 0.3
+    assert {str(weight.dtype) for weight in step.model.trainable_variables} == {"float32"}
+    assert losses[0] == pytest.approx(one_device[0][0, 0], rel=0.02)
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(("replicas", "slices"), [(1, 1), (2, 4)])
+def test_another_number_of_slices(replicas, slices):
+    step = tiny_step(replicas, slices=slices)
+    source, target = next(global_batches(1, 3))
+    with pytest.raises(ValueError, match=rf"source has .*\(3, 2, 5\), expected .*{slices} slices"):
+        step(0, source, target)
+    source = np.zeros((slices, 2, 5), np.int32)
+    with pytest.raises(ValueError, match=r"target has the shape \(3, 2, 6\)"):
+        step(0, source, target)
+    with pytest.raises(ValueError, match=r"source has the shape \(6, 5\)"):
+        step(0, np.zeros((6, 5), np.int32), target)

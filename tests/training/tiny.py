@@ -1,0 +1,61 @@
+"""A model, an optimizer and batches small enough for many trainings."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.optimizer import adam
+from t2t_repro.training.train_step import TrainStep
+
+VOCAB = 40
+
+
+def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0):
+    keras.utils.set_random_seed(seed)
+    layer = LayerConfig(d_model=d_model, d_ff=32, num_heads=2, dropout=dropout)
+    model = Transformer(VOCAB, num_layers, layer, dtype=dtype)
+    model.build()
+    return model
+
+
+def devices(replicas):
+    """A strategy of so many of the CPU's logical devices; none for one."""
+    if replicas == 1:
+        return tf.distribute.get_strategy()
+    return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
+
+
+def tiny_step(replicas=1, dropout=0.0, dtype="float32", optimizer=None, seed=7, **options):
+    """A TrainStep; `optimizer` is a function that makes one."""
+    with devices(replicas).scope():
+        model = tiny_model(dropout, dtype=dtype)
+        update = optimizer() if optimizer else adam(learning_rate=1e-3)
+        update.build(model.trainable_variables)
+        return TrainStep(model, update, seed, **{"jit_compile": False, **options})
+
+
+def random_ids(rng, slices, lengths, width):
+    """Sentences of the given lengths, 0 for none: [slices, rows, width] int32."""
+    ids = rng.integers(2, VOCAB, (len(lengths), width)).astype(np.int32)
+    for row, length in zip(ids, lengths, strict=True):
+        row[length:] = 0
+        if length:
+            row[length - 1] = 1
+    return ids.reshape(slices, -1, width)
+
+
+def copies(model):
+    return [weight.numpy().copy() for weight in model.trainable_variables]
+
+
+def assert_same(ours, theirs):
+    """Bit for bit."""
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def assert_close(ours, theirs, atol):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=atol, rtol=0)
