@@ -1,7 +1,19 @@
 """One TensorFlow process for all tests, with devices enough to try out several replicas."""
 
+from collections.abc import Iterator
+
+import gin
+import pytest
 import tensorflow as tf
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
 )
+
+
+@pytest.fixture(autouse=True)
+def no_bindings() -> Iterator[None]:
+    """gin's configuration is global: what one test binds, the next must not read."""
+    gin.clear_config()
+    yield
+    gin.clear_config()

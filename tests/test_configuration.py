@@ -19,6 +19,7 @@ Transformer.num_layers = 1
 LayerConfig.d_model = 8
 LayerConfig.num_heads = 2
 adam.learning_rate = 0.001
+Pace.steps = 1
 """
 
 

@@ -163,12 +163,12 @@ def test_an_averaged_model_stays_until_the_new_one_is_written(copy, monkeypatch)
             write_averaged(copy, 8)
     assert_same(copies(copy.load_model("averaged")), first)
 
-    # Deleting takes long: while anything is deleted, one of the two is there.
+    # Deleting takes long: whatever is deleted, one of the two is there.
     delete = shutil.rmtree
 
     def rmtree(path, **options):
-        assert copy.checkpoint("averaged")
         delete(path, **options)
+        assert copy.checkpoint("averaged")
 
     monkeypatch.setattr(model_directory.shutil, "rmtree", rmtree)
     second = write_averaged(copy, 8)
