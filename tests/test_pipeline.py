@@ -64,7 +64,10 @@ def command(folder, module, *arguments, **options):
 
 def finish(process, given=None):
     """What a command printed on standard output and standard error; it must have succeeded."""
-    out, err = process.communicate(given, timeout=500)
+    try:
+        out, err = process.communicate(given, timeout=1200)
+    finally:
+        process.kill()
     assert process.returncode == 0, err
     assert "Traceback" not in err
     return out, err
