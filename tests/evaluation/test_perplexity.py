@@ -48,11 +48,15 @@ def slow_nll(model, store):
     return total / tokens
 
 
+@pytest.fixture(scope="module")
+def expected(model, store):
+    return slow_nll(model, store)
+
+
 # A sentence at a time; several, and one longer than a batch may be; all at once.
 @pytest.mark.parametrize("tokens_per_batch", [1, 20, 4096])
-def test_nll_is_the_slow_loops_whatever_the_batches(model, store, tokens_per_batch):
+def test_nll_is_the_slow_loops_whatever_the_batches(model, store, expected, tokens_per_batch):
     held_out = HeldOutLoss(model, store, tokens_per_batch)
-    expected = slow_nll(model, store)
     assert held_out.nll() == pytest.approx(expected, rel=1e-5)
     assert held_out.perplexity() == pytest.approx(math.exp(expected), rel=1e-4)
 
