@@ -21,10 +21,12 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the evaluation on its flags."""
     from t2t_repro import experiment
+    from t2t_repro.data.prepared import open_data
+    from t2t_repro.evaluation.perplexity import HeldOutLoss
 
     _check_flags()
     if FLAGS.translations:
-        experiment.configure_bindings(FLAGS.gin_param)
+        experiment.configure_experiment(None, FLAGS.gin_param)
         translations, references = read_input(FLAGS.translations), read_input(FLAGS.reference)
     else:
         translator = experiment.load_translator(
@@ -34,10 +36,10 @@ def main() -> None:
             sources, references = read_input(FLAGS.source), read_input(FLAGS.reference)
         else:
             data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
-            data = experiment.open_data(data_dir)
+            data = open_data(data_dir)
             _check_same_subwords(data.subwords.model_path, translator.subwords.model_path)
             sources, references = data.text(FLAGS.split)
-            loss = experiment.HeldOutLoss(translator.model, data.store(FLAGS.split))
+            loss = HeldOutLoss(translator.model, data.store(FLAGS.split))
             print(f"{FLAGS.split} perplexity per subword {loss.perplexity():.3f}")
         translations = [found[0].text for found in translator.translate(sources)]
     for score in experiment.evaluate(translations, references):

@@ -56,35 +56,15 @@ TRAINING_ROOTS = (
 """What a run calls by itself, and `evaluate`, which reads the same file afterwards."""
 
 
-def configure_experiment(gin_file: str | Path, gin_params: Sequence[str]) -> None:
-    """Parses the gin file of an experiment; see `configure`."""
+def configure_experiment(gin_file: str | Path | None, gin_params: Sequence[str]) -> None:
+    """Parses the gin file of an experiment, or bindings alone; see `configure`."""
     configure(gin_file, gin_params, TRAINING_ROOTS)
-
-
-def configure_bindings(gin_params: Sequence[str]) -> None:
-    """Parses bindings without a file, for what needs no experiment."""
-    configure(None, gin_params, TRAINING_ROOTS)
 
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the experiment that is configured; see `prepare`."""
     with _user_errors():
         return prepare(data_dir)
-
-
-def open_data(data_dir: Path) -> PreparedData:
-    """Opens data that were prepared before.
-
-    Raises:
-        UserError: there are none.
-    """
-    directory = data_dir / "prepared"
-    if not directory.is_dir():
-        raise UserError(
-            f"{directory} is not there: give the --data_dir of the training run, or make it with "
-            "python -m t2t_repro.datagen."
-        )
-    return PreparedData(directory)
 
 
 def default_directory(gin_file: str | Path, name: str) -> Path:

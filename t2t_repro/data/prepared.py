@@ -1,19 +1,21 @@
 """From a corpus to what training reads: clean text, a subword model, token stores.
 
-data_dir/
-downloads/            what a corpus fetched
-prepared/             appears whole or not at all
-manifest.json       what it was made from, and what cleaning dropped and why
-subwords.model
-train.source.txt    cleaned text, a sentence a line; train.target.txt likewise
-train.tokens/       token store
-dev.source.txt ...  and so on for every split the corpus has
+    data_dir/
+      downloads/            what a corpus fetched
+      prepared/
+        manifest.json       what it was made from, and what cleaning dropped and why
+        subwords.model
+        train.source.txt    cleaned text, a sentence a line; train.target.txt likewise
+        train.tokens/       token store
+        dev.source.txt ...  and so on for every split the corpus has
+
+`prepared` appears whole or not at all.
 """
 
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from t2t_repro.errors import UserError
 SUBWORDS = "subwords.model"
 _MANIFEST = "manifest.json"
 _FORMAT = 1
+_FOLDER = "prepared"
 
 
 class PreparedData:
@@ -103,11 +106,12 @@ def prepare(
         "subwords": dataclasses.asdict(subwords),
         "max_length": max_length,
     }
-    directory = data_dir / "prepared"
+    directory = data_dir / _FOLDER
     if directory.exists():
-        _check_identity(directory, json.loads(json.dumps(identity)))
+        there = PreparedData(directory)
+        _check_identity(there, json.loads(json.dumps(identity)))
         logging.info("data: %s is there", directory)
-        return PreparedData(directory)
+        return there
     aside = data_dir / ".prepared.partial"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -122,6 +126,21 @@ def prepare(
         aside.rename(directory)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+    return PreparedData(directory)
+
+
+def open_data(data_dir: Path) -> PreparedData:
+    """Opens data that were prepared before.
+
+    Raises:
+        UserError: there are none.
+    """
+    directory = data_dir / _FOLDER
+    if not directory.is_dir():
+        raise UserError(
+            f"{directory} is not there: give the --data_dir of the training run, or make it with "
+            "python -m t2t_repro.datagen."
+        )
     return PreparedData(directory)
 
 
@@ -200,16 +219,16 @@ def _read_pairs(directory: Path, split: str) -> Iterator[Pair]:
         _text_path(directory, split, "source").open(encoding="utf-8", newline="\n") as source,
         _text_path(directory, split, "target").open(encoding="utf-8", newline="\n") as target,
     ):
-        chomp: Callable[[str], str] = lambda line: line[:-1]  # noqa: E731
-        yield from zip(map(chomp, source), map(chomp, target), strict=True)
+        for source_line, target_line in zip(source, target, strict=True):
+            yield source_line[:-1], target_line[:-1]
 
 
-def _check_identity(directory: Path, identity: dict[str, Any]) -> None:
-    there = PreparedData(directory).identity
+def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
+    there = data.identity
     differing = [key for key in identity if there.get(key) != identity[key]]
     if differing:
         key = differing[0]
         raise UserError(
-            f"{directory} was made with {key} {there.get(key)}, but now {key} is "
+            f"{data.directory} was made with {key} {there.get(key)}, but now {key} is "
             f"{identity[key]}: give another --data_dir, or delete that directory."
         )

@@ -7,7 +7,9 @@ import gin
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from numpy.typing import NDArray
 
+from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch
 from t2t_repro.models.transformer import Transformer
@@ -110,19 +112,10 @@ class Translator:
                 ids.clear()
         return sources
 
-    def _batches(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _batches(self, sources: Sequence[Sequence[int]]) -> list[NDArray[np.int64]]:
         """Groups the numbers of the sentences that are not blank by length, shortest first."""
-        order = sorted(
-            (number for number, ids in enumerate(sources) if ids),
-            key=lambda number: len(sources[number]),
-        )
-        batches: list[list[int]] = []
-        for number in order:
-            width = len(sources[number]) * self.search.beam_size
-            if not batches or (len(batches[-1]) + 1) * width > self.tokens_per_batch:
-                batches.append([])
-            batches[-1].append(number)
-        return batches
+        widths = [len(ids) * self.search.beam_size for ids in sources]
+        return group_by_length(widths, self.tokens_per_batch)
 
     def _decode_batch(self, source: tf.Tensor, n_best: int) -> BeamResult:
         """Beam search over source ids [batch, source_length]."""

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import loss_sums
@@ -22,7 +23,8 @@ class HeldOutLoss:
     def __init__(self, model: Transformer, store: TokenStore, tokens_per_batch: int = 4096) -> None:
         self._model = model
         self._store = store
-        self._batches = _batches_by_length(store, tokens_per_batch)
+        longest = np.maximum(store.source_lengths, store.target_lengths)
+        self._batches = group_by_length(longest, tokens_per_batch)
         ids = tf.TensorSpec([None, None], tf.int32)
         self._sums = tf.function(self._batch_sums, input_signature=[ids, ids])
 
@@ -51,13 +53,3 @@ class HeldOutLoss:
         table = tf.convert_to_tensor(self._model.embedding.table.value)
         sums = loss_sums(vectors, table, target, label_smoothing=0.0)
         return sums.nll, sums.tokens
-
-
-def _batches_by_length(store: TokenStore, tokens_per_batch: int) -> list[np.ndarray]:
-    longest = np.maximum(store.source_lengths, store.target_lengths)
-    batches: list[list[int]] = []
-    for index in np.argsort(longest, kind="stable"):
-        if not batches or (len(batches[-1]) + 1) * longest[index] > tokens_per_batch:
-            batches.append([])
-        batches[-1].append(int(index))
-    return [np.asarray(batch) for batch in batches]

@@ -1,14 +1,16 @@
 """A model directory: complete in itself, whatever happens to the data it was trained on.
 
-model_dir/
-model.json             the Transformer's sizes (its get_config)
-subwords.model
-config.gin             what the gin file and --gin_param bound
-operative_config.gin   what was in effect, defaults included
-versions.json          of t2t_repro, TensorFlow, Keras, Python
-checkpoints/  best/    of the run
-averaged/              what `average` wrote
-tensorboard/
+    model_dir/
+      model.json             the Transformer's sizes (its get_config)
+      subwords.model
+      config.gin             what the gin file and --gin_param bound
+      operative_config.gin   what was in effect, defaults included
+      versions.json          of t2t_repro, TensorFlow, Keras, Python
+      checkpoints/  best/    of the run
+      averaged/
+      tensorboard/
+
+`averaged` is what the verb of that name wrote.
 """
 
 import json

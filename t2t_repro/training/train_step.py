@@ -94,14 +94,14 @@ class TrainStep:
             jit_compile=jit_compile or None,
             autograph=False,
         )
-        slices = tf.TensorSpec([self.slices, None, None], tf.int32)
+        batch = tf.TensorSpec([self.slices, None, None], tf.int32)
         self._update = tf.function(
             self._update_replicas,
-            input_signature=[tf.TensorSpec([], tf.int64), slices, slices],
+            input_signature=[tf.TensorSpec([], tf.int64), batch, batch],
             autograph=False,
         )
         self._rehearse = tf.function(
-            self._rehearse_replicas, input_signature=[slices, slices], autograph=False
+            self._rehearse_replicas, input_signature=[batch, batch], autograph=False
         )
 
     def __call__(self, step: int, source: np.ndarray, target: np.ndarray) -> StepResult:
