@@ -130,7 +130,8 @@ class DecoderLayer(keras.layers.Layer):
         y, past = self._attend_to_past(y, past, attention_mask)
         x = self.around_self_attention(x, y)
         y = self.around_memory_attention.prepare(x)
-        y = self.memory_attention.attend(y, *memory, attention_mask=source_mask)
+        queries = self.memory_attention.project_query(y)
+        y = self.memory_attention.attend(queries, *memory, attention_mask=source_mask)
         x = self.around_memory_attention(x, y)
         y = self.around_feed_forward.prepare(x)
         return self.around_feed_forward(x, self.feed_forward(y)), past
@@ -141,12 +142,13 @@ class DecoderLayer(keras.layers.Layer):
         """Self-attention of one position: y [batch, beam, d_model] and the extended past."""
         batch, beam = ops.shape(y)[:2]
         newest = ops.reshape(y, (batch * beam, 1, self.layer.d_model))
+        queries, *newest = self.self_attention.project(newest)
         keys, values = (
             ops.concatenate([old, ops.reshape(new, (batch, beam, *new.shape[1:]))], axis=3)
-            for old, new in zip(past, self.self_attention.project_memory(newest), strict=True)
+            for old, new in zip(past, newest, strict=True)
         )
         attended = self.self_attention.attend(
-            newest,
+            queries,
             ops.reshape(keys, (batch * beam, *ops.shape(keys)[2:])),
             ops.reshape(values, (batch * beam, *ops.shape(values)[2:])),
             attention_mask,

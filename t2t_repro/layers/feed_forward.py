@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import KerasTensor
 
+from t2t_repro.layers.dropout import Dropout
+
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class FeedForward(keras.layers.Layer):
@@ -22,9 +24,7 @@ class FeedForward(keras.layers.Layer):
         self.inner = keras.layers.Dense(
             d_ff, activation="relu", name="inner", dtype=self.dtype_policy
         )
-        self.relu_dropout = keras.layers.Dropout(
-            dropout, name="relu_dropout", dtype=self.dtype_policy
-        )
+        self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""

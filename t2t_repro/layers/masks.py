@@ -3,7 +3,6 @@
 Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`.
 """
 
-import keras
 from keras import KerasTensor, ops
 
 from t2t_repro.vocabulary import PAD_ID
@@ -60,5 +59,6 @@ def apply_mask(scores: KerasTensor, mask: KerasTensor | None) -> KerasTensor:
     """
     if mask is None:
         return scores
-    low = keras.ops.cast(-1e9, scores.dtype)
-    return ops.where(ops.expand_dims(mask, 1), scores, low)
+    # Added, not selected: the gradient of a sum costs nothing, and no score moves -1e9.
+    low = ops.where(ops.expand_dims(mask, 1), 0.0, -1e9)
+    return scores + ops.cast(low, scores.dtype)

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import KerasTensor
 
+from t2t_repro.layers.dropout import Dropout
+
 LAYER_NORM_EPSILON = 1e-6
 
 
@@ -27,9 +29,7 @@ class SublayerConnection(keras.layers.Layer):
         self.norm = keras.layers.LayerNormalization(
             epsilon=LAYER_NORM_EPSILON, name="norm", dtype=self.dtype_policy
         )
-        self.output_dropout = keras.layers.Dropout(
-            dropout, name="output_dropout", dtype=self.dtype_policy
-        )
+        self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple, output_shape: tuple | None = None) -> None:
         """Creates the layer norm's scale and bias [d_model]."""

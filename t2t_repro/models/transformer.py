@@ -8,6 +8,7 @@ import keras
 from keras import KerasTensor, ops
 
 from t2t_repro.layers.decoder import Decoder, KeysValues
+from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.encoder import Encoder
 from t2t_repro.layers.layer_config import LayerConfig
@@ -64,12 +65,8 @@ class Transformer(keras.Model):
             positional_encoding, max_length, name="positional_encoding", dtype=dtype
         )
         self.neighbourhood = neighbourhood
-        self.source_dropout = keras.layers.Dropout(
-            layer.dropout, name="source_dropout", dtype=dtype
-        )
-        self.target_dropout = keras.layers.Dropout(
-            layer.dropout, name="target_dropout", dtype=dtype
-        )
+        self.source_dropout = Dropout(layer.dropout, name="source_dropout", dtype=dtype)
+        self.target_dropout = Dropout(layer.dropout, name="target_dropout", dtype=dtype)
         self.encoder = Encoder(num_layers, layer, neighbourhood, name="encoder", dtype=dtype)
         self.decoder = Decoder(num_layers, layer, neighbourhood, name="decoder", dtype=dtype)
 

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from t2t_repro.layers.embedding import look_up
 from t2t_repro.vocabulary import PAD_ID
 
 
@@ -44,22 +43,14 @@ def loss_sums(
 ) -> LossSums:
     """Sums the loss of a batch over its target tokens, from the decoder's output.
 
-    With z = x E^T the logits of a token, y its label and low = ε / (V - 1), the cross entropy
-    against 1 - ε on the label and low on every other entry is
-
-        -Σ_v q_v log softmax(z)_v = nll + low · (V z_y - Σ_v z_v),   nll = -log softmax(z)_y,
-
-    whose second term is low · x · (V E_y - Σ_v E_v): neither the soft targets nor the logits of
-    the whole batch are ever made.
-
     Args:
         vectors: [batch, target_length, d_model], what the softmax projection reads.
-        table: [vocab, d_model], E.
+        table: [vocab, d_model], E, float32.
         target: [batch, target_length], token ids; PAD counts for nothing.
         label_smoothing: ε.
 
     Returns:
-        the sums.
+        the sums. Gradients flow through `loss` alone.
 
     Raises:
         ValueError: if the shapes do not fit each other.
@@ -72,81 +63,126 @@ def loss_sums(
     vocab_size, d_model = table.shape
     labels = tf.reshape(tf.cast(target, tf.int32), [-1])
     weights = tf.cast(labels != PAD_ID, tf.float32)
-    x = tf.reshape(vectors, [-1, d_model])
-    nll = summed_nll(x, tf.cast(table, x.dtype), labels, weights)
     tokens = tf.reduce_sum(weights)
-    if label_smoothing == 0.0:
-        return LossSums(loss=nll, nll=nll, tokens=tokens)
-    x = tf.cast(x, tf.float32)
-    spread = vocab_size * look_up(table, labels) - tf.reduce_sum(table, axis=0)
-    low = label_smoothing / (vocab_size - 1)
-    smoothing = low * tf.reduce_sum(weights * tf.reduce_sum(x * spread, axis=1))
+    x = tf.reshape(vectors, [-1, d_model])
+    cross_entropy, nll = summed_cross_entropy(x, table, labels, weights, label_smoothing)
     entropy = smoothing_entropy(vocab_size, label_smoothing)
-    return LossSums(loss=nll + smoothing - entropy * tokens, nll=nll, tokens=tokens)
+    return LossSums(loss=cross_entropy - entropy * tokens, nll=nll, tokens=tokens)
 
 
-@tf.custom_gradient
-def summed_nll(
-    x: tf.Tensor, table: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> tuple[tf.Tensor, Any]:
-    """Computes -Σ_t w_t log softmax(x_t E^T)_{y_t} without keeping the logits.
+def summed_cross_entropy(
+    x: tf.Tensor,
+    table: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    label_smoothing: float,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes -Σ_t w_t Σ_v q_v log softmax(x_t E^T)_v without keeping the logits.
 
     Logits of a whole batch, and as many gradients of them, are what a translation model needs most
-    memory for. Here they live for some tokens at a time, which on a CPU stay in its cache. Since
-    what is asked for is one sum, its gradient is computed in the same pass.
+    memory for. Here they live for some tokens at a time, which on a CPU stay in its cache; and
+    since what is asked for is one sum, its gradient p - q is computed in the same pass.
+
+    Nor are the soft targets q ever made. They are low = ε / (V - 1) everywhere, and 1 - ε, which
+    is low + high, on the label y. So the cross entropy of a token is
+
+        log Σ_v exp z_v - low · x·Σ_v E_v - high · x·E_y,
+
+    and of its gradients (p - q) E and (p - q)^T x only the parts p E and p^T x are as wide as the
+    vocabulary.
+
+    Args:
+        x: [tokens, d_model], of any floating-point dtype; z = x E^T is computed in it.
+        table: [vocab, d_model], E, float32.
+        labels: [tokens] int32, y.
+        weights: [tokens] float32, w.
+        label_smoothing: ε.
+
+    Returns:
+        the sum, and Σ_t w_t (-log p_y), the nll; float32 scalars. The nll has no gradient.
+    """
+    low = label_smoothing / (table.shape[0] - 1)
+    high = 1.0 - label_smoothing - low
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor, table: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
+        log_normalizers, p_table, p_x = _softmax_passes(x, table, weights)
+        x32, w = tf.cast(x, tf.float32), weights[:, None]
+        label_rows, row_sum = tf.gather(table, labels), tf.reduce_sum(table, axis=0)
+        label_logits = tf.reduce_sum(x32 * label_rows, axis=1)
+        other_logits = tf.linalg.matvec(x32, row_sum)
+        nll = tf.reduce_sum(weights * (log_normalizers - label_logits))
+        cross_entropy = tf.reduce_sum(
+            weights * (log_normalizers - low * other_logits - high * label_logits)
+        )
+        weighted = w * x32
+        d_x = w * (tf.cast(p_table, tf.float32) - low * row_sum - high * label_rows)
+        d_table = p_x - tf.math.unsorted_segment_sum(high * weighted, labels, table.shape[0])
+        d_table -= low * tf.reduce_sum(weighted, axis=0)
+
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return tf.cast(d_x * upstream, x.dtype), d_table * upstream
+
+        return (cross_entropy, nll), gradient
+
+    return compute(x, table)
+
+
+def _softmax_passes(
+    x: tf.Tensor, table: tf.Tensor, weights: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """What of cross entropy and gradient is as wide as the vocabulary, with p = softmax(x E^T).
 
     Args:
         x: [tokens, d_model].
-        table: [vocab, d_model], E, the dtype of `x`.
-        labels: [tokens] int32, y.
+        table: [vocab, d_model], E.
         weights: [tokens] float32, w.
 
     Returns:
-        the sum, a float32 scalar.
+        log Σ_v exp(x E^T)_v [tokens] in float32, p E [tokens, d_model] in the dtype of `x`, and
+        p^T (w x) [vocab, d_model] in float32.
     """
-    tokens = tf.shape(x)[0]
+    tokens, d_model = tf.shape(x)[0], x.shape[1]
     at_once = max(1, _logits_at_once() // table.shape[0])
     blocks = -(-tokens // at_once)
+    table = tf.cast(table, x.dtype)
 
     def in_blocks(values: tf.Tensor) -> tf.Tensor:
-        missing = [[0, blocks * at_once - tokens]] + [[0, 0]] * (values.shape.rank - 1)
-        return tf.reshape(tf.pad(values, missing), [blocks, at_once, *values.shape[1:]])
+        missing = tf.pad(values, [[0, blocks * at_once - tokens], [0, 0]])
+        return tf.reshape(missing, [blocks, at_once, d_model])
 
-    x_blocks, label_blocks, weight_blocks = (in_blocks(v) for v in (x, labels, weights))
+    x_blocks = in_blocks(x)
+    weighted_blocks = in_blocks(x * tf.cast(weights, x.dtype)[:, None])
 
     def add_block(
-        block: tf.Tensor, total: tf.Tensor, d_table: tf.Tensor, d_x: tf.TensorArray
+        block: tf.Tensor, p_x: tf.Tensor, normalizers: tf.TensorArray, p_table: tf.TensorArray
     ) -> tuple:
-        x, weights = x_blocks[block], weight_blocks[block]
-        logits = tf.cast(tf.matmul(x, table, transpose_b=True), tf.float32)
-        nll, softmax_minus_label = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
-            features=logits, labels=label_blocks[block]
+        logits = tf.cast(tf.matmul(x_blocks[block], table, transpose_b=True), tf.float32)
+        p = tf.nn.softmax(logits)
+        # The largest p is 1 / Σ exp(z - max z): the normalizer costs no pass of exponentials.
+        normalizer = tf.reduce_max(logits, axis=1) - tf.math.log(tf.reduce_max(p, axis=1))
+        p = tf.cast(p, x.dtype)
+        p_x += tf.cast(tf.matmul(p, weighted_blocks[block], transpose_a=True), tf.float32)
+        return (
+            block + 1,
+            p_x,
+            normalizers.write(block, normalizer),
+            p_table.write(block, tf.matmul(p, table)),
         )
-        d_logits = tf.cast(softmax_minus_label, x.dtype)
-        row_weights = tf.cast(weights, x.dtype)[:, None]
-        d_block = tf.matmul(d_logits, table) * row_weights
-        d_table += tf.cast(tf.matmul(d_logits, x * row_weights, transpose_a=True), tf.float32)
-        total += tf.reduce_sum(weights * nll)
-        return block + 1, total, d_table, d_x.write(block, d_block)
 
-    _, total, d_table, d_x_blocks = tf.while_loop(
+    _, p_x, normalizers, p_table = tf.while_loop(
         lambda block, *_: block < blocks,
         add_block,
         (
             tf.constant(0),
-            tf.zeros([]),
             tf.zeros(table.shape),
-            tf.TensorArray(x.dtype, size=blocks, element_shape=[at_once, x.shape[1]]),
+            tf.TensorArray(tf.float32, size=blocks, element_shape=[at_once]),
+            tf.TensorArray(x.dtype, size=blocks, element_shape=[at_once, d_model]),
         ),
         parallel_iterations=1,
     )
-    d_x = tf.reshape(d_x_blocks.stack(), [-1, x.shape[1]])[:tokens]
-
-    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None, None]:
-        d_total = tf.cast(upstream, x.dtype)
-        return d_x * d_total, tf.cast(d_table, table.dtype) * d_total, None, None
-
-    return total, gradient
+    p_table = tf.reshape(p_table.stack(), [-1, d_model])[:tokens]
+    return tf.reshape(normalizers.stack(), [-1])[:tokens], p_table, p_x
 
 
 def _logits_at_once() -> int:

@@ -90,7 +90,7 @@ class TrainStep:
         # have to be those that training runs.
         self._slice_gradients = tf.function(
             self._gradients_of_slice,
-            input_signature=[weights, seeds, ids, ids],
+            input_signature=[weights, seeds, ids, ids, tf.TensorSpec([], tf.float32)],
             jit_compile=jit_compile or None,
             autograph=False,
         )
@@ -146,7 +146,8 @@ class TrainStep:
 
     def _rehearse_replicas(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         def replica_fn(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-            sums, _ = self._accumulate(tf.constant(0, tf.int64), source, target)
+            step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
+            sums, _ = self._accumulate(step, source, target, scale)
             return sums.tokens
 
         return self.strategy.run(replica_fn, args=(source, target))
@@ -157,25 +158,25 @@ class TrainStep:
         return [self.strategy.experimental_local_results(x)[0] for x in per_replica]
 
     def _update_replica(self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor) -> list:
-        sums, gradients = self._accumulate(step, source, target)
+        # Of all replicas: each is given the whole batch.
+        tokens = tf.math.count_nonzero(target, dtype=tf.float32)
+        sums, gradients = self._accumulate(step, source, target, 1.0 / tokens)
         context = tf.distribute.get_replica_context()
-        sums, gradients = context.all_reduce(
-            tf.distribute.ReduceOp.SUM, (tuple(sums), tuple(gradients))
-        )
-        loss, nll, tokens = sums
-        gradients = [gradient / tokens for gradient in gradients]
+        sums, gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        # Keras sums over the replicas once more inside `apply`.
-        share = 1.0 / self.strategy.num_replicas_in_sync
-        self.optimizer.apply([gradient * share for gradient in gradients])
-        return [loss / tokens, nll / tokens, tokens, norm]
+        replicas = self.strategy.num_replicas_in_sync
+        if replicas > 1:
+            # Keras sums over the replicas once more inside `apply`.
+            gradients = [gradient / replicas for gradient in gradients]
+        self.optimizer.apply(gradients)
+        return [sums.loss / tokens, sums.nll / tokens, tokens, norm]
 
     def _accumulate(
-        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor
+        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, scale: tf.Tensor
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Adds up loss and gradients over the slices of one replica.
+        """Adds up loss, and gradients of loss · scale, over the slices of one replica.
 
         Every replica is given the whole batch, a hundred kilobytes of ids, and takes its part.
         """
@@ -186,7 +187,7 @@ class TrainStep:
         def one(index: tf.Tensor) -> tuple:
             seeds = self._dropout_seeds(step, first + index)
             return self._slice_gradients(
-                weights, seeds, source[first + index], target[first + index]
+                weights, seeds, source[first + index], target[first + index], scale
             )
 
         if self.slices_per_replica == 1:
@@ -205,8 +206,9 @@ class TrainStep:
         seeds: list[tf.Tensor],
         source: tf.Tensor,
         target: tf.Tensor,
+        scale: tf.Tensor,
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Pure: [rows, length] ids and weights in, sums and gradients of the summed loss out."""
+        """Pure: [rows, length] ids and weights in, sums and gradients of loss · scale out."""
         trainable = zip(self.model.trainable_variables, weights, strict=True)
         dropout = zip(self.model.non_trainable_variables, seeds, strict=True)
         with tf.GradientTape() as tape:
@@ -215,7 +217,7 @@ class TrainStep:
                 memory = self.model.encode(source, training=True)
                 vectors = self.model.decode(target, memory, source, training=True)
             sums = loss_sums(vectors, weights[self._table], target, self.label_smoothing)
-        return sums, tape.gradient(sums.loss, weights)
+        return sums, tape.gradient(sums.loss, weights, output_gradients=scale)
 
     def _dropout_seeds(self, step: tf.Tensor, slice_index: tf.Tensor) -> list[tf.Tensor]:
         """The state of every dropout layer's generator: a function of (seed, step, slice)."""

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.layers.dropout import Dropout, random_levels
+
+ONES = np.ones((200, 501), np.float32)
+
+
+def test_outside_training_nothing_is_dropped():
+    inputs = (np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32),)
+    layer = Dropout(0.3)
+    np.testing.assert_array_equal(layer(*inputs), inputs[0])
+    again = Dropout.from_config(layer.get_config())
+    assert (again.rate, again.name) == (0.3, layer.name)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+def test_as_many_are_dropped_as_the_rate_says_and_the_mean_stays(rate):
+    output = Dropout(rate, seed=1)(ONES, training=True).numpy()
+    share = (output == 0).mean()
+    # Four standard deviations of 100,200 draws.
+    assert share == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / ONES.size))
+    np.testing.assert_allclose(output[output != 0], 1 / (1 - rate), rtol=1e-4)
+    # Neighbours share 32 random bits, but nothing else.
+    both = ((output[:, :-1] == 0) & (output[:, 1:] == 0)).mean()
+    assert both == pytest.approx(rate**2, abs=0.005)
+
+
+def test_the_extremes():
+    np.testing.assert_array_equal(Dropout(0.0)(ONES, training=True), ONES)
+    np.testing.assert_array_equal(Dropout(1.0)(ONES, training=True), 0 * ONES)
+
+
+def test_the_gradient_passes_where_the_value_did():
+    x = tf.constant(ONES)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = Dropout(0.3, seed=1)(x, training=True)
+    np.testing.assert_array_equal(tape.gradient(output, x), output)
+
+
+def test_every_call_draws_anew():
+    layer = Dropout(0.3, seed=1)
+    assert (layer(ONES, training=True).numpy() != layer(ONES, training=True).numpy()).any()
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 4)])
+def test_levels_are_a_function_of_the_seed_and_fill_any_shape(shape):
+    draw = tf.function(random_levels, jit_compile=True)
+    seed, other = tf.constant([1, 2**32 - 1], tf.uint32), tf.constant([1, 2], tf.uint32)
+    levels = random_levels(shape, seed).numpy()
+    assert levels.shape == shape
+    assert levels.dtype == np.uint16
+    np.testing.assert_array_equal(random_levels(shape, seed), levels)
+    assert (random_levels(shape, other).numpy() != levels).any()
+    assert draw(tf.constant(shape), seed).dtype == tf.uint16
+
+
+def test_all_levels_are_alike_probable():
+    levels = random_levels([2**18], tf.constant([1, 2])).numpy()
+    counts = np.bincount(levels >> 12, minlength=16)
+    np.testing.assert_allclose(counts, 2**14, rtol=0.04)
