@@ -6,23 +6,45 @@ arranged differently: every row of the batch has its own length limit and stops 
 the batch in which a sentence is decoded has no influence on its translation.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import gin
 import tensorflow as tf
 
+from t2t_repro.decoding.top_k import top_k
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Cache = Any
-"""What the model keeps from step to step: nested tensors, each [batch, beam, ...]."""
+"""What the model keeps from step to step: nested tensors, each [batch, ...]."""
 
-StepFunction = Callable[[tf.Tensor, tf.Tensor, Cache], tuple[tf.Tensor, Cache]]
-"""(ids [batch, beam] int32, step int32 scalar, cache) -> (logits [batch, beam, vocab], cache).
+SEGMENT = 16
+"""How many steps are made between two looks at which sentences are done."""
 
-`ids` are those produced last, PAD at step 0; the logits are for the id that comes next.
-"""
+
+class StepModel(Protocol):
+    """What beam search asks of a model."""
+
+    def make_room(self, cache: Cache, positions: int) -> Cache:
+        """Prepares a cache for so many more steps."""
+        ...
+
+    def step(
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
+    ) -> tuple[tf.Tensor, Cache]:
+        """Scores the next id of every hypothesis.
+
+        Args:
+            ids: [batch, beam] int32, produced last; PAD at step 0.
+            parents: [batch, beam] int32, of which hypothesis of the step before each comes.
+            position: int32 scalar, how many ids each hypothesis has.
+            cache: from the step before, or `make_room`; it may be overwritten.
+
+        Returns:
+            logits [batch, beam, vocab], for the ids that come next, and the cache.
+        """
+        ...
+
 
 UNFILLED_SCORE = -1e7
 """The score of a hypothesis that does not exist, as in tensor2tensor."""
@@ -53,10 +75,20 @@ class _State(NamedTuple):
     """What the search knows after some steps; the best hypothesis of every row comes first."""
 
     last_ids: tf.Tensor  # [batch, beam]: the last id of each alive hypothesis
+    parents: tf.Tensor  # [batch, beam]: which one of the step before it extends
     alive_ids: tf.Tensor  # [batch, beam, max_steps]
     alive_log_probs: tf.Tensor  # [batch, beam]
     finished_ids: tf.Tensor  # [batch, beam, max_steps]
     finished_scores: tf.Tensor  # [batch, beam]
+
+
+class _Search(NamedTuple):
+    """The sentences that are still being translated, `active` of the batch."""
+
+    rows: tf.Tensor  # [active]: which of the batch
+    limits: tf.Tensor  # [active]
+    state: _State
+    cache: Cache
 
 
 class _Candidates(NamedTuple):
@@ -115,7 +147,7 @@ class BeamSearch:
 
     def search(
         self,
-        step_function: StepFunction,
+        model: StepModel,
         cache: Cache,
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
@@ -126,17 +158,15 @@ class BeamSearch:
         A row is done at its limit, or as soon as no alive hypothesis can get among its `n_best`
         finished ones any more: log P only falls and lp only grows, so that
         log P(best alive) / lp(limit) bounds every score that is still to come. A row that is done
-        does not change while others go on, and the loop ends when all rows are done.
+        does not change while others go on, and leaves the batch after at most `SEGMENT` steps.
 
-        Works eagerly, in a `tf.function` with any dimension but beam and vocab unknown, and under
-        XLA, which needs static shapes and so a Python int as `max_steps`.
+        Works eagerly and in a `tf.function` with any dimension but beam and vocab unknown.
 
         Args:
-            step_function: scores the next id; see `StepFunction`. Rows that are done are still
-                passed to it, what it returns for them is ignored.
-            cache: what the step function gets at step 0. Nested tensors [batch, beam, ...], which
-                follow the hypotheses as they are re-ordered along beam. In a graph an axis that
-                grows from step to step must be statically unknown.
+            model: scores the next id. Rows that are done may still be passed to it, what it
+                returns for them is ignored.
+            cache: of the model before step 0, without room. Nested tensors [batch, ...]; rows
+                that are done are taken out of them.
             limits: [batch] integers, the most ids that a row may have, EOS included. One above
                 max_steps counts as max_steps. A row with the limit 0 gets one hypothesis without
                 ids and with score 0.
@@ -147,33 +177,80 @@ class BeamSearch:
             See `BeamResult`.
 
         Raises:
-            ValueError: if an argument, or what the step function returns, has the wrong shape, or
-                n_best is not in 1 ... beam_size.
+            ValueError: if an argument, or what the model returns, has the wrong shape, or n_best
+                is not in 1 ... beam_size.
         """
         limits = tf.convert_to_tensor(limits)
         self._check_arguments(cache, limits, max_steps, n_best)
         limits = tf.minimum(tf.cast(limits, tf.int32), max_steps)
+        state = self._initial_state(limits, max_steps)
+        rows = tf.range(tf.shape(limits)[0])
 
-        def is_any_row_searching(step: tf.Tensor, state: _State, cache: Cache) -> tf.Tensor:
-            return ~tf.reduce_all(self._is_done(state, step, limits, n_best))
+        def is_any_left(step: tf.Tensor, search: _Search, results: _State) -> tf.Tensor:
+            return tf.size(search.rows) > 0
+
+        def advance(step: tf.Tensor, search: _Search, results: _State) -> tuple:
+            search = search._replace(cache=model.make_room(search.cache, SEGMENT))
+            step, search = self._segment(model, step, search, n_best)
+            # [active, 1]
+            places = search.rows[:, None]
+            results = tf.nest.map_structure(
+                lambda result, value: tf.tensor_scatter_nd_update(result, places, value),
+                results,
+                search.state,
+            )
+            return step, self._without_done(step, search, n_best), results
+
+        search = self._without_done(0, _Search(rows, limits, state, cache), n_best)
+        steps, _, results = tf.while_loop(
+            is_any_left,
+            advance,
+            (tf.constant(0), search, state),
+            shape_invariants=(
+                tf.TensorShape([]),
+                _shapes_in_any_segment(search, model.make_room(search.cache, SEGMENT)),
+                tf.nest.map_structure(lambda tensor: tensor.shape, state),
+            ),
+        )
+        return _best_hypotheses(results, steps, n_best)
+
+    def _segment(
+        self, model: StepModel, first_step: tf.Tensor, search: _Search, n_best: int
+    ) -> tuple[tf.Tensor, _Search]:
+        """Makes `SEGMENT` steps, or fewer if all rows are done before."""
+        limits = search.limits
+
+        def goes_on(step: tf.Tensor, state: _State, cache: Cache) -> tf.Tensor:
+            done = self._is_done(state, step, limits, n_best)
+            return (step < first_step + SEGMENT) & ~tf.reduce_all(done)
 
         def advance(step: tf.Tensor, state: _State, cache: Cache) -> tuple:
-            # [batch, beam, vocab]
-            logits, new_cache = step_function(state.last_ids, step, cache)
+            logits, new_cache = model.step(state.last_ids, state.parents, step, cache)
             candidates = self._best_candidates(state.alive_log_probs, logits)
-            new_state, parents = self._next_state(state, candidates, step)
+            new_state = self._next_state(state, candidates, step)
             done = self._is_done(state, step, limits, n_best)
             state = tf.nest.map_structure(
                 lambda old, new: _where_row(done, old, new), state, new_state
             )
-            return step + 1, state, self._reorder(cache, new_cache, parents)
+            # What is statically known of the shape is lost in some models, and a loop insists.
+            cache = tf.nest.map_structure(
+                lambda old, new: tf.ensure_shape(new, old.shape), cache, new_cache
+            )
+            return step + 1, state, cache
 
-        steps, state, _ = tf.while_loop(
-            is_any_row_searching,
-            advance,
-            (tf.constant(0), self._initial_state(limits, max_steps), cache),
+        step, state, cache = tf.while_loop(
+            goes_on, advance, (first_step, search.state, search.cache)
         )
-        return _best_hypotheses(state, steps, n_best)
+        return step, search._replace(state=state, cache=cache)
+
+    def _without_done(self, step: int | tf.Tensor, search: _Search, n_best: int) -> _Search:
+        """Takes the rows that are done out of the batch."""
+        left = tf.where(~self._is_done(search.state, step, search.limits, n_best))[:, 0]
+
+        def gather() -> _Search:
+            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, left), search)
+
+        return tf.cond(tf.size(left) < tf.size(search.rows), gather, lambda: search)
 
     def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
         """One alive hypothesis without ids in every row, nothing else."""
@@ -183,6 +260,7 @@ class BeamSearch:
         log_probs = tf.constant([0.0] + [_IMPOSSIBLE] * (self.beam_size - 1))
         return _State(
             last_ids=tf.fill([batch, self.beam_size], PAD_ID),
+            parents=tf.tile(tf.range(self.beam_size)[None], [batch, 1]),
             alive_ids=no_ids,
             alive_log_probs=tf.tile(log_probs[None], [batch, 1]),
             finished_ids=no_ids,
@@ -207,8 +285,10 @@ class BeamSearch:
         logits = tf.cast(logits, tf.float32)
         # Two small selections are faster than one among beam·vocab, and log_softmax is needed at
         # the ids that pass the first one only. [batch, beam, width]
-        best_logits, best_ids = tf.math.top_k(logits, min(count, logits.shape[-1]))
-        normalizer = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [batch, beam, 1]
+        best_logits, best_ids = top_k(logits, min(count, logits.shape[-1]))
+        # The largest p is 1 / Σ exp(z - max z). [batch, beam, 1]
+        largest_p = tf.reduce_max(tf.nn.softmax(logits), axis=-1, keepdims=True)
+        normalizer = best_logits[..., :1] - tf.math.log(largest_p)
         log_probs = alive_log_probs[:, :, None] + (best_logits - normalizer)
 
         width = self.beam_size * best_ids.shape[-1]
@@ -220,14 +300,8 @@ class BeamSearch:
             parents=chosen // best_ids.shape[-1],
         )
 
-    def _next_state(
-        self, state: _State, candidates: _Candidates, step: tf.Tensor
-    ) -> tuple[_State, tf.Tensor]:
-        """Divides the candidates into alive and finished hypotheses.
-
-        Returns:
-            The new state, and of which old alive hypothesis each new one comes, [batch, beam].
-        """
+    def _next_state(self, state: _State, candidates: _Candidates, step: tf.Tensor) -> _State:
+        """Divides the candidates into alive and finished hypotheses."""
         ends = candidates.ids == EOS_ID  # [batch, candidates]
         # [batch, candidates, max_steps]
         parent_ids = tf.gather(state.alive_ids, candidates.parents, batch_dims=1)
@@ -243,8 +317,9 @@ class BeamSearch:
         scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, _IMPOSSIBLE)], axis=1)
         finished_scores, finished = tf.math.top_k(scores, self.beam_size)  # [batch, beam] both
 
-        new_state = _State(
+        return _State(
             last_ids=tf.gather(candidates.ids, alive, batch_dims=1),
+            parents=tf.gather(candidates.parents, alive, batch_dims=1),
             alive_ids=tf.gather(ids, alive, batch_dims=1),
             alive_log_probs=alive_log_probs,
             finished_ids=tf.gather(
@@ -252,19 +327,6 @@ class BeamSearch:
             ),
             finished_scores=finished_scores,
         )
-        return new_state, tf.gather(candidates.parents, alive, batch_dims=1)
-
-    def _reorder(self, cache: Cache, new_cache: Cache, parents: tf.Tensor) -> Cache:
-        """Gives every hypothesis its parent's part of the cache; parents is [batch, beam]."""
-
-        def reorder(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-            if self.beam_size > 1:
-                new = tf.gather(new, parents, batch_dims=1)  # [batch, beam, ...]
-            # What is statically known of the shape is lost in some step functions, and a graph's
-            # loop insists on it.
-            return new if tf.executing_eagerly() else tf.ensure_shape(new, old.shape)
-
-        return tf.nest.map_structure(reorder, cache, new_cache)
 
     def _check_arguments(
         self, cache: Cache, limits: tf.Tensor, max_steps: int | tf.Tensor, n_best: int
@@ -283,34 +345,34 @@ class BeamSearch:
                 f"n_best is {n_best}, expected 1 ... beam_size = {self.beam_size}: "
                 f"ask for fewer hypotheses or search with a larger beam."
             )
-        batch, beam = limits.shape[0], self.beam_size
         for tensor in tf.nest.flatten(cache):
-            shape = tf.TensorShape(tensor.shape)
-            if not _begins_with(shape, batch, beam):
+            if not tensor.shape[:1].is_compatible_with(limits.shape):
                 raise ValueError(
-                    f"The cache holds a tensor of shape {shape}, expected [batch, beam, ...] with "
-                    f"batch = {batch} as in limits and beam = {beam}: let the step function close "
-                    f"over what is the same for all hypotheses, and repeat the rest along beam."
+                    f"The cache holds a tensor of shape {tensor.shape}, expected [batch, ...] with "
+                    f"batch = {limits.shape[0]} as in limits: let the model itself keep what is "
+                    f"the same for all sentences."
                 )
 
     def _check_logits(self, logits: tf.Tensor, batch: int | None) -> None:
         shape, beam = logits.shape, self.beam_size
-        if not _begins_with(shape, batch, beam) or shape.rank != 3 or (shape[2] or 0) <= EOS_ID:
+        # Nothing else would notice: TensorFlow broadcasts a batch of 1.
+        if not shape.is_compatible_with([batch, beam, None]) or (shape[2] or 0) <= EOS_ID:
             raise ValueError(
-                f"The step function returned logits of shape {shape}, expected "
+                f"The model returned logits of shape {shape}, expected "
                 f"[batch, beam, vocab] with batch = {batch}, beam = {beam} and a static vocab "
                 f"above {EOS_ID}, the id of EOS: reshape them, and tell their shape with "
                 f"tf.ensure_shape if it got lost."
             )
 
 
-def _begins_with(shape: tf.TensorShape, batch: int | None, beam: int) -> bool:
-    """Whether a shape is [batch, beam, ...]; what is statically unknown of batch may be anything.
+def _shapes_in_any_segment(search: _Search, roomier_cache: Cache) -> Any:
+    """What is the same of all shapes, however many rows are left and however much room there is."""
 
-    Nothing else would notice: TensorFlow broadcasts a batch of 1.
-    """
-    has_both_axes = shape.rank is not None and shape.rank >= 2
-    return has_both_axes and shape[1] == beam and shape[:1].is_compatible_with([batch])
+    def common(one: tf.Tensor, other: tf.Tensor) -> tf.TensorShape:
+        shape = one.shape.most_specific_compatible_shape(other.shape)
+        return tf.TensorShape([None]).concatenate(shape[1:])
+
+    return tf.nest.map_structure(common, search, search._replace(cache=roomier_cache))
 
 
 def _where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch
+from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import PAD_ID
 
@@ -122,15 +123,8 @@ class Translator:
         limits = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
         limits = tf.minimum(limits + self.max_extra_length, self._max_positions)
         max_steps = tf.reduce_max(limits)
-        context = self.model.source_context(source)
-        past = self.model.empty_past(tf.shape(source)[0], self.search.beam_size)
-        return self.search.search(
-            lambda ids, step, past: self.model.decode_step(ids, step, past, context),
-            past,
-            limits,
-            max_steps,
-            n_best,
-        )
+        decoder = StepDecoder(self.model, self.search.beam_size)
+        return self.search.search(decoder, decoder.begin(source), limits, max_steps, n_best)
 
     def _texts(self, found: BeamResult, row: int) -> list[Translation]:
         return [

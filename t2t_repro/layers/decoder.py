@@ -4,13 +4,13 @@ There are two ways through it, which give the same: `call` for all positions at 
 and `step` for one more position after a cache of those before it (beam search).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
-import tensorflow as tf
 from keras import KerasTensor, ops
 
 from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.cache import write
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import causal_mask, neighbourhood_mask
@@ -19,6 +19,20 @@ from t2t_repro.layers.stack import LayerStack
 from t2t_repro.layers.sublayer import SublayerConnection
 
 KeysValues = tuple[KerasTensor, KerasTensor]
+
+
+class StepPlace(NamedTuple):
+    """Where a step of decoding stands, the same for all layers.
+
+    Attributes:
+        entry: scalar, the entry of the past that the first hypothesis of a beam writes.
+        past_mask: boolean [batch, beam, entries], what of the past a hypothesis may attend to.
+        source_mask: boolean [batch, 1, source_length].
+    """
+
+    entry: KerasTensor
+    past_mask: KerasTensor
+    source_mask: KerasTensor
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -105,55 +119,38 @@ class DecoderLayer(keras.layers.Layer):
     def step(
         self,
         x: KerasTensor,
+        kernel: KerasTensor,
         past: KeysValues,
         memory: KeysValues,
-        source_mask: KerasTensor,
-        attention_mask: KerasTensor | None = None,
+        place: StepPlace,
     ) -> tuple[KerasTensor, KeysValues]:
         """Decodes one layer at one more position of every hypothesis.
 
-        Attention to the memory takes the beam as its query axis: the source's keys and values
-        are never repeated for each hypothesis.
+        Both attentions take the beam as their query axis: neither the source's keys and values nor
+        those of the past are repeated, or moved about, for a hypothesis.
 
         Args:
             x: [batch, beam, d_model], the newest position.
-            past: keys [batch, beam, heads, length, d_k] and values of the positions before it.
+            kernel: from `self_attention.self_kernel`.
+            past: keys [batch, heads, entries, d_k] and values of the positions before it, see
+                `layers.cache`; they are overwritten.
             memory: keys [batch, heads, source_length, d_k] and values of the source.
-            source_mask: boolean [batch, 1, source_length].
-            attention_mask: boolean [1, 1, length + 1], which positions so far may be attended
-                to; all by default.
+            place: where the step stands.
 
         Returns:
-            [batch, beam, d_model], and the past with the newest position behind it.
+            [batch, beam, d_model], and the past with the newest position in it.
         """
         y = self.around_self_attention.prepare(x)
-        y, past = self._attend_to_past(y, past, attention_mask)
+        queries, *newest = self.self_attention.project_self(y, kernel)
+        keys, values = (write(old, new, place.entry) for old, new in zip(past, newest, strict=True))
+        y = self.self_attention.attend(queries, keys, values, place.past_mask)
         x = self.around_self_attention(x, y)
         y = self.around_memory_attention.prepare(x)
         queries = self.memory_attention.project_query(y)
-        y = self.memory_attention.attend(queries, *memory, attention_mask=source_mask)
+        y = self.memory_attention.attend(queries, *memory, attention_mask=place.source_mask)
         x = self.around_memory_attention(x, y)
         y = self.around_feed_forward.prepare(x)
-        return self.around_feed_forward(x, self.feed_forward(y)), past
-
-    def _attend_to_past(
-        self, y: KerasTensor, past: KeysValues, attention_mask: KerasTensor | None
-    ) -> tuple[KerasTensor, KeysValues]:
-        """Self-attention of one position: y [batch, beam, d_model] and the extended past."""
-        batch, beam = ops.shape(y)[:2]
-        newest = ops.reshape(y, (batch * beam, 1, self.layer.d_model))
-        queries, *newest = self.self_attention.project(newest)
-        keys, values = (
-            ops.concatenate([old, ops.reshape(new, (batch, beam, *new.shape[1:]))], axis=3)
-            for old, new in zip(past, newest, strict=True)
-        )
-        attended = self.self_attention.attend(
-            queries,
-            ops.reshape(keys, (batch * beam, *ops.shape(keys)[2:])),
-            ops.reshape(values, (batch * beam, *ops.shape(values)[2:])),
-            attention_mask,
-        )
-        return ops.reshape(attended, (batch, beam, self.layer.d_model)), (keys, values)
+        return self.around_feed_forward(x, self.feed_forward(y)), (keys, values)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -220,51 +217,33 @@ class Decoder(LayerStack):
         """
         return [layer.memory_attention.project_memory(memory) for layer in self.layers]
 
-    def empty_past(self, batch: int | KerasTensor, beam: int) -> list[KeysValues]:
-        """The self-attention keys and values of no position yet.
-
-        They grow with every step, as attention to room not yet used, and re-ordering it, would
-        cost more than all the rest.
-
-        Returns:
-            for each layer [batch, beam, heads, 0, d_k] and [batch, beam, heads, 0, d_v].
-        """
-
-        def empty(depth: int) -> KerasTensor:
-            nothing = ops.zeros((batch, beam, self.layer.num_heads, 0, depth), self.compute_dtype)
-            # A loop in a graph must know that this axis will change.
-            shape = [None, beam, self.layer.num_heads, None, depth]
-            return tf.raw_ops.PlaceholderWithDefault(input=nothing, shape=shape)
-
-        return [
-            (empty(self.layer.key_depth), empty(self.layer.value_depth))
-            for _ in range(self.num_layers)
-        ]
-
     def step(
         self,
         x: KerasTensor,
+        kernels: list[KerasTensor],
         past: list[KeysValues],
         memory: list[KeysValues],
-        source_mask: KerasTensor,
+        place: StepPlace,
     ) -> tuple[KerasTensor, list[KeysValues]]:
-        """Decodes one more position of every hypothesis from a cache of those before it.
+        """Decodes one more position of every hypothesis; see `DecoderLayer.step`.
 
         Args:
             x: [batch, beam, d_model], the newest position, embedded.
-            past: as `empty_past` makes it and this method returns it.
+            kernels: for each layer, as `self_kernels` makes them.
+            past: for each layer, the positions before; they are overwritten.
             memory: as `project_memory` makes it.
-            source_mask: boolean [batch, 1, source_length].
+            place: where the step stands.
 
         Returns:
             [batch, beam, d_model], what the softmax projection reads, and the new past.
         """
-        attention_mask = None
-        if self.neighbourhood:
-            length = ops.shape(past[0][0])[3] + 1
-            attention_mask = neighbourhood_mask(length, self.neighbourhood)[:, -1:]
         extended = []
-        for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
-            x, layer_past = layer.step(x, layer_past, layer_memory, source_mask, attention_mask)
+        layers = zip(self.layers, kernels, past, memory, strict=True)
+        for layer, kernel, layer_past, layer_memory in layers:
+            x, layer_past = layer.step(x, kernel, layer_past, layer_memory, place)
             extended.append(layer_past)
         return self.normalize_output(x), extended
+
+    def self_kernels(self) -> list[KerasTensor]:
+        """For each layer the projections of its self-attention, side by side."""
+        return [layer.self_attention.self_kernel() for layer in self.layers]

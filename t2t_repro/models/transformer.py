@@ -1,13 +1,12 @@
 """The Transformer (paper, figure 1): source ids in, scores of target ids out."""
 
-import dataclasses
 from typing import Any
 
 import gin
 import keras
 from keras import KerasTensor, ops
 
-from t2t_repro.layers.decoder import Decoder, KeysValues
+from t2t_repro.layers.decoder import Decoder
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.encoder import Encoder
@@ -15,19 +14,6 @@ from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
-
-
-@dataclasses.dataclass(frozen=True)
-class SourceContext:
-    """What the decoder needs to know of the source, computed once a sentence.
-
-    Attributes:
-        memory: for each decoder layer keys [batch, heads, source_length, d_k] and values.
-        mask: boolean [batch, 1, source_length], where the source holds a token.
-    """
-
-    memory: list[KeysValues]
-    mask: KerasTensor
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -138,41 +124,6 @@ class Transformer(keras.Model):
         source, target = inputs
         memory = self.encode(source, training=training)
         return self.embedding.logits(self.decode(target, memory, source, training=training))
-
-    def source_context(self, source: KerasTensor) -> SourceContext:
-        """Encodes the source for `decode_step`: [batch, source_length] ids."""
-        memory = self.encode(source, training=False)
-        return SourceContext(self.decoder.project_memory(memory), padding_mask(source))
-
-    def empty_past(self, batch: int | KerasTensor, beam: int) -> list[KeysValues]:
-        """The cache of `decode_step` before its first step; see `Decoder.empty_past`."""
-        return self.decoder.empty_past(batch, beam)
-
-    def decode_step(
-        self,
-        ids: KerasTensor,
-        position: KerasTensor,
-        past: list[KeysValues],
-        context: SourceContext,
-    ) -> tuple[KerasTensor, list[KeysValues]]:
-        """Scores the next token of every hypothesis.
-
-        Args:
-            ids: [batch, beam], the token produced last; PAD at position 0.
-            position: scalar, how many tokens each hypothesis has.
-            past: the cache, from `empty_past` or the step before.
-            context: of the source.
-
-        Returns:
-            logits [batch, beam, vocab], and the cache for the next step.
-        """
-        # The beam stands where `length` is elsewhere, so the encoding of one position is
-        # broadcast over it.
-        encoding = self.positional_encoding.encode(ops.reshape(position, (1,)))
-        x = self.embedding(ids)
-        x = x + ops.cast(encoding, x.dtype)[None]
-        x, past = self.decoder.step(x, past, context.memory, context.mask)
-        return self.embedding.logits(x), past
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch, penalty
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
@@ -61,16 +62,22 @@ def random_tables(seed: int, batch: int, vocab: int, depth: int) -> np.ndarray:
     return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
 
 
-def step_function_of(tables):
-    """A model whose cache, [batch, beam], is the node of each hypothesis."""
-    tables = tf.convert_to_tensor(tables)
+class TableModel:
+    """A model whose cache is the tables, [batch, nodes, vocab], and the node of each hypothesis."""
 
-    def step_function(ids, step, nodes):
-        nodes = tf.where(step > 0, child(nodes, ids, tables.shape[-1]), nodes)
+    def __init__(self, steps=None):
+        self.steps = [] if steps is None else steps
+
+    def make_room(self, cache, positions):
+        return cache
+
+    def step(self, ids, parents, position, cache):
+        tables, nodes = cache
+        nodes = tf.gather(nodes, parents, batch_dims=1)
+        nodes = tf.where(position > 0, child(nodes, ids, tables.shape[-1]), nodes)
         nodes = tf.minimum(nodes, tf.shape(tables)[1] - 1)  # a row that is done leaves the tree
-        return tf.gather(tables, nodes, batch_dims=1), nodes
-
-    return step_function
+        self.steps.append(tables.shape[0])
+        return tf.gather(tables, nodes, batch_dims=1), (tables, nodes)
 
 
 def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None) -> BeamResult:
@@ -79,8 +86,8 @@ def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None) -> BeamRe
         tables, limits = tables[None], [limits]
     limits = tf.convert_to_tensor(limits)
     return BeamSearch(beam_size, alpha).search(
-        step_function_of(tables),
-        tf.zeros([tf.shape(tables)[0], beam_size], tf.int32),
+        TableModel(),
+        (tf.convert_to_tensor(tables), tf.zeros([tf.shape(tables)[0], beam_size], tf.int32)),
         limits,
         tf.reduce_max(limits) if max_steps is None else max_steps,
         n_best,
@@ -268,7 +275,9 @@ def test_limits_above_max_steps_count_as_max_steps():
 @pytest.mark.parametrize(
     ("beam_size", "n_best"), [(1, 1), (2, 1), (2, 2), (4, 1), (4, 3), (4, 4), (7, 4)]
 )
-def test_equals_plain_search_in_a_batch_and_alone(beam_size, alpha, n_best):
+@pytest.mark.parametrize("segment", [1, 2, 16])
+def test_equals_plain_search_in_a_batch_and_alone(monkeypatch, segment, beam_size, alpha, n_best):
+    monkeypatch.setattr(beam_search, "SEGMENT", segment)
     limits = [5, 3, 0, 1, 5, 4, 5, 5]
     tables = random_tables(seed=beam_size, batch=len(limits), vocab=5, depth=5)
 
@@ -317,8 +326,10 @@ def test_beam_of_all_prefixes_is_exhaustive_search(seed, vocab_and_limit, alpha)
     assert_row(result, 0, expected)
 
 
+@pytest.mark.parametrize("segment", [2, 16])
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_eager_graph_and_xla_agree(beam_size):
+def test_eager_graph_and_xla_agree(monkeypatch, beam_size, segment):
+    monkeypatch.setattr(beam_search, "SEGMENT", segment)
     batch, vocab, steps = 6, 7, 4
     tables = tf.constant(random_tables(seed=3, batch=batch, vocab=vocab, depth=steps))
     limits = tf.constant([4, 0, 2, 4, 1, 3])
@@ -343,37 +354,45 @@ def test_eager_graph_and_xla_agree(beam_size):
     assert dynamic.experimental_get_tracing_count() == 1
 
 
-def test_cache_follows_its_hypothesis():
-    """After id i only 2i and 2i + 1 can come: the last id says which prefix the cache must hold."""
+def test_the_model_is_told_whose_child_each_hypothesis_is():
+    """After id i only 2i and 2i + 1 can come: the last id says what the prefix must be."""
     batch, beam, steps, vocab = 3, 2, 5, 64
     rng = np.random.default_rng(0)
     is_reordered = []
 
-    def step_function(ids, step, cache):
-        step = int(step)
-        so_far = cache["ids"].numpy()
-        if step > 0:
-            so_far[:, :, step - 1] = ids
-            expected = np.stack([ids.numpy() >> back for back in range(step)][::-1], axis=-1)
-            np.testing.assert_array_equal(so_far[:, :, :step], expected)
-            np.testing.assert_array_equal(
-                cache["layers"][0][0][:, :, 0, : step - 1], expected[:, :, :-1]
-            )
-            is_reordered.append((expected[:, 0, 0] == expected[:, 1, 0]).any())
-        logits = np.full([batch, beam, vocab], -np.inf, np.float32)
-        for row, hypothesis in np.ndindex(batch, beam):
-            parent = int(ids[row, hypothesis]) if step > 0 else 1
-            logits[row, hypothesis, 2 * parent : 2 * parent + 2] = rng.normal(size=2)
-        keys = tf.cast(so_far, tf.float32)[:, :, None]
-        cache = {"ids": tf.constant(so_far), "layers": [(keys, tf.identity(keys))]}
-        return tf.constant(logits), cache
+    class Doubling(TableModel):
+        def step(self, ids, parents, position, prefixes):
+            prefixes = tf.gather(prefixes, parents, batch_dims=1).numpy()
+            position = int(position)
+            if position > 0:
+                prefixes[:, :, position - 1] = ids
+                expected = np.stack([ids.numpy() >> back for back in range(position)][::-1], -1)
+                np.testing.assert_array_equal(prefixes[:, :, :position], expected)
+                is_reordered.append((expected[:, 0, 0] == expected[:, 1, 0]).any())
+            logits = np.full([batch, beam, vocab], -np.inf, np.float32)
+            for row, hypothesis in np.ndindex(batch, beam):
+                last = int(ids[row, hypothesis]) if position > 0 else 1
+                logits[row, hypothesis, 2 * last : 2 * last + 2] = rng.normal(size=2)
+            return tf.constant(logits), tf.constant(prefixes)
 
     empty = tf.zeros([batch, beam, steps], tf.int32)
-    keys = tf.zeros([batch, beam, 1, steps])
-    cache = {"ids": empty, "layers": [(keys, keys)]}
-    result = BeamSearch(beam).search(step_function, cache, tf.fill([batch], steps), steps)
+    result = BeamSearch(beam).search(Doubling(), empty, tf.fill([batch], steps), steps)
     assert int(result.steps) == steps
     assert any(is_reordered), "two hypotheses never had one parent: the test shows nothing"
+
+
+def test_sentences_that_are_done_leave_the_batch(monkeypatch):
+    """At the end of a segment, of two steps here; those without a limit never enter."""
+    monkeypatch.setattr(beam_search, "SEGMENT", 2)
+    tables = random_tables(seed=3, batch=5, vocab=5, depth=6)
+    tables[:, :, EOS_ID] = -50  # nothing ends before its limit
+    tables = tf.nn.log_softmax(tables).numpy()
+    model, limits = TableModel(), [6, 0, 3, 1, 4]
+    cache = (tf.constant(tables), tf.zeros([5, 2], tf.int32))
+    result = BeamSearch(2).search(model, cache, tf.constant(limits), 6)
+    assert model.steps == [4, 4, 3, 3, 1, 1]
+    for row, limit in enumerate(limits):
+        assert_row(result, row, plain_search(tables[row], limit, 2, 0.6, 1))
 
 
 def test_scores_are_float32_whatever_the_logits_are():
@@ -409,6 +428,16 @@ def test_constructor_refuses(arguments):
         BeamSearch(**arguments)
 
 
+class Constant(TableModel):
+    """Gives the same logits whatever comes."""
+
+    def __init__(self, logits):
+        self.logits = logits
+
+    def step(self, ids, parents, position, cache):
+        return self.logits, cache
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -417,18 +446,15 @@ def test_constructor_refuses(arguments):
         ({"max_steps": -1}, "max_steps is -1, expected 0 or more"),
         ({"n_best": 0}, r"n_best is 0, expected 1 ... beam_size = 2"),
         ({"n_best": 3}, r"n_best is 3, expected 1 ... beam_size = 2"),
-        ({"cache": [tf.zeros([1, 3, 8])]}, r"shape \(1, 3, 8\), expected \[batch, beam, ...\]"),
-        ({"cache": [tf.zeros([1])]}, r"shape \(1,\), expected \[batch, beam, ...\]"),
+        ({"cache": [tf.zeros([])]}, r"shape \(\), expected \[batch, ...\]"),
         ({"cache": [tf.zeros([4, 2])]}, r"shape \(4, 2\), .* batch = 1 as in limits"),
-        ({"step_function": lambda *_: (tf.zeros([2, 9]), ())}, r"logits of shape \(2, 9\)"),
-        ({"step_function": lambda *_: (tf.zeros([4, 2, 9]), ())}, r"with batch = 1, beam = 2"),
-        ({"step_function": lambda *_: (tf.zeros([1, 2, 1]), ())}, r"vocab above 1"),
+        ({"model": Constant(tf.zeros([2, 9]))}, r"logits of shape \(2, 9\)"),
+        ({"model": Constant(tf.zeros([4, 2, 9]))}, r"with batch = 1, beam = 2"),
+        ({"model": Constant(tf.zeros([1, 2, 1]))}, r"vocab above 1"),
     ],
 )
 def test_search_refuses(change, message):
-    def uniform(ids, step, cache):
-        return tf.zeros([1, 2, 9]), cache
-
-    arguments = {"step_function": uniform, "cache": (), "limits": [3], "max_steps": 3}
+    uniform = Constant(tf.zeros([1, 2, 9]))
+    arguments = {"model": uniform, "cache": (), "limits": [3], "max_steps": 3}
     with pytest.raises(ValueError, match=message):
         BeamSearch(beam_size=2).search(**{**arguments, **change})

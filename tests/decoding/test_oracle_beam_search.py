@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.t2t_checkpoint import transformer_from_t2t
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.oracle import VARIANTS, oracle_arrays, oracle_folder
@@ -25,15 +26,9 @@ class Decoder:
         self.graph = tf.function(self.search)
 
     def search(self, source, limit, search, n_best):
-        context = self.model.source_context(source)
-        batch = tf.shape(source)[0]
-        return search.search(
-            lambda ids, step, past: self.model.decode_step(ids, step, past, context),
-            self.model.empty_past(batch, search.beam_size),
-            tf.fill([batch], limit),
-            limit,
-            n_best,
-        )
+        decoder = StepDecoder(self.model, search.beam_size)
+        limits = tf.fill([tf.shape(source)[0]], limit)
+        return search.search(decoder, decoder.begin(source), limits, limit, n_best)
 
     def decode(self, group, extra, search, n_best):
         source = self.arrays["batch1/source_ids"][self.arrays[f"{group}/rows"]]

@@ -190,64 +190,6 @@ def test_first_input_of_the_decoder_is_the_first_position_alone():
 # Fast beside obvious
 
 
-def full_logits(model, prefixes):
-    """[batch, beam, length] → logits of the last position, by the full forward pass."""
-    batch, beam, length = prefixes.shape
-    source = np.repeat(SOURCE, beam, axis=0)
-    logits = model((source, prefixes.reshape(batch * beam, length)))
-    return logits[:, -1].numpy().reshape(batch, beam, VOCAB)
-
-
-def cached_against_full(model, decode_step):
-    """Three hypotheses, each with its own prefix, that are exchanged after every step."""
-    rng = np.random.default_rng(0)
-    batch, beam = len(SOURCE), 3
-    context = model.source_context(SOURCE)
-    past = model.empty_past(batch, beam)
-    prefixes = np.zeros((batch, beam, 0), np.int32)
-    last = np.zeros((batch, beam), np.int32)
-    for t in range(LENGTH):
-        logits, past = decode_step(tf.constant(last), tf.constant(t), past, context)
-        expected = full_logits(model, np.pad(prefixes, ((0, 0), (0, 0), (0, 1))))
-        np.testing.assert_allclose(logits, expected, atol=1e-5)
-
-        parents = rng.integers(beam, size=(batch, beam))
-        past = tf.nest.map_structure(lambda x: tf.gather(x, parents, batch_dims=1), past)  # noqa: B023
-        last = rng.integers(VOCAB, size=(batch, beam), dtype=np.int32)
-        prefixes = np.take_along_axis(prefixes, parents[..., None], axis=1)
-        prefixes = np.concatenate([prefixes, last[..., None]], axis=-1)
-
-
-@every_variant
-def test_cached_decoding_is_the_full_forward_pass(variant):
-    model = small_model(variant)
-    cached_against_full(model, model.decode_step)
-
-
-def test_cached_decoding_under_xla():
-    model = small_model()
-
-    @tf.function(jit_compile=True)
-    def step(ids, position, past, memory, mask):
-        context = type(model.source_context(SOURCE))(memory, mask)
-        return model.decode_step(ids, position, past, context)
-
-    cached_against_full(
-        model, lambda ids, position, past, c: step(ids, position, past, c.memory, c.mask)
-    )
-
-
-def test_the_future_of_the_cache_is_not_read():
-    model = small_model()
-    context = model.source_context(SOURCE)
-    past = model.empty_past(len(SOURCE), 2)
-    rubbish = tf.nest.map_structure(lambda x: x + 1e3, past)
-    ids = tf.zeros((len(SOURCE), 2), tf.int32)
-    logits, _ = model.decode_step(ids, tf.constant(0), past, context)
-    other, _ = model.decode_step(ids, tf.constant(0), rubbish, context)
-    np.testing.assert_allclose(other, logits, atol=1e-5)
-
-
 @pytest.mark.parametrize("variant", ["paper", "learned"])
 def test_xla_is_eager_forward_and_backward(variant):
     model = small_model(variant)

@@ -1,0 +1,116 @@
+"""The Transformer as beam search asks for it: one more token for every hypothesis."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from keras import KerasTensor, ops
+
+from t2t_repro.layers import cache
+from t2t_repro.layers.decoder import KeysValues, StepPlace
+from t2t_repro.layers.masks import padding_mask
+from t2t_repro.models.transformer import Transformer
+
+
+class DecodingCache(NamedTuple):
+    """What is known of some sentences being translated; every tensor begins with `batch`.
+
+    Attributes:
+        memory: for each decoder layer keys [batch, heads, source_length, d_k] and values.
+        source_mask: boolean [batch, 1, source_length], where the source holds a token.
+        past: for each decoder layer keys [batch, heads, positions·beam, d_k] and values.
+        ancestors: [batch, beam, positions] int32; see `layers.cache`.
+    """
+
+    memory: list[KeysValues]
+    source_mask: KerasTensor
+    past: list[KeysValues]
+    ancestors: KerasTensor
+
+
+class StepDecoder:
+    """Decodes step by step, with what does not change from step to step computed once.
+
+    Its weights are those that the model has now.
+
+    Args:
+        model: the Transformer.
+        beam_size: hypotheses of a sentence.
+    """
+
+    def __init__(self, model: Transformer, beam_size: int) -> None:
+        self._model = model
+        self._beam_size = beam_size
+        # In a loop, a weight would be read, and in mixed precision cast, at every step.
+        self._weights = [
+            (weight, _cast_matrix(weight.value, model.compute_dtype))
+            for weight in model.trainable_variables
+        ]
+        with self._reading_once():
+            self._kernels = model.decoder.self_kernels()
+
+    def _reading_once(self) -> keras.StatelessScope:
+        return keras.StatelessScope(state_mapping=self._weights)
+
+    def begin(self, source: KerasTensor) -> DecodingCache:
+        """Encodes source ids [batch, source_length]; there is no room for positions yet."""
+        model, layer = self._model, self._model.layer
+        with self._reading_once():
+            memory = model.decoder.project_memory(model.encode(source, training=False))
+        batch = tf.shape(source)[0]
+        depths = (layer.key_depth, layer.value_depth)
+        return DecodingCache(
+            memory=memory,
+            source_mask=padding_mask(source),
+            past=[
+                tuple(cache.empty(batch, layer.num_heads, d, model.compute_dtype) for d in depths)
+                for _ in range(model.num_layers)
+            ],
+            ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
+        )
+
+    def make_room(self, known: DecodingCache, positions: int) -> DecodingCache:
+        """Makes room for so many more positions."""
+        entries = positions * self._beam_size
+        more = tf.zeros([tf.shape(known.ancestors)[0], self._beam_size, positions], tf.int32)
+        return known._replace(
+            past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), known.past),
+            ancestors=tf.concat([known.ancestors, more], axis=2),
+        )
+
+    def step(
+        self, ids: KerasTensor, parents: KerasTensor, position: KerasTensor, known: DecodingCache
+    ) -> tuple[KerasTensor, DecodingCache]:
+        """Scores the next token of every hypothesis.
+
+        Args:
+            ids: [batch, beam], the token produced last; PAD at position 0.
+            parents: [batch, beam], which hypothesis of the step before each extends.
+            position: scalar, how many tokens each hypothesis has.
+            known: the cache, with room for this position; it is used up.
+
+        Returns:
+            logits [batch, beam, vocab], and the cache for the next step.
+        """
+        model = self._model
+        ancestors = cache.descend(known.ancestors, parents, position)
+        place = StepPlace(
+            entry=position * self._beam_size,
+            past_mask=cache.line_mask(ancestors, position, model.neighbourhood),
+            source_mask=known.source_mask,
+        )
+        with self._reading_once():
+            # The beam stands where `length` is elsewhere, so the encoding of one position is
+            # broadcast over it.
+            encoding = model.positional_encoding.encode(ops.reshape(position, (1,)))
+            x = model.embedding(ids)
+            x = x + ops.cast(encoding, x.dtype)[None]
+            x, past = model.decoder.step(x, self._kernels, known.past, known.memory, place)
+            logits = model.embedding.logits(x)
+        return logits, known._replace(past=past, ancestors=ancestors)
+
+
+def _cast_matrix(weight: tf.Variable, dtype: str) -> tf.Tensor:
+    """Matrices as they are multiplied; scales and biases of layer norms as they are."""
+    value = tf.convert_to_tensor(weight)
+    return tf.cast(value, dtype) if value.shape.rank == 2 else value
