@@ -11,6 +11,7 @@ to the cheapest shape with S ≥ s and T ≥ t, where it takes S + T cells of th
 shuffle of sentence indices, dealt out by shape.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -422,56 +423,81 @@ def _descend(
         Rectangles that cover every sentence and that no single replacement improves.
     """
     rectangles = list(rectangles)
-    while len(rectangles) < max_shapes and (added := _best_addition(rectangles, counts, costs)):
-        rectangles.append(added)
-    total, before = _total(rectangles, counts, costs), None
+    taken = _taken(rectangles, costs)
+    savings = _savings(taken, counts, costs)
+
+    def best_beside(others: list[tuple[int, int]]) -> tuple[int, int] | None:
+        return _highest(savings + _change(taken, _taken(others, costs), counts, costs))
+
+    def put(chosen: list[tuple[int, int]]) -> None:
+        nonlocal rectangles, taken, savings
+        after = _taken(chosen, costs)
+        savings += _change(taken, after, counts, costs)
+        rectangles, taken = chosen, after
+
+    while len(rectangles) < max_shapes and (added := _highest(savings)):
+        put([*rectangles, added])
+    total, before = int((taken * counts).sum()), None
     while total != before:
         before = total
         for index in range(len(rectangles)):
             others = rectangles[:index] + rectangles[index + 1 :]
-            rectangles[index] = _best_addition(others, counts, costs) or rectangles[index]
-        total = _total(rectangles, counts, costs)
+            better = best_beside(others) or rectangles[index]
+            if better != rectangles[index]:
+                put([*rectangles[:index], better, *rectangles[index + 1 :]])
+        total = int((taken * counts).sum())
     return rectangles
 
 
-def _taken(
-    rectangles: list[tuple[int, int]], costs: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """[edges, edges] cells that a sentence of each length takes, and the distinct values of it.
+def _taken(rectangles: list[tuple[int, int]], costs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[edges, edges] cells that a sentence of each length takes.
 
     A sentence that nothing covers takes a million, so that covering it comes before all else.
     """
     taken = np.full(costs.shape, 10**6, dtype=np.int64)
     for row, column in sorted(rectangles, key=lambda corner: costs[corner], reverse=True):
         taken[: row + 1, : column + 1] = costs[row, column]
-    return taken, np.unique(taken)
+    return taken
 
 
-def _total(
-    rectangles: list[tuple[int, int]], counts: NDArray[np.int64], costs: NDArray[np.int64]
-) -> int:
-    """Cells that all sentences take."""
-    return int((_taken(rectangles, costs)[0] * counts).sum())
-
-
-def _best_addition(
-    rectangles: list[tuple[int, int]], counts: NDArray[np.int64], costs: NDArray[np.int64]
-) -> tuple[int, int] | None:
-    """The rectangle that saves most cells beside the given ones; None where none saves any.
+def _savings(
+    taken: NDArray[np.int64], counts: NDArray[np.int64], costs: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """[edges, edges] cells saved by a further rectangle with each corner.
 
     With rectangle (S, T) added, a sentence in it saves what it took before less S + T, if that is
     positive. Sentences that took the same are counted together, for all (S, T), by a cumulative
-    sum.
+    sum; only corners that cost less than they took can save anything.
     """
-    taken, levels = _taken(rectangles, costs)
-    saved = np.zeros(costs.shape, dtype=np.int64)
-    for level in levels:
-        inside = np.where(taken == level, counts, 0).cumsum(axis=0).cumsum(axis=1)
-        saved += inside * np.maximum(level - costs, 0)
-    best = int(saved.argmax())
-    if saved.flat[best] <= 0:
+    savings = np.zeros(costs.shape, dtype=np.int64)
+    for level in np.unique(taken[counts > 0]):
+        rows, columns = np.searchsorted(costs[:, 0], level), np.searchsorted(costs[0], level)
+        part = np.s_[:rows, :columns]
+        inside = np.where(taken[part] == level, counts[part], 0).cumsum(axis=0).cumsum(axis=1)
+        savings[part] += inside * np.maximum(level - costs[part], 0)
+    return savings
+
+
+def _change(
+    before: NDArray[np.int64],
+    after: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    costs: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """How `_savings` changes when sentences take `after` where they took `before`.
+
+    One rectangle more or less concerns few sentences, and so few levels.
+    """
+    changed = np.where(before != after, counts, 0)
+    return _savings(after, changed, costs) - _savings(before, changed, costs)
+
+
+def _highest(savings: NDArray[np.int64]) -> tuple[int, int] | None:
+    """The corner that saves most; None where none saves any."""
+    best = int(savings.argmax())
+    if savings.flat[best] <= 0:
         return None
-    row, column = divmod(best, costs.shape[1])
+    row, column = divmod(best, savings.shape[1])
     return row, column
 
 
@@ -527,6 +553,8 @@ def _with_rows(
     return shapes, cells + _COST_OF_A_BATCH * 2 * budget.tokens_per_batch * batches.sum()
 
 
+# Dropping one rectangle leaves most of the others with the sentences that they had.
+@functools.lru_cache(maxsize=4096)
 def _best_rows(sentences: int, longer_side: int, budget: _Budget) -> int:
     """The rows a batch that leave fewest rows empty over an epoch, without many more batches.
 

@@ -82,9 +82,9 @@ def clean(
 ) -> Iterator[Pair]:
     """Yield, unchanged and in their order, the pairs that pass the rules.
 
-    Sentences are remembered as 64-bit hashes, 12 to 24 bytes a pair, so that tens of millions of
-    pairs fit in memory; that a pair is dropped because of a colliding hash is to be expected once
-    in some 10,000 corpora of 40 million pairs.
+    Training pairs are remembered as 64-bit hashes, 12 to 24 bytes a pair, so that tens of millions
+    of them fit in memory; that a pair is dropped because of a colliding hash is to be expected once
+    in some 10,000 corpora of 40 million pairs. Held-out sentences, which are few, are kept whole.
 
     Args:
         pairs: The training pairs; consumed as the result is.
@@ -93,41 +93,45 @@ def clean(
         report: Counts each pair under "kept" or the first reason that applies.
     """
     report = CleaningReport() if report is None else report
-    held_out_sources, held_out_targets, seen = HashSet(), HashSet(), HashSet()
+    seen = HashSet()
+    held_out_sources: set[str] = set()
+    held_out_targets: set[str] = set()
     if rules.drop_held_out:
         for source, target in held_out:
-            held_out_sources.add(_fold(source))
-            held_out_targets.add(_fold(target))
+            held_out_sources.add(_squeeze(source).casefold())
+            held_out_targets.add(_squeeze(target).casefold())
 
-    for source, target in pairs:
-        source_words, target_words = source.split(), target.split()
-        reason = _misshapen(source_words, target_words, rules)
+    for pair in pairs:
+        source, target = map(_squeeze, pair)
+        reason = _misshapen(source, target, rules)
         if reason is None and rules.drop_held_out:
-            overlaps = _fold(source) in held_out_sources or _fold(target) in held_out_targets
+            overlaps = (
+                source.casefold() in held_out_sources or target.casefold() in held_out_targets
+            )
             reason = "held_out_overlap" if overlaps else None
-        if reason is None and rules.drop_duplicates:
-            # A tab cannot be part of a word, so that it keeps the two sides apart.
-            new = seen.add(f"{' '.join(source_words)}\t{' '.join(target_words)}")
-            reason = None if new else "duplicate"
+        # A tab cannot be part of a squeezed sentence, so that it keeps the two sides apart.
+        if reason is None and rules.drop_duplicates and not seen.add(f"{source}\t{target}"):
+            reason = "duplicate"
         report[reason or "kept"] += 1
         if reason is None:
-            yield source, target
+            yield pair
 
 
-def _misshapen(source: list[str], target: list[str], rules: Cleaning) -> str | None:
-    """Return why a pair's lengths, given as its words, are unfit, or None."""
+def _squeeze(sentence: str) -> str:
+    """Return the words of a sentence with one space between them."""
+    return " ".join(sentence.split())
+
+
+def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
+    """Return why a pair's lengths are unfit, or None; both sides are squeezed."""
     if not source or not target:
         return "empty_side"
-    if max(len(source), len(target)) > rules.max_words:
+    if max(source.count(" "), target.count(" ")) >= rules.max_words:
         return "over_long"
-    characters = sorted(sum(map(len, side)) + len(side) - 1 for side in (source, target))
-    if characters[1] > rules.max_length_ratio * characters[0]:
+    shorter, longer = sorted((len(source), len(target)))
+    if longer > rules.max_length_ratio * shorter:
         return "length_ratio"
     return None
-
-
-def _fold(sentence: str) -> str:
-    return " ".join(sentence.split()).casefold()
 
 
 class HashSet:
@@ -143,10 +147,6 @@ class HashSet:
 
     def __len__(self) -> int:
         return self._used
-
-    def __contains__(self, text: str) -> bool:
-        hashed = _hash(text)
-        return self._slots[self._find(hashed)] == hashed
 
     def add(self, text: str) -> bool:
         """Add a string; return whether it is new."""

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import gin
+import numpy as np
 from absl import logging
+from numpy.typing import NDArray
 
 from t2t_repro.data.cleaning import Cleaning, CleaningReport, clean
 from t2t_repro.data.corpora import Corpus, Pair, check_split, held_out_pairs
@@ -176,7 +178,7 @@ def _write_store(
     """Encodes one split; returns what its length limit changes in the split's report."""
     change = CleaningReport()
 
-    def within_limit() -> Iterator[tuple[list[int], list[int]]]:
+    def within_limit() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         shortest = max_length + 1
         for source, target in subwords.encode_pairs(_read_pairs(directory, split)):
             longer = max(len(source), len(target))

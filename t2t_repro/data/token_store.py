@@ -14,7 +14,7 @@ and several processes share them.
 import json
 import shutil
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,13 +28,17 @@ _SUMMARY = "store.json"
 _SIDES = ("source", "target")
 _LENGTH_TYPE = np.dtype("<i4")
 
-# Sentence pairs held in memory while a store is written: tens of megabytes as Python integers.
+Ids = Sequence[int] | NDArray[np.integer]
+"""One sentence, [length]."""
+
+# Sentence pairs held in memory while a store is written: tens of megabytes as Python integers, ten
+# as arrays.
 _WRITE_BLOCK = 20_000
 
 
 def write_token_store(
     directory: str | Path,
-    pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+    pairs: Iterable[tuple[Ids, Ids]],
     *,
     vocab_size: int,
 ) -> "TokenStore":
@@ -184,7 +188,7 @@ class TokenStore:
 
 def _write_arrays(
     directory: Path,
-    pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+    pairs: Iterable[tuple[Ids, Ids]],
     token_type: np.dtype,
     vocab_size: int,
 ) -> tuple[int, tuple[int, int]]:
@@ -210,7 +214,7 @@ def _write_arrays(
 
 
 def _append(
-    sentences: Sequence[Sequence[int]],
+    sentences: Sequence[Ids],
     tokens_file: BinaryIO,
     lengths_file: BinaryIO,
     token_type: np.dtype,
@@ -220,7 +224,7 @@ def _append(
     lengths = np.fromiter(map(len, sentences), dtype=_LENGTH_TYPE, count=len(sentences))
     if lengths.min() < 1:
         raise ValueError("a sentence has no ids; expected at least EOS: leave empty pairs out.")
-    tokens = np.fromiter(chain.from_iterable(sentences), dtype=np.int64, count=lengths.sum())
+    tokens = np.concatenate(sentences, dtype=np.int64)
     if tokens.min() < 0 or tokens.max() >= vocab_size:
         raise ValueError(
             f"ids lie in [{tokens.min()}, {tokens.max()}]; expected [0, vocab_size={vocab_size}): "

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.data import bucketing
 from t2t_repro.data.bucketing import (
     BatchShape,
     assign_shapes,
@@ -119,6 +120,35 @@ def test_the_search_finds_the_best_shapes_of_all(max_shapes, seed):
         best = min(best, (cost * counts).sum())
     # The search counts batches too, this enumeration only rows, so they may differ a little.
     assert best <= found <= 1.02 * best
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_savings_and_their_change_equal_counting_sentence_by_sentence(seed):
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(0, 3, (7, 6))
+    costs = np.array([2, 3, 5, 6, 9, 12, 13])[:, None] + np.array([1, 3, 4, 7, 8, 11])
+
+    def taken(rectangles):
+        covering = np.full(costs.shape, 10**6)
+        for cell in np.ndindex(costs.shape):
+            for row, column in rectangles:
+                if cell[0] <= row and cell[1] <= column:
+                    covering[cell] = min(covering[cell], costs[row, column])
+        return covering
+
+    def slow_savings(before):
+        saved = np.zeros(costs.shape, dtype=int)
+        for corner in np.ndindex(costs.shape):
+            for cell in product(range(corner[0] + 1), range(corner[1] + 1)):
+                saved[corner] += counts[cell] * max(before[cell] - costs[corner], 0)
+        return saved
+
+    before, after = taken([(6, 5), (3, 4), (2, 2)]), taken([(6, 4), (3, 4), (5, 1)])
+    assert bucketing._taken([(6, 4), (3, 4), (5, 1)], costs).tolist() == after.tolist()
+    savings, change = bucketing._savings, bucketing._change
+    assert savings(before, counts, costs).tolist() == slow_savings(before).tolist()
+    expected = slow_savings(after) - slow_savings(before)
+    assert change(before, after, counts, costs).tolist() == expected.tolist()
 
 
 def test_a_corpus_like_the_papers_fills_its_batches():

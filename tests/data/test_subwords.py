@@ -6,6 +6,7 @@ import sentencepiece
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.data import subwords as subwords_module
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
@@ -72,12 +73,43 @@ def test_empty_lines_keep_their_place(subwords):
     assert subwords.encode([]) == []
 
 
-def test_many_lines_are_encoded_like_one(subwords):
-    lines = sentences(1500, seed=1)
-    assert subwords.encode(lines) == [subwords.encode([line])[0] for line in lines]
+# What becomes a space, what vanishes, what joins the character before it, what comes apart.
+HOSTILE = [
+    *(" ", "  ", "\u00a0", "\u3000", "\t", "\u2028", "\x85", "\x00", "\u200b", "\ufeff", "▁"),
+    *("´", "¨", "\u0301", "\u0308", "e", "½", "ﬁ", "ﷺ", "🦄", "한", "\u1112", "\u1161", "\ud800"),
+]
+hostile_text = st.lists(st.sampled_from([*WORDS, *HOSTILE]), max_size=12).map("".join)
 
 
-def test_pairs_are_encoded_in_blocks_in_order(subwords):
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=st.text(max_size=40) | hostile_text)
+@pytest.mark.parametrize("model", ["subwords", "identity"])
+def test_a_line_has_the_ids_that_sentencepiece_gives_it_whole(model, text, request):
+    model = request.getfixturevalue(model)
+    whole = sentencepiece.SentencePieceProcessor(model_file=str(model.model_path))
+    line = text.replace("▁", " ").encode("utf-8", errors="replace")
+    assert model.encode([text]) == [whole.encode(line, add_eos=True)]
+
+
+def test_no_character_changes_what_is_beyond_a_space(subwords):
+    whole = sentencepiece.SentencePieceProcessor(model_file=str(subwords.model_path))
+    # All below the thousands of Han and Hangul characters, and the compatibility forms after them.
+    characters = (set(range(0x3400)) | set(range(0xF900, 0x10000))) - {ord("▁")}
+    lines = [f"e {chr(c)} {chr(c)}e" for c in sorted(characters)]
+    assert subwords.encode(lines) == whole.encode(lines, add_eos=True)
+
+
+def test_what_is_remembered_is_bounded_and_forgetting_changes_nothing(subwords, monkeypatch):
+    monkeypatch.setattr(subwords_module, "_MOST_WORDS", 5)
+    monkeypatch.setattr(subwords_module, "_LONGEST_WORD", 4)
+    fresh = Subwords(subwords.model_path)
+    lines = sentences(100, seed=1)
+    assert fresh.encode(lines) == subwords.encode(lines)
+    assert 0 < len(fresh._word_ids) <= 5
+    assert max(map(len, fresh._word_ids)) <= 4
+
+
+def test_pairs_are_encoded_in_order_one_at_a_time(subwords):
     sources, targets = sentences(50, seed=2), sentences(50, seed=3)
     drawn = []
 
@@ -86,12 +118,12 @@ def test_pairs_are_encoded_in_blocks_in_order(subwords):
             drawn.append(pair)
             yield pair
 
-    encoded = subwords.encode_pairs(pairs(), block_size=7)
+    encoded = subwords.encode_pairs(pairs())
     first = next(encoded)
-    assert len(drawn) == 7
+    assert len(drawn) == 1
     found = [first, *encoded]
-    assert [s for s, _ in found] == subwords.encode(sources)
-    assert [t for _, t in found] == subwords.encode(targets)
+    assert [s.tolist() for s, _ in found] == subwords.encode(sources)
+    assert [t.tolist() for _, t in found] == subwords.encode(targets)
 
 
 def test_decoding_stops_at_eos_and_skips_padding(subwords):
@@ -180,6 +212,13 @@ def test_what_is_no_model_says_so(tmp_path):
     [
         ({}, "expected .0, 1, 2. and no BOS"),
         ({"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}, "no ids for bytes"),
+        (
+            {
+                **{"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "byte_fallback": True},
+                **{"split_by_whitespace": False, "vocab_size": 400},
+            },
+            "reach over a space",
+        ),
     ],
 )
 def test_a_foreign_model_is_refused(tmp_path, settings, message):
@@ -188,9 +227,8 @@ def test_a_foreign_model_is_refused(tmp_path, settings, message):
             sentence_iterator=iter(sentences()),
             model_writer=file,
             model_type="bpe",
-            vocab_size=80,
             minloglevel=2,
-            **settings,
+            **{"vocab_size": 80, **settings},
         )
     with pytest.raises(UserError, match=message):
         Subwords(tmp_path / "foreign.model")

@@ -98,6 +98,26 @@ def test_split_names_and_slices_are_the_users(data_dir, tmp_path):
     assert [described[split]["pairs"] for split in ("train", "dev")] == [10, 4]
 
 
+@pytest.mark.parametrize("split", ["train", "train[5:47]", "train[-30%:]+test[:1]"])
+def test_what_is_read_is_what_tfds_reads(data_dir, tmp_path, monkeypatch, split):
+    monkeypatch.setattr(tfds_corpus, "_READ_BATCH", 7)
+    builder = tfds.builder("tiny_translate", data_dir=data_dir)
+    in_order = tfds.ReadConfig(interleave_cycle_length=1)
+    examples = tfds.as_numpy(builder.as_dataset(split=split, read_config=in_order))
+    expected = [" ".join(example["en"].decode().split()) for example in examples]
+    read = tiny(data_dir, train_split=split).read("train", tmp_path)
+    assert [source for source, _ in read] == expected
+
+
+def test_files_of_another_kind_are_refused(tmp_path):
+    folder = str(tmp_path / "data")
+    TinyTranslate(data_dir=folder).download_and_prepare()
+    (info,) = Path(folder).glob("tiny_translate/*/dataset_info.json")
+    info.write_text(info.read_text().replace('"tfrecord"', '"riegeli"'))
+    with pytest.raises(UserError, match="stored as riegeli; expected tfrecord"):
+        next(tiny(folder).read("train", tmp_path))
+
+
 def test_description_is_json_and_tells_directions_and_splits_apart(data_dir):
     description = tiny(data_dir).describe()
     assert json.loads(json.dumps(description)) == description
