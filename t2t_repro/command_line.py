@@ -1,4 +1,8 @@
-"""What all command lines share: a user's mistake is one line and status 2."""
+"""What all command lines share: a user's mistake is one line and status 2.
+
+A verb imports what it needs inside its `main`: TensorFlow takes seconds, which --help and a
+misspelt flag need not wait for.
+"""
 
 import os
 import sys
@@ -61,3 +65,14 @@ def define_experiment() -> None:
     flags.DEFINE_string("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", required=True)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
     flags.DEFINE_string("data_dir", None, "For data; runs/<experiment>/data by default.")
+
+
+def check_gin_file() -> None:
+    """Says at once, before TensorFlow is imported, that --gin_file does not exist.
+
+    Raises:
+        UserError: it does not.
+    """
+    from t2t_repro.configuration import check_file
+
+    check_file(flags.FLAGS.gin_file)
