@@ -39,6 +39,9 @@ def run(main: Callable[[], None]) -> NoReturn:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
+    # --help lists the flags that the verb's own module defines; these are its own too.
+    for flag in flags.FLAGS.get_flags_for_module(__name__):
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
 
 

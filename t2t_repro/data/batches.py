@@ -14,7 +14,6 @@ from t2t_repro.data.bucketing import (
 )
 from t2t_repro.data.token_store import TokenStore
 
-
 # Tensor cores take eight numbers at a time.
 _LENGTH_MULTIPLE_OF_XLA = 8
 
