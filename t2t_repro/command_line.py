@@ -1,4 +1,8 @@
-"""What all command lines share: a user's mistake is one line and status 2."""
+"""What all command lines share: a user's mistake is one line and status 2.
+
+A verb imports what it needs inside its `main`: TensorFlow takes seconds, which --help and a
+misspelt flag need not wait for.
+"""
 
 import os
 import sys
@@ -35,6 +39,9 @@ def run(main: Callable[[], None]) -> NoReturn:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
+    # --help lists the flags that the verb's own module defines; these are its own too.
+    for flag in flags.FLAGS.get_flags_for_module(__name__):
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
 
 
@@ -61,3 +68,14 @@ def define_experiment() -> None:
     flags.DEFINE_string("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", required=True)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
     flags.DEFINE_string("data_dir", None, "For data; runs/<experiment>/data by default.")
+
+
+def check_gin_file() -> None:
+    """Says at once, before TensorFlow is imported, that --gin_file does not exist.
+
+    Raises:
+        UserError: it does not.
+    """
+    from t2t_repro.configuration import check_file
+
+    check_file(flags.FLAGS.gin_file)

@@ -32,8 +32,8 @@ def configure(
             no effect.
     """
     gin.clear_config()
-    if gin_file and not Path(gin_file).is_file():
-        raise UserError(f"--gin_file={gin_file}: no such file; expected one such as gin/*.gin.")
+    if gin_file:
+        check_file(gin_file)
     files = [str(gin_file)] if gin_file else []
     try:
         with _includes_beside(files):
@@ -41,6 +41,12 @@ def configure(
     except (ValueError, SyntaxError, OSError, AttributeError, RuntimeError) as error:
         raise UserError(f"gin: {on_one_line(error)}") from error
     _check_reachable(gin.config_str(), roots)
+
+
+def check_file(gin_file: str | Path) -> None:
+    """Raises a UserError where there is no such file."""
+    if not Path(gin_file).is_file():
+        raise UserError(f"--gin_file={gin_file}: no such file; expected one such as gin/*.gin.")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the preparation on its flags."""
+    command_line.check_gin_file()
     from t2t_repro import experiment
 
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param)

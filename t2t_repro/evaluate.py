@@ -20,11 +20,11 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the evaluation on its flags."""
+    _check_flags()
     from t2t_repro import experiment
     from t2t_repro.data.prepared import open_data
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
-    _check_flags()
     if FLAGS.translations:
         experiment.configure_experiment(None, FLAGS.gin_param)
         translations, references = read_input(FLAGS.translations), read_input(FLAGS.reference)

@@ -157,7 +157,7 @@ def train(
             f"{data.subwords.size} entries: bind at least as many rows."
         )
     with _user_errors():
-        batches = Batches(data.store("train"), data.max_length, seed)
+        batches = Batches(data.store("train"), data.max_length, seed, step.jit_compile)
         evaluate = DevEvaluation(model, data)
     logging.info("data: %s", batches.report())
     config, operative = gin.config_str(), gin.operative_config_str()

@@ -15,15 +15,24 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the trainer on its flags."""
+    command_line.check_gin_file()
     from t2t_repro import experiment
+    from t2t_repro.training.xla_cache import keep_programs
 
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param)
-    model_dir = FLAGS.model_dir or experiment.default_directory(FLAGS.gin_file, "model")
-    data_dir = FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data")
-    experiment.train(Path(model_dir), Path(data_dir))
+    model_dir = Path(FLAGS.model_dir or experiment.default_directory(FLAGS.gin_file, "model"))
+    data_dir = Path(FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data"))
+    keep_programs(model_dir, FLAGS.xla_cache_dir)
+    experiment.train(model_dir, data_dir)
 
 
 if __name__ == "__main__":
     command_line.define_experiment()
     flags.DEFINE_string("model_dir", None, "For the model; runs/<experiment>/model by default.")
+    flags.DEFINE_string(
+        "xla_cache_dir",
+        None,
+        "Where XLA keeps compiled programs for the next start, '' for nowhere; by default "
+        "<model_dir>/xla_cache on a CPU, nowhere on a GPU.",
+    )
     command_line.run(main)

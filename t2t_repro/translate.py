@@ -19,9 +19,9 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the translation on its flags."""
+    lines = None if not FLAGS.input and sys.stdin.isatty() else read_input(FLAGS.input)
     from t2t_repro import experiment
 
-    lines = None if not FLAGS.input and sys.stdin.isatty() else read_input(FLAGS.input)
     translator = experiment.load_translator(
         Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
     )

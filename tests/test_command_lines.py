@@ -169,6 +169,52 @@ WORKING: dict[str, tuple[str, list[str]]] = {
 STDIN = "a b c\n\n 🙂\u2028 b\r\nlast"
 
 
+# What a verb can say at once, before it imports what takes seconds.
+AT_ONCE = {
+    **{
+        f"{verb} --help": (verb, ["--help"], 1)
+        for verb in sorted({case[0] for case in CASES.values()})
+    },
+    **{
+        name: (*CASES[name][:2], 2)
+        for name in (
+            "unknown flag",
+            "bad value",
+            "flag left out",
+            "no flag at all",
+            "gin file missing",
+            "nothing to evaluate",
+            "no reference",
+            "input missing",
+        )
+    },
+}
+IMPORTED = """
+import runpy, sys
+try:
+    runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=True)
+finally:
+    heavy = {"tensorflow", "keras", "numpy", "sacrebleu", "babel"} & set(sys.modules)
+    print("imported:", *sorted(heavy))
+"""
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_help_and_plain_mistakes_import_no_tensorflow(name, tmp_path):
+    module, arguments, status = AT_ONCE[name]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, f"t2t_repro.{module}", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == status, done.stderr
+    assert done.stdout.endswith("imported:\n")
+    assert ("flags:" in done.stdout) == ("--help" in arguments)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A working directory with an untrained model, an experiment and some text."""

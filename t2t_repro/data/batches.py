@@ -14,8 +14,11 @@ from t2t_repro.data.bucketing import (
 )
 from t2t_repro.data.token_store import TokenStore
 
+# Tensor cores take eight numbers at a time.
+_LENGTH_MULTIPLE_OF_XLA = 8
 
-@gin.configurable(denylist=["store", "max_length", "seed"])
+
+@gin.configurable(denylist=["store", "max_length", "seed", "compiled"])
 class Batches:
     """The batches of a training run, a pure function of (seed, epoch, batch).
 
@@ -23,10 +26,13 @@ class Batches:
         store: the training sentences.
         max_length: ids of the longest sentence there may be, on either side.
         seed: of the shuffling.
+        compiled: whether XLA compiles what the batches go to.
         tokens_per_batch: padded source tokens, and as many padded target tokens, of a global
             batch at most (paper, section 5.1: about 25,000 each).
         max_shapes: most shapes a batch may have.
         row_multiple: a batch's rows are a multiple of it, so that as many devices can share it.
+        length_multiple: a batch's lengths are multiples of it; by default 8 where XLA compiles,
+            for the sake of tensor cores, and 1 elsewhere. Other lengths make other batches.
     """
 
     def __init__(
@@ -34,10 +40,14 @@ class Batches:
         store: TokenStore,
         max_length: int,
         seed: int,
+        compiled: bool = False,
         tokens_per_batch: int = 25_000,
         max_shapes: int = 12,
         row_multiple: int = 8,
+        length_multiple: int | None = None,
     ) -> None:
+        if length_multiple is None:
+            length_multiple = _LENGTH_MULTIPLE_OF_XLA if compiled else 1
         self._store = store
         self._seed = seed
         self.shapes = choose_shapes(
@@ -46,6 +56,7 @@ class Batches:
             tokens_per_batch=tokens_per_batch,
             max_shapes=max_shapes,
             row_multiple=row_multiple,
+            length_multiple=length_multiple,
             max_length=max_length,
         )
         self._assignment = assign_shapes(self.shapes, store.source_lengths, store.target_lengths)

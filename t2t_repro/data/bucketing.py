@@ -131,6 +131,7 @@ def choose_shapes(
     tokens_per_batch: int = 25_000,
     max_shapes: int = 12,
     row_multiple: int = 8,
+    length_multiple: int = 1,
     max_length: int = 256,
 ) -> tuple[BatchShape, ...]:
     """Chooses the batch shapes with which an epoch of this corpus has least padding.
@@ -147,6 +148,7 @@ def choose_shapes(
             rows · max(source_length, target_length) stays within it.
         max_shapes: most shapes; a small corpus gets fewer.
         row_multiple: rows are a multiple of it, so that this many devices can share a batch.
+        length_multiple: both lengths are multiples of it, as matrix units like them.
         max_length: longest sentence the corpus may have.
 
     Returns:
@@ -157,11 +159,12 @@ def choose_shapes(
         ValueError: no sentences, arrays of unlike shapes, or a sentence of no or of more than
             `max_length` ids.
         UserError: the longest sentences leave no room for `row_multiple` rows in a batch, or
-            `max_shapes` or `row_multiple` is below 1.
+            `max_shapes`, `row_multiple` or `length_multiple` is below 1.
     """
-    if min(max_shapes, row_multiple) < 1:
+    if min(max_shapes, row_multiple, length_multiple) < 1:
         raise UserError(
-            f"max_shapes is {max_shapes} and row_multiple {row_multiple}; give at least 1 for both."
+            f"max_shapes is {max_shapes}, row_multiple {row_multiple} and length_multiple "
+            f"{length_multiple}; give at least 1 for each."
         )
     source, target = _checked_lengths(source_lengths, target_lengths)
     longest = int(max(source.max(), target.max()))
@@ -170,6 +173,9 @@ def choose_shapes(
             f"a sentence has {longest} ids; expected at most max_length={max_length}: "
             "filter with within_limit first."
         )
+    # A sentence fits where its rounded lengths do, so the search needs to know no others.
+    source, target = (-(-side // length_multiple) * length_multiple for side in (source, target))
+    longest = int(max(source.max(), target.max()))
     if longest * row_multiple > tokens_per_batch:
         raise UserError(
             f"tokens_per_batch is {tokens_per_batch}, but {row_multiple} sentences of {longest} "

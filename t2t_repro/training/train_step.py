@@ -103,6 +103,11 @@ class TrainStep:
         self._rehearse = tf.function(
             self._rehearse_replicas, input_signature=[batch, batch], autograph=False
         )
+        if jit_compile:
+            # XLA's cache on disk knows a program by the function's name, in which TensorFlow counts
+            # what the process has made before: so it is traced here, before data or a checkpoint
+            # make a restart differ.
+            self._rehearse.get_concrete_function()
 
     def __call__(self, step: int, source: np.ndarray, target: np.ndarray) -> StepResult:
         """Updates the weights once.

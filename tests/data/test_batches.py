@@ -24,7 +24,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def batches(store):
-    return Batches(store, MAX_LENGTH, 1, TOKENS_PER_BATCH, 4, ROW_MULTIPLE)
+    return Batches(store, MAX_LENGTH, 1, False, TOKENS_PER_BATCH, 4, ROW_MULTIPLE)
 
 
 def arrays(dataset):
@@ -105,8 +105,8 @@ def order(batches, epoch):
 
 
 def test_the_order_is_a_function_of_seed_and_epoch_alone(store, batches):
-    again = Batches(store, MAX_LENGTH, 1, TOKENS_PER_BATCH, 4, ROW_MULTIPLE)
-    other_seed = Batches(store, MAX_LENGTH, 2, TOKENS_PER_BATCH, 4, ROW_MULTIPLE)
+    again = Batches(store, MAX_LENGTH, 1, False, TOKENS_PER_BATCH, 4, ROW_MULTIPLE)
+    other_seed = Batches(store, MAX_LENGTH, 2, False, TOKENS_PER_BATCH, 4, ROW_MULTIPLE)
     first = order(batches, 0)
     assert order(again, 0) == first
     assert order(batches, 1) != first
@@ -122,6 +122,17 @@ def test_the_report_counts_what_an_epoch_holds(store, batches):
     assert report.cells == sum(source.size + target.size for source, target in made)
     assert report.source_tokens == sum(np.count_nonzero(source) for source, _ in made)
     assert report.target_tokens == sum(np.count_nonzero(target) for _, target in made)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "asked", "multiple"), [(False, None, 1), (True, None, 8), (True, 2, 2)]
+)
+def test_lengths_are_multiples_of_eight_where_xla_compiles(store, compiled, asked, multiple):
+    batches = Batches(store, MAX_LENGTH, 1, compiled, 400, length_multiple=asked)
+    lengths = {length for _, *sides in batches.shapes for length in sides}
+    assert all(length % multiple == 0 for length in lengths)
+    assert any(length % (2 * multiple) for length in lengths)
+    assert max(lengths) >= max(store.source_lengths.max(), store.target_lengths.max())
 
 
 def test_sentences_beyond_the_limit_and_hopeless_budgets_are_refused(store):

@@ -77,10 +77,11 @@ lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1
     tokens_per_batch=st.integers(320, 2000),
     max_shapes=st.integers(1, 6),
     row_multiple=st.sampled_from([1, 4, 8]),
+    length_multiple=st.sampled_from([1, 8]),
     seed=st.integers(0, 100),
 )
 def test_any_corpus_is_planned_soundly(
-    pairs, repeats, tokens_per_batch, max_shapes, row_multiple, seed
+    pairs, repeats, tokens_per_batch, max_shapes, row_multiple, length_multiple, seed
 ):
     source, target = np.array(pairs * repeats).T
     shapes = choose_shapes(
@@ -89,7 +90,10 @@ def test_any_corpus_is_planned_soundly(
         tokens_per_batch=tokens_per_batch,
         max_shapes=max_shapes,
         row_multiple=row_multiple,
+        length_multiple=length_multiple,
     )
+    for _, *sides in shapes:
+        assert all(length % length_multiple == 0 for length in sides)
     assignment = check_shapes(shapes, source, target, tokens_per_batch, max_shapes, row_multiple)
     plan = epoch_plan(shapes, assignment, seed, 0)
     check_epoch(plan, shapes, assignment)
@@ -271,7 +275,18 @@ def test_a_budget_too_small_for_the_longest_sentence_is_the_users_error():
         choose_shapes([200], [1], tokens_per_batch=1599)
 
 
-@pytest.mark.parametrize("setting", ["max_shapes", "row_multiple"])
+def test_rounded_lengths_cost_less_than_rounding_the_lengths_chosen():
+    source, target = corpus(5_000)
+    chosen = choose_shapes(source, target, length_multiple=8)
+    rounded = [
+        BatchShape(rows, *(-(-length // 8) * 8 for length in lengths))
+        for rows, *lengths in choose_shapes(source, target)
+    ]
+    shares = [padding_report(tuple(s), source, target).real_share for s in (chosen, rounded)]
+    assert shares[0] > shares[1]
+
+
+@pytest.mark.parametrize("setting", ["max_shapes", "row_multiple", "length_multiple"])
 def test_no_shapes_or_rows_at_all_is_the_users_error(setting):
     with pytest.raises(UserError, match="give at least 1"):
         choose_shapes([5], [5], **{setting: 0})

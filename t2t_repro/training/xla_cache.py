@@ -1,0 +1,60 @@
+"""XLA's compiled programs on disk, so that a restart does not compile again."""
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import tensorflow as tf
+from absl import logging
+
+_FLAG = "--tf_xla_persistent_cache_"
+
+
+def keep_programs(model_dir: Path, directory: str | None = None) -> None:
+    """Makes XLA write the programs it compiles to disk, and look for them there.
+
+    Reaches XLA through TF_XLA_FLAGS, which TensorFlow reads once, when a process first lists its
+    devices or computes: call this before. What TF_XLA_FLAGS says already of a cache is left as it
+    is. XLA compares the whole program before it loads one, so a changed model is compiled anew.
+
+    A CPU's programs, when loaded, are reported to prefer no scatter instructions, which no
+    processor lists among its features: harmless.
+
+    Args:
+        model_dir: of the run.
+        directory: where the programs lie; "" for nowhere. None is `model_dir`/xla_cache for the
+            programs of CPUs, and nowhere for those of GPUs, where this has not been tried.
+    """
+    flags = os.environ.get("TF_XLA_FLAGS", "")
+    if directory == "" or _FLAG in flags:
+        return
+    folder = Path(directory or model_dir / "xla_cache").resolve() / _machine()
+    flags += f" {_FLAG}directory={folder}"
+    if directory is None:
+        flags += f" {_FLAG}device_types=CPU"
+    os.environ["TF_XLA_FLAGS"] = flags.strip()
+    if found := len(list(folder.glob("*.pb"))):
+        logging.info("XLA: %d programs compiled before are in %s", found, folder)
+
+
+def _machine() -> str:
+    """A name for what a program is compiled for: XLA itself does not refuse one of another.
+
+    TensorFlow is not asked for the devices: it would read TF_XLA_FLAGS.
+    """
+    gpus = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    models = [_line(gpu, "Model") for gpu in gpus]
+    processor = [platform.machine(), _line(Path("/proc/cpuinfo"), "flags", "Features")]
+    parts = [*processor, *models, os.environ.get("XLA_FLAGS", "")]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return f"tensorflow-{tf.__version__}-{digest}"
+
+
+def _line(path: Path, *starts: str) -> str:
+    """The first line of a file that starts so, or nothing."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line for line in lines if line.startswith(starts)), "")

@@ -1,0 +1,80 @@
+"""A restarted run loads the programs that XLA compiled before, and no others."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t_repro.training.xla_cache import keep_programs
+
+CHECKOUT = Path(__file__).parents[2]
+# A run up to its compiled shapes. What a restart does otherwise (it reads a checkpoint, has its
+# data already) lies between the step and its compilation.
+RUN = """
+import sys
+from pathlib import Path
+from t2t_repro.training.xla_cache import keep_programs
+
+keep_programs(Path(sys.argv[1]))
+import tensorflow as tf
+from t2t_repro.data.bucketing import BatchShape
+from tests.training.tiny import tiny_step
+
+step = tiny_step(jit_compile=True)
+for _ in range(int(sys.argv[2])):
+    tf.function(lambda x: x + 1)(1)
+step.compile([BatchShape(2, 3, 4), BatchShape(1, 5, 4)])
+"""
+
+
+def programs(model_dir):
+    """When each program on disk was written."""
+    return {path: path.stat().st_mtime_ns for path in model_dir.rglob("*.pb")}
+
+
+def run(model_dir, other_functions):
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    environment.pop("TF_XLA_FLAGS", None)
+    arguments = [sys.executable, "-c", RUN, str(model_dir), str(other_functions)]
+    subprocess.run(arguments, env=environment, check=True, capture_output=True, timeout=500)
+    return programs(model_dir)
+
+
+def test_a_restart_compiles_nothing(tmp_path):
+    first = run(tmp_path, other_functions=0)
+    assert len(first) == 2
+    # XLA writes whatever it compiles: nothing was written.
+    assert run(tmp_path, other_functions=3) == first
+
+
+@pytest.fixture
+def flags(monkeypatch):
+    """TF_XLA_FLAGS as `keep_programs` leaves it; what it was before comes back."""
+    monkeypatch.setenv("TF_XLA_FLAGS", "")
+
+    def after(model_dir, directory, before=""):
+        monkeypatch.setenv("TF_XLA_FLAGS", before)
+        keep_programs(model_dir, directory)
+        return os.environ["TF_XLA_FLAGS"]
+
+    return after
+
+
+def test_the_directory_can_be_chosen_or_none(tmp_path, flags):
+    assert flags(tmp_path, "") == ""
+    assert f"directory={tmp_path}/xla_cache/tensorflow-" in flags(tmp_path, None)
+    assert f"directory={tmp_path}/other/tensorflow-" in flags(tmp_path, f"{tmp_path}/other")
+
+
+def test_other_flags_of_the_user_stay(tmp_path, flags):
+    assert flags(tmp_path, None, "--tf_xla_auto_jit=1").startswith("--tf_xla_auto_jit=1 --tf_xla_p")
+    own = "--tf_xla_persistent_cache_directory=mine"
+    assert flags(tmp_path, None, own) == own
+
+
+def test_programs_of_other_compiler_flags_lie_elsewhere(tmp_path, flags, monkeypatch):
+    ours = flags(tmp_path, None)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=SSE4_2")
+    assert flags(tmp_path, None) != ours
