@@ -16,7 +16,8 @@ from t2t_repro.analysis.table_3 import TABLE_3, Row
 from t2t_repro.configuration import configure
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment
+from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
+from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment, evaluate
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.optimizer import adam
@@ -257,6 +258,15 @@ def test_english_to_french_has_its_own_corpus_and_vocabulary():
         assert bound("TfdsCorpus.name") == "wmt14_translate/de-en"
         assert bound("TfdsCorpus.target_language") == "de"
         assert SubwordTraining().vocab_size == 37_000
+
+
+def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
+    for name, language in (("base_ende", "de"), ("big_enfr", "fr")):
+        configure_experiment(f"gin/{name}.gin", [])
+        line = ["Das ist ein so-genannter „Test“."]
+        scores = evaluate(line, line)
+        assert [score.name for score in scores] == ["BLEU", "chrF", PAPER_BLEU]
+        assert f"moses:{language}" in scores[2].signature
 
 
 def test_multi30k_has_its_protocol_s_numbers():
