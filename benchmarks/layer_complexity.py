@@ -14,6 +14,7 @@ import math
 import multiprocessing
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.masks import neighbourhood_mask
 
 LAYERS = ("self-attention", "restricted", "recurrent", "convolutional", "separable")
+COLOURS = dict(zip(LAYERS, ("C0", "C1", "C2", "C3", "C4"), strict=True))
 DEFAULTS = {"n": 256, "d": 256, "k": 3, "r": 16}
 SWEEPS = {
     "n": (16, 32, 64, 128, 256, 512, 1024, 2048),
@@ -83,23 +85,15 @@ def measure_all(
 
 def measure(case: dict[str, Any], repeats: int) -> dict[str, float]:
     """Times forward and backward of one layer: medians of seconds, and MB above the start."""
+    # What TensorFlow takes once, whatever is computed, is no layer's memory.
+    step_of(case | {"n": 8, "d": 16})()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    layer, call = make_layer(case)
-    x = tf.random.normal([case["batch"], case["n"], case["d"]])
-    call(x)
-
-    @tf.function
-    def step(x: tf.Tensor) -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            loss = tf.reduce_sum(call(x) ** 2)
-        return tape.gradient(loss, [x, *(w.value for w in layer.trainable_variables)])
-
-    step(x)
+    step = step_of(case)
+    step()
     walls, cpus = [], []
     for _ in range(repeats):
         wall, cpu = time.perf_counter(), time.process_time()
-        step(x)
+        step()
         walls.append(time.perf_counter() - wall)
         cpus.append(time.process_time() - cpu)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -111,7 +105,23 @@ def measure(case: dict[str, Any], repeats: int) -> dict[str, float]:
     }
 
 
-def make_layer(case: dict[str, Any]) -> tuple[keras.layers.Layer, Any]:
+def step_of(case: dict[str, Any]) -> Callable[[], Any]:
+    """Forward and backward of one layer, as a graph, on random input."""
+    layer, call = make_layer(case)
+    x = tf.random.normal([case["batch"], case["n"], case["d"]])
+    call(x)
+
+    @tf.function
+    def step(x: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(call(x) ** 2)
+        return tape.gradient(loss, [x, *(w.value for w in layer.trainable_variables)])
+
+    return lambda: step(x)
+
+
+def make_layer(case: dict[str, Any]) -> tuple[keras.layers.Layer, Callable]:
     """A layer and how it is called on [batch, n, d]."""
     n, d, k = case["n"], case["d"], case["k"]
     if case["layer"] in ("self-attention", "restricted"):
@@ -145,7 +155,8 @@ def exponent(points: list[tuple[int, float]]) -> float:
 def crossing(ours: list[tuple[int, float]], other: list[tuple[int, float]]) -> str:
     """From which measured size on `ours` costs more than `other`."""
     there = dict(other)
-    dearer = [x for x, cost in ours if cost > there[x]]
+    cheaper = [x for x, cost in ours if cost <= there[x]]
+    dearer = [x for x, _ in ours if x > max(cheaper, default=0)]
     return f"from {dearer[0]} on" if dearer else "nowhere measured"
 
 
@@ -181,7 +192,7 @@ def plot(results: list[dict[str, Any]], path: Path) -> None:
         for axis, swept in zip(axes, SWEEPS, strict=True):
             for layer in CONCERNED[swept]:
                 points = series(results, swept, layer, what)
-                axis.plot(*zip(*points, strict=True), marker="o", label=layer)
+                axis.plot(*zip(*points, strict=True), marker="o", label=layer, color=COLOURS[layer])
             axis.set_xscale("log", base=2)
             axis.set_yscale("log")
             fixed = ", ".join(f"{s} = {v}" for s, v in DEFAULTS.items() if s != swept)
