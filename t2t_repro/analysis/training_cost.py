@@ -5,8 +5,11 @@ From inside, it is counted from the model's shape and the tokens trained on: see
 Counted, base's training is 1.0e18 operations, 30 % of its estimated 3.3e18.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from t2t_repro.analysis.run_record import Run
+from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 
 SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 """The paper's footnote 5: a GPU's sustained float32 rate, in 10^12 operations a second."""
@@ -125,6 +128,22 @@ TABLE_2 = (
     ),
 )
 """As published. The figures of time and GPUs are the sources'; they give the paper's costs."""
+
+
+OWN_RUNS = ("base_ende", "big_ende", "base_enfr", "big_enfr")
+"""The experiments that belong in Table 2."""
+
+
+def own_systems(runs: Mapping[str, Run | None]) -> list[System]:
+    """Makes rows of runs: BLEU of the test split, and the operations counted so far."""
+    systems = []
+    for name in OWN_RUNS:
+        if run := runs.get(name):
+            score = run.test.score(PAPER_BLEU) if run.test else None
+            result = Result(round(score.value, 2) if score else None, counted=run.operations)
+            sides = (result, Result()) if name.endswith("ende") else (Result(), result)
+            systems.append(System(f"{name}, {run.steps:,} steps", *sides, "this run"))
+    return systems
 
 
 def table_2(own: Sequence[System] = ()) -> str:
