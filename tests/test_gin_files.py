@@ -96,7 +96,7 @@ def test_every_whole_experiment_can_be_put_together(gin_file):
     assert 0 < min(rates) <= max(rates) < 0.02
     # In a graph nothing is allocated.
     with tf.Graph().as_default():
-        model = Transformer()
+        model = Transformer()  # type: ignore[call-arg]  # gin gives the rest
         model.build()
     assert model.count_params() == parameters()
 

@@ -1,6 +1,7 @@
 """What is read of a run is what the run has done."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,8 +48,14 @@ def model_dir(tmp_path):
     return path
 
 
-def test_steps_shape_speed_and_operations(model_dir):
+def the_run(model_dir) -> Any:
     run = read_run(model_dir)
+    assert run is not None
+    return run
+
+
+def test_steps_shape_speed_and_operations(model_dir):
+    run = the_run(model_dir)
     assert (run.steps, run.shape) == (60, SHAPE)
     # The median: one slow interval does not count.
     assert run.tokens_per_second == 100.0
@@ -63,7 +70,7 @@ def test_evaluations_of_each_split_are_read_back(model_dir):
     record_evaluation(model_dir, "dev", Evaluation("checkpoints/step-40", 6.0, scores[:1]))
     record_evaluation(model_dir, "dev", Evaluation("checkpoints/step-60", 5.0, scores))
     record_evaluation(model_dir, "test", Evaluation("averaged/step-60", 4.0, []))
-    run = read_run(model_dir)
+    run = the_run(model_dir)
     assert run.dev == Evaluation("checkpoints/step-60", 5.0, scores)
     assert run.dev.score("BLEU") == scores[0]
     assert run.dev.score("chrF") is None
@@ -78,7 +85,7 @@ def test_a_run_that_has_not_begun_is_none_and_a_young_one_has_no_speed(model_dir
     assert read_run(tmp_path / "nothing") is None
     for path in (model_dir / "tensorboard").iterdir():
         path.unlink()
-    assert read_run(model_dir).tokens_per_second is None
+    assert the_run(model_dir).tokens_per_second is None
 
 
 def test_a_file_that_is_missing_or_damaged_is_named(model_dir):
@@ -93,4 +100,4 @@ def test_a_file_that_is_missing_or_damaged_is_named(model_dir):
 def test_scores_of_numpy_are_written_too(model_dir):
     score = Score("BLEU", float(np.float32(1.5)))
     record_evaluation(model_dir, "dev", Evaluation("best/step-60", 2.0, [score]))
-    assert read_run(model_dir).dev.scores == [score]
+    assert the_run(model_dir).dev.scores == [score]
