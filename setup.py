@@ -22,6 +22,7 @@ setup(
         "importlib_resources>=6",  # tensorflow-datasets' WMT builders import it undeclared
         "sentencepiece>=0.2,<0.3",
         "sacrebleu>=2.4,<3",
+        "sacremoses>=0.1.1,<0.3",
         "Babel>=2.14,<3",
         "absl-py>=2.1",
         "gin-config>=0.5,<0.6",
@@ -29,6 +30,7 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
+        "plots": ["matplotlib>=3.8,<4"],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11"],
     },

@@ -1,5 +1,5 @@
 # Sourced by the other scripts: makes .venv with t2t_repro installed in it, and activates it.
-# Usage: source scripts/environment.sh [extra]     (extra: "test" or "gpu")
+# Usage: source scripts/environment.sh [extra]     (extra: "test", "gpu" or "plots")
 extra="${1:-}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -4,7 +4,8 @@
     python -m t2t_repro.evaluate --model_dir=... --source=a.en --reference=a.de
     python -m t2t_repro.evaluate --translations=mine.de --reference=a.de
 
-Every score is printed with what it is; sacreBLEU's with its signature.
+Every score is printed with what it is; sacreBLEU's with its signature. Those of a split of the data
+are also written to the model directory, for the report.
 """
 
 from pathlib import Path
@@ -22,9 +23,12 @@ def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
     from t2t_repro import experiment
+    from t2t_repro.analysis.run_record import Evaluation, record_evaluation
     from t2t_repro.data.prepared import open_data
     from t2t_repro.evaluation.perplexity import HeldOutLoss
+    from t2t_repro.training.model_directory import ModelDirectory
 
+    perplexity = None
     if FLAGS.translations:
         experiment.configure_experiment(None, FLAGS.gin_param)
         translations, references = read_input(FLAGS.translations), read_input(FLAGS.reference)
@@ -39,11 +43,17 @@ def main() -> None:
             data = open_data(data_dir)
             _check_same_subwords(data.subwords.model_path, translator.subwords.model_path)
             sources, references = data.text(FLAGS.split)
-            loss = HeldOutLoss(translator.model, data.store(FLAGS.split))
-            print(f"{FLAGS.split} perplexity per subword {loss.perplexity():.3f}")
+            perplexity = HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
+            print(f"{FLAGS.split} perplexity per subword {perplexity:.3f}")
         translations = [found[0].text for found in translator.translate(sources)]
-    for score in experiment.evaluate(translations, references):
+    scores = experiment.evaluate(translations, references)
+    for score in scores:
         print(score)
+    if perplexity is not None:
+        directory = ModelDirectory(FLAGS.model_dir)
+        name = Path(directory.checkpoint(FLAGS.checkpoint)).relative_to(directory.path)
+        evaluation = Evaluation(str(name), perplexity, scores)
+        record_evaluation(directory.path, FLAGS.split, evaluation)
     if FLAGS.output:
         write_output(iter(translations), FLAGS.output)
 

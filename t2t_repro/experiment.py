@@ -12,12 +12,14 @@ import gin
 import keras
 from absl import logging
 
+from t2t_repro.analysis.run_record import record_epoch
 from t2t_repro.configuration import configure, on_one_line
 from t2t_repro.data import generated, multi30k, text_files, tfds_corpus  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
+from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
@@ -163,6 +165,7 @@ def train(
     config, operative = gin.config_str(), gin.operative_config_str()
     directory = ModelDirectory(model_dir)
     directory.describe(model, data.directory / SUBWORDS, config, operative)
+    record_epoch(model_dir, batches.report())
     state = checkpoints.restore()
     if state.step:
         logging.info("train: going on after step %d", state.step)

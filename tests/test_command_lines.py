@@ -138,6 +138,8 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--data_dir=other"],
         "subwords.model is not the subword model that the model was trained with",
     ),
+    "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
+    "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
     "no reference": ("evaluate", ["--translations=a"], "--reference is missing"),
     "unequal files": (

@@ -1,24 +1,33 @@
 """The experiments in gin/ are what their names say: the paper's sizes, rates and decoding."""
 
+import ast
 import re
 from pathlib import Path
 
 import gin
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from t2t_repro.analysis.model_shape import ModelShape
+from t2t_repro.analysis.operations import forward_operations
+from t2t_repro.analysis.parameter_count import parameter_count
+from t2t_repro.analysis.table_3 import TABLE_3, Row
 from t2t_repro.configuration import configure
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment
+from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
+from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment, evaluate
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_loop import Pace
-from tests.models.test_transformer import num_weights
 
 CHECKOUT = Path(__file__).parents[1]
 FILES = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "gin").rglob("*.gin"))
 every_file = pytest.mark.parametrize("gin_file", FILES)
+ABLATIONS = [row for row in TABLE_3 if row.group not in ("base", "big")]
+every_ablation = pytest.mark.parametrize("row", ABLATIONS, ids=lambda row: row.name)
 
 
 @pytest.fixture(autouse=True)
@@ -38,16 +47,29 @@ def bound(name):
 
 def rate(step):
     """The learning rate of the update that the paper counts as `step`."""
+    return float(adam()._learning_rate(step - 1))
+
+
+def betas():
+    """Adam's β1, β2 and ε."""
     optimizer = adam()
-    assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.98, 1e-9)
-    return float(optimizer._learning_rate(step - 1))
+    return optimizer.beta_1, optimizer.beta_2, optimizer.epsilon
+
+
+def shape():
+    """The sizes of the model that is configured."""
+    learned = bound("Transformer.positional_encoding") == "learned"
+    return ModelShape(
+        bound("Transformer.vocab_size"),
+        bound("Transformer.num_layers") or 6,
+        LayerConfig(),
+        bound("Transformer.max_length") if learned else 0,
+    )
 
 
 def parameters():
     """The number of weights of the model that is configured, without making it."""
-    return num_weights(
-        bound("Transformer.vocab_size"), bound("Transformer.num_layers"), LayerConfig()
-    )
+    return parameter_count(shape())
 
 
 def test_there_are_experiments():
@@ -72,6 +94,11 @@ def test_every_whole_experiment_can_be_put_together(gin_file):
     schedule = adam()._learning_rate
     rates = [float(schedule(step)) for step in range(0, 20_000, 500)]
     assert 0 < min(rates) <= max(rates) < 0.02
+    # In a graph nothing is allocated.
+    with tf.Graph().as_default():
+        model = Transformer()  # type: ignore[call-arg]  # gin gives the rest
+        model.build()
+    assert model.count_params() == parameters()
 
 
 @every_file
@@ -103,6 +130,7 @@ def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, mil
     assert bound("Transformer.num_layers") == 6
     assert bound("TrainStep.label_smoothing") == 0.1
     assert Pace().steps == steps
+    assert betas() == (0.9, 0.98, 1e-9)
     # Section 5.3, equation 3: its peak is at the end of the warm-up.
     for step in (1, 100, 4000, 16_000, steps):
         equation_3 = d_model**-0.5 * min(step**-0.5, step * 4000**-1.5)
@@ -113,6 +141,10 @@ def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, mil
     assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (4, 0.6)
     assert bound("Translator.max_extra_length") == 50
     assert bound("Checkpoints.keep") >= 20
+    # A checkpoint in ten minutes, section 6.1; seconds a step from section 5.2.
+    seconds_a_step = {100_000: 0.4, 300_000: 1.0}[steps]
+    assert bound("Checkpoints.every_steps") * seconds_a_step == 600
+    assert bound("Checkpoints.every_minutes") is None
     if millions:
         assert parameters() / 1e6 == pytest.approx(millions, abs=0.01)
 
@@ -127,6 +159,95 @@ def test_the_base_model_has_the_parameters_of_table_3():
     assert parameters() == by_hand == 65_073_152
 
 
+def bindings():
+    """All that is bound, by name; a macro by its own."""
+    lines = re.findall(r"^([\w./]+) = (?:\\\n\s*)?(.+)$", gin.config_str(), re.MULTILINE)
+    return {
+        name: ast.literal_eval(value) if value[0] not in "@%" else value for name, value in lines
+    }
+
+
+def test_table_3_has_a_file_for_every_row_and_no_other():
+    files = [row.gin_file for row in ABLATIONS]
+    assert sorted(files) == [name for name in FILES if name.startswith("gin/ablations/")]
+    assert [row.group for row in TABLE_3] == ["base", *"AAAABBCCCCCCCDDDDE", "big"]
+
+
+OWN_BINDINGS = {
+    "a_1_head": {"LayerConfig.num_heads": 1},
+    "a_4_heads": {"LayerConfig.num_heads": 4},
+    "a_16_heads": {"LayerConfig.num_heads": 16},
+    "a_32_heads": {"LayerConfig.num_heads": 32},
+    "b_d_k_16": {"LayerConfig.d_k": 16},
+    "b_d_k_32": {"LayerConfig.d_k": 32},
+    "c_2_layers": {"Transformer.num_layers": 2},
+    "c_4_layers": {"Transformer.num_layers": 4},
+    "c_8_layers": {"Transformer.num_layers": 8},
+    "c_d_model_256": {"d_model": 256},
+    "c_d_model_1024": {"d_model": 1024},
+    "c_d_ff_1024": {"LayerConfig.d_ff": 1024},
+    "c_d_ff_4096": {"LayerConfig.d_ff": 4096},
+    "d_dropout_0_0": {"LayerConfig.dropout": 0.0},
+    "d_dropout_0_2": {"LayerConfig.dropout": 0.2},
+    "d_label_smoothing_0_0": {"TrainStep.label_smoothing": 0.0},
+    "d_label_smoothing_0_2": {"TrainStep.label_smoothing": 0.2},
+    "e_learned_positions": {
+        "Transformer.positional_encoding": "learned",
+        "Transformer.max_length": 256,
+    },
+}
+"""What the table says of each row, in this program's words."""
+
+
+@every_ablation
+def test_an_ablation_differs_from_base_in_what_the_table_says_and_in_nothing_else(row):
+    configure_experiment("gin/base_ende.gin", [])
+    base = bindings()
+    configure_experiment(row.gin_file, [])
+    own = bindings()
+    assert {name: value for name, value in own.items() if base.get(name) != value} == (
+        OWN_BINDINGS[row.name]
+    )
+    assert set(base) <= set(own)
+    layer = LayerConfig()
+    if row.group != "B":
+        assert layer.key_depth == layer.value_depth == layer.d_model // layer.num_heads
+    assert abs(parameters() / 1e6 - row.millions) < 0.53
+
+
+@every_ablation
+def test_the_header_of_an_ablation_says_what_the_paper_published_and_what_it_costs(row: Row):
+    text = " ".join((CHECKOUT / row.gin_file).read_text().replace("#", "").split())
+    assert f"BLEU {row.bleu}, perplexity {row.perplexity:.2f} per subword" in text
+    configure_experiment("gin/base_ende.gin", [])
+    base = forward_operations(shape(), 25, 25).total
+    configure_experiment(row.gin_file, [])
+    assert f"Parameters: {parameters():,} (the paper: {row.millions} million)" in text
+    ratio = forward_operations(shape(), 25, 25).total / base
+    same = "as many operations a step as base"
+    assert (same if abs(ratio - 1) < 0.005 else f"{ratio:.2f} times base's operations") in text
+    assert f"runs/{row.name}/model --split=dev" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "d_model", "tokens"), [("base", 512, 32768), ("big", 1024, 16384)]
+)
+def test_tensor2tensor_s_later_recipe(name, d_model, tokens):
+    configure_experiment(f"gin/t2t_{name}_ende.gin", [])
+    layer = LayerConfig()
+    assert (layer.d_model, layer.normalization) == (d_model, "pre")
+    assert (layer.attention_dropout, layer.relu_dropout) == (0.1, 0.1)
+    assert layer.dropout == {"base": 0.1, "big": 0.3}[name]
+    assert betas() == (0.9, 0.997, 1e-9)
+    for step in (1, 8000, 100_000):
+        expected = 2.0 * d_model**-0.5 * min(step**-0.5, step * 8000**-1.5)
+        assert rate(step) == pytest.approx(expected, rel=1e-5)
+    assert bound("Transformer.positional_encoding") == "concatenated"
+    assert bound("Batches.tokens_per_batch") == tokens
+    text = (CHECKOUT / f"gin/t2t_{name}_ende.gin").read_text()
+    assert f"Parameters: {parameters():,}" in text
+
+
 def test_english_to_french_has_its_own_corpus_and_vocabulary():
     for name in ("base", "big"):
         configure_experiment(f"gin/{name}_enfr.gin", [])
@@ -137,6 +258,15 @@ def test_english_to_french_has_its_own_corpus_and_vocabulary():
         assert bound("TfdsCorpus.name") == "wmt14_translate/de-en"
         assert bound("TfdsCorpus.target_language") == "de"
         assert SubwordTraining().vocab_size == 37_000
+
+
+def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
+    for name, language in (("base_ende", "de"), ("big_enfr", "fr")):
+        configure_experiment(f"gin/{name}.gin", [])
+        line = ["Das ist ein so-genannter „Test“."]
+        scores = evaluate(line, line)
+        assert [score.name for score in scores] == ["BLEU", "chrF", PAPER_BLEU]
+        assert f"moses:{language}" in scores[2].signature
 
 
 def test_multi30k_has_its_protocol_s_numbers():

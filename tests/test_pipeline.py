@@ -163,6 +163,13 @@ def test_the_task_is_learnt(run):
     # The figure is that of the text which was written.
     own = bleu(lines_of(run.folder / "test.out"), lines_of(run.folder / "test.target"))
     assert f"{own.value:.2f}" == printed[1]
+    # And it is kept, for the report.
+    found = json.loads((run.model_dir / "scores" / "test.json").read_text())
+    assert found["checkpoint"] == f"averaged/step-{STEPS}"
+    assert f"{found['perplexity']:.3f}" in perplexity
+    assert found["scores"][0]["value"] == own.value
+    epoch = json.loads((run.model_dir / "epoch.json").read_text())
+    assert 3900 < epoch["sentences"] <= 4000
 
 
 def test_translate_gives_the_same_whatever_it_reads_from(run):
@@ -199,8 +206,10 @@ def test_a_model_directory_is_complete_in_itself(run):
         "best",
         "checkpoints",
         "config.gin",
+        "epoch.json",
         "model.json",
         "operative_config.gin",
+        "scores",
         "subwords.model",
         "tensorboard",
         "versions.json",

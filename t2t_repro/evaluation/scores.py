@@ -37,7 +37,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Raises:
         UserError: the two are not as many lines.
     """
-    return _sacrebleu(BLEU(), "BLEU", hypotheses, references)
+    return sacrebleu_score(BLEU(), "BLEU", hypotheses, references)
 
 
 @gin.configurable
@@ -51,7 +51,7 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Scor
         UserError: the two are not as many lines.
     """
     metric = BLEU(tokenize="none", lowercase=True, force=True)
-    return _sacrebleu(metric, "tokenised lower-cased BLEU", hypotheses, references)
+    return sacrebleu_score(metric, "tokenised lower-cased BLEU", hypotheses, references)
 
 
 @gin.configurable
@@ -61,7 +61,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Raises:
         UserError: the two are not as many lines.
     """
-    return _sacrebleu(CHRF(), "chrF", hypotheses, references)
+    return sacrebleu_score(CHRF(), "chrF", hypotheses, references)
 
 
 @gin.configurable
@@ -76,9 +76,14 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return Score("exact match", 100.0 * equal / len(references))
 
 
-def _sacrebleu(
+def sacrebleu_score(
     metric: BLEU | CHRF, name: str, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Score:
+    """Scores with one of sacreBLEU's metrics, and keeps its signature.
+
+    Raises:
+        UserError: the two are not as many lines.
+    """
     _check_lengths(hypotheses, references)
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Score(name, value, str(metric.get_signature()))

@@ -102,7 +102,7 @@ class StepDecoder:
         with self._reading_once():
             # The beam stands where `length` is elsewhere, so the encoding of one position is
             # broadcast over it.
-            encoding = model.positional_encoding.encode(ops.reshape(position, (1,)))
+            encoding = model.target_positional_encoding.encode(ops.reshape(position, (1,)))
             x = model.embedding(ids)
             x = x + ops.cast(encoding, x.dtype)[None]
             x, past = model.decoder.step(x, self._kernels, known.past, known.memory, place)

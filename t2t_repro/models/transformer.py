@@ -26,7 +26,7 @@ class Transformer(keras.Model):
         num_layers: N, of the encoder and of the decoder.
         layer: sizes and rates of every layer; the base model's by default.
         positional_encoding: "interleaved" (the paper), "concatenated" (T2T) or "learned"
-            (Table 3, row E).
+            (Table 3, row E). Source and target learn a table each, as in T2T.
         max_length: how many positions are learned, with "learned".
         neighbourhood: r of the restricted self-attention (paper, section 4), or None.
     """
@@ -50,6 +50,9 @@ class Transformer(keras.Model):
         self.positional_encoding = PositionalEncoding(
             positional_encoding, max_length, name="positional_encoding", dtype=dtype
         )
+        self.target_positional_encoding = PositionalEncoding(
+            positional_encoding, max_length, name="target_positional_encoding", dtype=dtype
+        )
         self.neighbourhood = neighbourhood
         self.source_dropout = Dropout(layer.dropout, name="source_dropout", dtype=dtype)
         self.target_dropout = Dropout(layer.dropout, name="target_dropout", dtype=dtype)
@@ -61,6 +64,7 @@ class Transformer(keras.Model):
         vectors = (None, None, self.layer.d_model)
         self.embedding.build((None, None))
         self.positional_encoding.build(vectors)
+        self.target_positional_encoding.build(vectors)
         self.encoder.build(vectors)
         self.decoder.build(vectors)
         self.built = True
@@ -106,7 +110,7 @@ class Transformer(keras.Model):
         """
         check_ids("target", target)
         x = ops.pad(self.embedding(target)[:, :-1], ((0, 0), (1, 0), (0, 0)))
-        x = self.target_dropout(self.positional_encoding(x), training=training)
+        x = self.target_dropout(self.target_positional_encoding(x), training=training)
         return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
 
     def call(

@@ -6,11 +6,12 @@ import pytest
 import sacrebleu
 
 from t2t_repro.errors import UserError
+from t2t_repro.evaluation.paper_bleu import paper_bleu
 from t2t_repro.evaluation.scores import Score, bleu, chrf, exact_match, tokenised_bleu
 
 REFERENCES = ["Das ist ein Test, nicht mehr.", "Zwei Hunde laufen im Park.", "Gut gemacht!"]
 HYPOTHESES = ["Das ist ein Test, nicht weniger.", "zwei Hunde laufen im Park .", "Gut gemacht!"]
-ALL = [bleu, tokenised_bleu, chrf, exact_match]
+ALL = [bleu, tokenised_bleu, chrf, exact_match, paper_bleu]
 
 
 def test_bleu_and_chrf_are_sacrebleu_s_own():

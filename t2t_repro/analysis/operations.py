@@ -1,0 +1,77 @@
+"""Floating-point operations of a Transformer, counted from its shape.
+
+Counted are the matrix products, a multiplication and an addition each; what is done element by
+element (norms, softmax, dropout, the optimizer) is below a hundredth of that. Padding is not
+counted: give real lengths.
+"""
+
+from typing import NamedTuple
+
+from t2t_repro.analysis.model_shape import ModelShape
+
+BACKWARD_AND_FORWARD = 3
+"""A product's two gradients are products of the same size as itself."""
+
+
+class Operations(NamedTuple):
+    """Operations of one forward pass.
+
+    Attributes:
+        projections: of queries, keys, values and outputs.
+        attention: Q K^T and its product with V, which grow with the square of the length.
+        feed_forward: the feed-forward networks.
+        softmax: the scores of the vocabulary.
+    """
+
+    projections: float
+    attention: float
+    feed_forward: float
+    softmax: float
+
+    @property
+    def total(self) -> float:
+        """The sum."""
+        return sum(self)
+
+
+def forward_operations(shape: ModelShape, source_length: float, target_length: float) -> Operations:
+    """Counts the forward pass of one sentence pair by teacher forcing.
+
+    The decoder's self-attention counts in full: the half that the mask hides is computed too.
+
+    Args:
+        shape: the model's sizes.
+        source_length: tokens of the source, EOS included.
+        target_length: tokens of the target, EOS included.
+    """
+    layer, n = shape.layer, shape.num_layers
+    depths = layer.num_heads * (layer.key_depth + layer.value_depth)
+    # Queries and outputs are projected where the query stands, keys and values where the memory
+    # does; h·d_k + h·d_v columns either way.
+    queries = source_length + 2 * target_length
+    memories = 2 * source_length + target_length
+    scored = source_length**2 + target_length**2 + source_length * target_length
+    tokens = source_length + target_length
+    return Operations(
+        projections=2.0 * n * (queries + memories) * layer.d_model * depths,
+        attention=2.0 * n * scored * depths,
+        feed_forward=2.0 * n * tokens * 2 * layer.d_model * layer.d_ff,
+        softmax=2.0 * target_length * layer.d_model * shape.vocab_size,
+    )
+
+
+def training_operations(
+    shape: ModelShape, source_tokens: float, target_tokens: float, sentence_length: float
+) -> float:
+    """Counts forward and backward passes over so many tokens.
+
+    Args:
+        shape: the model's sizes.
+        source_tokens: source tokens trained on, every epoch counted.
+        target_tokens: target tokens likewise.
+        sentence_length: tokens of a sentence, on either side; it decides attention's share alone
+            (0.7 % of base's at 25 tokens).
+    """
+    pairs = target_tokens / sentence_length
+    forward = forward_operations(shape, source_tokens / pairs, sentence_length)
+    return BACKWARD_AND_FORWARD * pairs * forward.total

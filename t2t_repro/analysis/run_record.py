@@ -1,0 +1,132 @@
+"""What a run leaves behind about its cost and quality, for the report on many runs.
+
+model_dir/
+  epoch.json            an epoch's sentences, tokens and batches
+  scores/<split>.json   the last evaluation of a split: checkpoint, perplexity, every metric
+"""
+
+import dataclasses
+import json
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from t2t_repro.analysis.model_shape import ModelShape
+from t2t_repro.analysis.operations import training_operations
+from t2t_repro.data.bucketing import PaddingReport
+from t2t_repro.errors import UserError
+from t2t_repro.evaluation.scores import Score
+from t2t_repro.training.model_directory import MODEL, step_of
+
+_EPOCH = "epoch.json"
+_SPEED = "train/real_tokens_per_second"
+
+
+class Evaluation(NamedTuple):
+    """What `evaluate` found of a split.
+
+    Attributes:
+        checkpoint: which one, relative to the model directory, e.g. "averaged/step-100000".
+        perplexity: per subword.
+        scores: of every metric, in the experiment's order.
+    """
+
+    checkpoint: str
+    perplexity: float
+    scores: list[Score]
+
+    def score(self, name: str) -> Score | None:
+        """The score of a name, or None."""
+        return next((score for score in self.scores if score.name == name), None)
+
+
+class Run(NamedTuple):
+    """A training run, as far as it has got.
+
+    Attributes:
+        steps: updates so far.
+        shape: the model's sizes.
+        operations: of training so far, forward and backward, without padding.
+        tokens_per_second: median over the run, real source and target tokens; None before the
+            first report.
+        dev: the last evaluation of the dev split, or None.
+        test: likewise of the test split.
+    """
+
+    steps: int
+    shape: ModelShape
+    operations: float
+    tokens_per_second: float | None
+    dev: Evaluation | None
+    test: Evaluation | None
+
+
+def record_epoch(model_dir: Path, report: PaddingReport) -> None:
+    """Writes down what an epoch holds."""
+    _write(model_dir / _EPOCH, dataclasses.asdict(report))
+
+
+def record_evaluation(model_dir: Path, split: str, evaluation: Evaluation) -> None:
+    """Writes down an evaluation, in place of the split's last one."""
+    found = evaluation._asdict() | {"scores": [score._asdict() for score in evaluation.scores]}
+    _write(model_dir / "scores" / f"{split}.json", found)
+
+
+def read_run(model_dir: Path) -> Run | None:
+    """Reads what a run has left behind; None where it has not begun.
+
+    Raises:
+        UserError: a file is damaged, or from before there were such files.
+    """
+    checkpoint = tf.train.latest_checkpoint(str(model_dir / "checkpoints"))
+    if checkpoint is None:
+        return None
+    steps = step_of(checkpoint)
+    shape = ModelShape.of(_read(model_dir / MODEL))
+    epoch = _read(model_dir / _EPOCH)
+    epochs = steps / epoch["batches"]
+    length = epoch["target_tokens"] / epoch["sentences"]
+    operations = training_operations(
+        shape, epochs * epoch["source_tokens"], epochs * epoch["target_tokens"], length
+    )
+    dev, test = (_read_evaluation(model_dir / "scores" / f"{x}.json") for x in ("dev", "test"))
+    return Run(steps, shape, operations, _median_speed(model_dir), dev, test)
+
+
+def _read_evaluation(path: Path) -> Evaluation | None:
+    if not path.exists():
+        return None
+    found = _read(path)
+    scores = [Score(**score) for score in found["scores"]]
+    return Evaluation(found["checkpoint"], found["perplexity"], scores)
+
+
+def _median_speed(model_dir: Path) -> float | None:
+    """The median of what TensorBoard's files say of speed: a pause is no training."""
+    speeds = [
+        float(tf.make_ndarray(value.tensor))
+        for path in sorted((model_dir / "tensorboard").glob("events*"))
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+        if value.tag == _SPEED
+    ]
+    return statistics.median(speeds) if speeds else None
+
+
+def _write(path: Path, found: dict[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    aside = path.with_name(f".{path.name}.partial")
+    aside.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    aside.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path} cannot be read ({error.__class__.__name__}), expected what trainer and "
+            "evaluate write there: start the trainer again with the run's own command."
+        ) from error

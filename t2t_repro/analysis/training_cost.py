@@ -1,0 +1,170 @@
+"""The paper's Table 2: BLEU and training cost, in floating-point operations.
+
+The paper estimates a cost from outside: time × GPUs × what such a GPU sustains (its footnote 5).
+From inside, it is counted from the model's shape and the tokens trained on: see `operations`.
+Counted, base's training is 1.0e18 operations, 30 % of its estimated 3.3e18.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from t2t_repro.analysis.run_record import Run
+from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
+
+SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
+"""The paper's footnote 5: a GPU's sustained float32 rate, in 10^12 operations a second."""
+
+_SECONDS_A_DAY = 86_400
+
+
+class Training(NamedTuple):
+    """How long a system was trained, and on what.
+
+    Attributes:
+        days: of one model's training.
+        gpus: used at once.
+        gpu: their kind, a key of SUSTAINED_TFLOPS.
+        models: in the ensemble.
+    """
+
+    days: float
+    gpus: int
+    gpu: str
+    models: int = 1
+
+
+def estimated_operations(training: Training) -> float:
+    """The paper's estimate: time × number of GPUs × sustained rate."""
+    rate = SUSTAINED_TFLOPS[training.gpu] * 1e12
+    return training.days * _SECONDS_A_DAY * training.gpus * rate * training.models
+
+
+class Result(NamedTuple):
+    """One system on one language pair.
+
+    Attributes:
+        bleu: on newstest2014; None where none was reported.
+        operations: published or estimated; None where unknown.
+        training: what the published figure follows from, where its sources say.
+        counted: operations counted from the model's shape, where that is known.
+    """
+
+    bleu: float | None = None
+    operations: float | None = None
+    training: Training | None = None
+    counted: float | None = None
+
+
+class System(NamedTuple):
+    """A row of Table 2.
+
+    Attributes:
+        name: as the paper calls it, or a run of one's own.
+        ende: English→German.
+        enfr: English→French.
+        source: where the figures come from.
+    """
+
+    name: str
+    ende: Result
+    enfr: Result
+    source: str
+
+
+_MOE = "Shazeer et al. 2017, arXiv:1701.06538"
+_GNMT = f"Wu et al. 2016, arXiv:1609.08144; hours also in {_MOE}"
+_CONV = "Gehring et al. 2017, arXiv:1705.03122"
+_DEEP = "Zhou et al. 2016, arXiv:1606.04199"
+_PAPER = "Vaswani et al. 2017, sections 5.2 and 6.1"
+
+_BASE_TRAINING = Training(0.5, 8, "P100")
+_BIG_TRAINING = Training(3.5, 8, "P100")
+
+TABLE_2 = (
+    System("ByteNet", Result(23.75), Result(), "Kalchbrenner et al. 2017, arXiv:1610.10099"),
+    System("Deep-Att + PosUnk", Result(), Result(39.2, 1.0e20), _DEEP),
+    System(
+        "GNMT + RL",
+        Result(24.6, 2.3e19, Training(1, 96, "K80")),
+        Result(39.92, 1.4e20, Training(6, 96, "K80")),
+        _GNMT,
+    ),
+    System(
+        "ConvS2S",
+        Result(25.16, 9.6e18, Training(18.5, 1, "M40")),
+        Result(40.46, 1.5e20, Training(37, 8, "M40")),
+        _CONV,
+    ),
+    System(
+        "MoE",
+        Result(26.03, 2.0e19, Training(1, 64, "K40")),
+        Result(40.56, 1.2e20, Training(6, 64, "K40")),
+        _MOE,
+    ),
+    System("Deep-Att + PosUnk Ensemble", Result(), Result(40.4, 8.0e20), _DEEP),
+    System(
+        "GNMT + RL Ensemble",
+        Result(26.30, 1.8e20, Training(1, 96, "K80", models=8)),
+        Result(41.16, 1.1e21, Training(6, 96, "K80", models=8)),
+        _GNMT,
+    ),
+    System(
+        "ConvS2S Ensemble",
+        Result(26.36, 7.7e19, Training(18.5, 1, "M40", models=8)),
+        Result(41.29, 1.2e21, Training(37, 8, "M40", models=8)),
+        _CONV,
+    ),
+    System(
+        "Transformer (base model)",
+        Result(27.3, 3.3e18, _BASE_TRAINING),
+        Result(38.1, 3.3e18, _BASE_TRAINING),
+        _PAPER,
+    ),
+    System(
+        "Transformer (big)",
+        Result(28.4, 2.3e19, _BIG_TRAINING),
+        Result(41.8, 2.3e19, _BIG_TRAINING),
+        _PAPER,
+    ),
+)
+"""As published. The figures of time and GPUs are the sources'; they give the paper's costs."""
+
+
+OWN_RUNS = ("base_ende", "big_ende", "base_enfr", "big_enfr")
+"""The experiments that belong in Table 2."""
+
+
+def own_systems(runs: Mapping[str, Run | None]) -> list[System]:
+    """Makes rows of runs: BLEU of the test split, and the operations counted so far."""
+    systems = []
+    for name in OWN_RUNS:
+        if run := runs.get(name):
+            score = run.test.score(PAPER_BLEU) if run.test else None
+            result = Result(round(score.value, 2) if score else None, counted=run.operations)
+            sides = (result, Result()) if name.endswith("ende") else (Result(), result)
+            systems.append(System(f"{name}, {run.steps:,} steps", *sides, "this run"))
+    return systems
+
+
+def table_2(own: Sequence[System] = ()) -> str:
+    """Writes Table 2 as Markdown, with runs of one's own below the paper's rows."""
+    lines = [
+        "| system | BLEU EN-DE | BLEU EN-FR | FLOPs EN-DE | FLOPs EN-FR | counted EN-DE "
+        "| counted EN-FR | source |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for system in (*TABLE_2, *own):
+        pairs = (system.ende, system.enfr)
+        cells = [
+            system.name,
+            *(_cell(pair.bleu, "g") for pair in pairs),
+            *(_cell(pair.operations, ".1e") for pair in pairs),
+            *(_cell(pair.counted, ".1e") for pair in pairs),
+            system.source,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form).replace("e+", "e")

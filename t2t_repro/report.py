@@ -1,0 +1,41 @@
+"""Puts runs beside the paper's tables: `python -m t2t_repro.report --runs=runs`.
+
+Table 3 from the runs of its rows, <runs>/<row>/model; with --output also as CSV and as a plot.
+--table=2 prints Table 2, training cost, with the base and big models that --runs holds.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from t2t_repro import command_line
+
+FLAGS = flags.FLAGS
+
+
+def main() -> None:
+    """Runs the report on its flags."""
+    from t2t_repro.analysis import ablation_report, training_cost
+    from t2t_repro.analysis.run_record import read_run
+
+    folder = Path(FLAGS.runs)
+    if FLAGS.table == "2":
+        runs = {name: read_run(folder / name / "model") for name in training_cost.OWN_RUNS}
+        print(training_cost.table_2(training_cost.own_systems(runs)))
+        return
+    runs_of_rows = ablation_report.read_runs(folder)
+    markdown = ablation_report.as_markdown(runs_of_rows)
+    print(markdown, end="")
+    if FLAGS.output:
+        output = Path(FLAGS.output)
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "table_3.md").write_text(markdown, encoding="utf-8")
+        (output / "table_3.csv").write_text(ablation_report.as_csv(runs_of_rows), encoding="utf-8")
+        ablation_report.write_plot(runs_of_rows, output / "table_3.png")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("runs", "runs", "The folder that holds the runs.")
+    flags.DEFINE_enum("table", "3", ["2", "3"], "Which of the paper's tables.")
+    flags.DEFINE_string("output", None, "A folder for table_3.md, table_3.csv and table_3.png.")
+    command_line.run(main)
