@@ -46,9 +46,9 @@ def decoder(
     if variant not in ("", "whole"):
         raise NotImplementedError(f"no variant {variant!r}")
     model = _model(size, arguments.dtype)
-    # Its logit is 0 then, far below the best ones: no translation ends before the limit.
+    # Their logits are 0 then, far below the best ones: no translation ends before the limit.
     table = model.embedding.table
-    table.assign(np.where(np.arange(size.vocab_size)[:, None] == EOS_ID, 0.0, table.numpy()))
+    table.assign(np.where(np.arange(size.vocab_size)[:, None] <= EOS_ID, 0.0, table.numpy()))
     subwords = _Recorder(subword_model(arguments.work, size.vocab_size))
     translator = Translator(model, subwords, _FixedLength(arguments.beam))
     path = arguments.work / f"sources_{arguments.size}.txt"
