@@ -29,7 +29,7 @@ class Measurement:
     Attributes:
         peer: its name, @variant behind it.
         versions: of the libraries it used.
-        rounds: amount, seconds, cpu_seconds and peak_mib of each.
+        rounds: amount, seconds, cpu_seconds, peak_mib and peak_device_mib of each.
     """
 
     peer: str
@@ -53,6 +53,7 @@ class Measurement:
             "seconds_a_round": statistics.median(one["seconds"] for one in self.rounds),
             "cpu_seconds_a_round": statistics.median(one["cpu_seconds"] for one in self.rounds),
             "peak_mib": max(one["peak_mib"] for one in self.rounds),
+            "peak_device_mib": max(one["peak_device_mib"] for one in self.rounds),
             "versions": self.versions,
         }
 
@@ -91,7 +92,9 @@ class Worker:
 
 
 @contextmanager
-def running_worker(python: Path, peer: str, options: Sequence[str], log: Path) -> Iterator[Worker]:
+def running_worker(
+    python: Path | str, peer: str, options: Sequence[str], log: Path
+) -> Iterator[Worker]:
     """Starts a worker; it ends with the context."""
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -131,13 +134,14 @@ def measure(
     rate_dtype = dtype if dtype == "bfloat16" else "float32"
     matmul = ["--task=matmul", f"--dtype={rate_dtype}", f"--work={arguments.work}"]
     options = [*options, f"--dtype={dtype}", f"--work={arguments.work}"]
+    pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
     started: list[tuple[Measurement, Worker]] = []
     with ExitStack() as stack:
         for peer in [*peers, MATMUL]:
             name = OURS if peer == MATMUL else peer.partition("@")[0]
             log = arguments.log_dir / f"{peer}.log"
             try:
-                python = make_environment(arguments.env_dir, name)
+                python = pythons.get(name) or make_environment(arguments.env_dir, name)
                 worker = stack.enter_context(
                     running_worker(python, peer, matmul if peer == MATMUL else options, log)
                 )
@@ -196,4 +200,5 @@ def add_arguments(parser: argparse.ArgumentParser, peers: Sequence[str]) -> None
     add("--output", type=Path, default=Path("results.jsonl"), help="lines are appended")
     add("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     add("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
+    add("--pythons", default="", help="peer=PYTHON,...: not to be installed, but used as it is")
     add("--log_dir", type=Path, default=DEFAULT_DIRECTORY / "logs")

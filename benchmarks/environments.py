@@ -27,13 +27,22 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
         ["tensorflow==2.21.0", "keras==3.15.1", "keras-hub==0.32.0", "tensorflow-text==2.21.1"]
     ],
     "pytorch": [["torch==2.13.0", "numpy==2.4.6"]],
+    "pytorch_compiled": [["torch==2.13.0", "numpy==2.4.6"]],
     "hugging_face": [["torch==2.13.0", "transformers==5.23.0", "numpy==2.4.6"]],
     # All that it declares is a gigabyte of image libraries; its Transformer needs none of them.
     "tf_official": [
-        [*_KERAS_2, "gin-config", "six", "sentencepiece", "pyyaml", "numpy"],
+        [*_KERAS_2, "gin-config", "six", "sentencepiece", "pyyaml", "scipy", "numpy"],
         ["--no-deps", "tf-models-official==2.20.0"],
     ],
-    "opennmt_tf": [["OpenNMT-tf[tensorflow]==2.32.0", "numpy<2", "setuptools<80"]],
+    "opennmt_tf": [
+        [
+            "OpenNMT-tf[tensorflow]==2.32.0",
+            "tensorflow==2.12.1",
+            "tensorflow-text==2.12.1",
+            "numpy<2",
+            "setuptools<80",
+        ]
+    ],
     "ctranslate2": [["ctranslate2==4.8.5", "numpy==2.4.6"]],
 }
 

@@ -38,7 +38,7 @@ _CELLS = {"base": 2_440, "tiny": 4_990, "smoke": 800}
 def main() -> None:
     """Prepares Multi30k in both vocabularies and writes batches and sentences."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--multi30k", type=Path, help="a copy of its repository; else downloaded")
+    parser.add_argument("--multi30k", help="a copy of its repository; else downloaded")
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     arguments = parser.parse_args()
     for size, cells in _CELLS.items():
@@ -60,7 +60,7 @@ def subword_model(work: Path, vocab_size: int) -> Path:
     return prepared_directory(work, vocab_size) / "prepared" / SUBWORDS
 
 
-def _prepare(work: Path, multi30k: Path | None, vocab_size: int) -> PreparedData:
+def _prepare(work: Path, multi30k: str | None, vocab_size: int) -> PreparedData:
     """As gin/multi30k_tiny.gin does: lower-cased, tokenised text; a joint vocabulary."""
     return prepare(
         prepared_directory(work, vocab_size),
@@ -87,9 +87,7 @@ def _write_sentences(work: Path, size: str, data: PreparedData) -> None:
     text = "".join(f"{lines[i]}\n" for i in order)
     (work / f"sources_{size}.txt").write_text(text, encoding="utf-8")
     groups = [[ids[i] for i in order[at : at + ROWS]] for at in range(0, len(order), ROWS)]
-    np.savez_compressed(
-        work / sources_file(size), **{f"source_{i}": _padded(rows) for i, rows in enumerate(groups)}
-    )
+    np.savez_compressed(work / sources_file(size), *map(_padded, groups))
 
 
 def _padded(rows: list[list[int]]) -> NDArray[np.int32]:

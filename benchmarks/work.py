@@ -46,10 +46,12 @@ class ModelSize(NamedTuple):
 SIZES = {
     "base": ModelSize(8_000, 6, 512, 2048, 8, 0.1),
     "tiny": ModelSize(10_000, 4, 128, 256, 4, 0.3),
-    "big": ModelSize(32_000, 6, 1024, 4096, 16, 0.3),
+    "gpu_base": ModelSize(37_000, 6, 512, 2048, 8, 0.1),
+    "gpu_big": ModelSize(37_000, 6, 1024, 4096, 16, 0.3),
     "smoke": ModelSize(10_000, 1, 32, 64, 2, 0.1),
 }
-"""base and big: the paper's, with the vocabulary of the work; tiny: Wu et al. 2021; smoke: none."""
+"""base: the paper's, with a small vocabulary; tiny: Wu et al. 2021; gpu_*: the paper's; smoke: to
+try out whether everything runs."""
 
 
 class Batch(NamedTuple):
@@ -71,16 +73,13 @@ class Batch(NamedTuple):
 
 def save_training(path: Path, batches: list[Batch]) -> None:
     """Writes training batches in their order."""
-    arrays = {f"source_{i}": batch.source for i, batch in enumerate(batches)}
-    arrays |= {f"target_{i}": batch.target for i, batch in enumerate(batches)}
-    np.savez_compressed(path, **arrays)
+    np.savez_compressed(path, *(side for batch in batches for side in batch))
 
 
 def load_training(directory: Path, size: str, count: int | None = None) -> list[Batch]:
     """Reads the first `count` training batches for a model size, or all."""
-    with np.load(_path(directory, training_file(size))) as arrays:
-        numbers = range(len(arrays.files) // 2)[:count]
-        return [Batch(arrays[f"source_{i}"], arrays[f"target_{i}"]) for i in numbers]
+    sides = _load(directory / training_file(size))
+    return list(map(Batch, sides[::2], sides[1::2]))[:count]
 
 
 def load_sources(directory: Path, size: str, count: int | None = None) -> list[NDArray[np.int32]]:
@@ -89,8 +88,7 @@ def load_sources(directory: Path, size: str, count: int | None = None) -> list[N
     Returns:
         the first `count` batches, or all: [batch, source_length] int32 each, EOS last, then PAD.
     """
-    with np.load(_path(directory, sources_file(size))) as arrays:
-        return [arrays[f"source_{i}"] for i in range(len(arrays.files))[:count]]
+    return _load(directory / sources_file(size))[:count]
 
 
 def training_file(size: str) -> str:
@@ -103,7 +101,8 @@ def sources_file(size: str) -> str:
     return f"sources_{size}.npz"
 
 
-def _path(directory: Path, name: str) -> Path:
-    if not (directory / name).is_file():
-        raise SystemExit(f"error: {directory / name} is not there: run benchmarks/make_work.py.")
-    return directory / name
+def _load(path: Path) -> list[NDArray[np.int32]]:
+    if not path.is_file():
+        raise SystemExit(f"error: {path} is not there: run benchmarks/make_work.py.")
+    with np.load(path) as arrays:
+        return [arrays[f"arr_{i}"] for i in range(len(arrays.files))]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from peers.torch_training import updates
+from peers.torch_training import smoothed_loss, updates
 from work import EOS_ID, OUTPUT_TOKENS, PAD_ID, Batch, ModelSize
 
 
@@ -19,16 +19,16 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     """See `peers`."""
     model = _model(size)
 
-    def forward(source: Tensor, target: Tensor) -> Tensor:
+    def loss_of(source: Tensor, shifted: Tensor, target: Tensor) -> Tensor:
         found = model(
             input_ids=source,
             attention_mask=source != PAD_ID,
-            decoder_input_ids=target,
+            decoder_input_ids=shifted,
             use_cache=False,
         )
-        return found.logits
+        return smoothed_loss(found.logits, target)
 
-    return updates(model, forward, dtype)
+    return updates(model, loss_of, dtype)
 
 
 def decoder(

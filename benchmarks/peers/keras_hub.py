@@ -90,11 +90,10 @@ class _Layers:
         )
         self.positions = keras_hub.layers.SinePositionEncoding()
         self.dropout = keras.layers.Dropout(size.dropout)
-        common = {"intermediate_dim": size.d_ff, "num_heads": size.num_heads}
-        common |= {"dropout": size.dropout}
+        sizes = (size.d_ff, size.num_heads, size.dropout)
         stack = range(size.num_layers)
-        self.encoder = [keras_hub.layers.TransformerEncoder(**common) for _ in stack]
-        self.decoder = [keras_hub.layers.TransformerDecoder(**common) for _ in stack]
+        self.encoder = [keras_hub.layers.TransformerEncoder(*sizes) for _ in stack]
+        self.decoder = [keras_hub.layers.TransformerDecoder(*sizes) for _ in stack]
 
     def training_model(self) -> keras.Model:
         """(source, target shifted right) → logits [batch, target_length, vocab], float32."""

@@ -1,4 +1,4 @@
-"""OpenNMT-tf 2.32 on the newest TensorFlow that it allows (2.13).
+"""OpenNMT-tf 2.32 on the newest TensorFlow for which all it needs can be had (2.12).
 
 Its mixed precision is float16 alone, which is for GPUs.
 """
@@ -40,7 +40,7 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
             total, normalizer, _ = model.compute_loss(outputs, labels, training=True)
             loss = total / normalizer
         gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
     return lambda batch: float(update(batch.source, batch.target))
@@ -68,7 +68,7 @@ def decoder(
     def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
         for source in sources:
             tokens, lengths = translate(tf.constant(source))
-            for row, length in zip(tokens.numpy().tolist(), lengths.numpy().tolist()):
+            for row, length in zip(*(x.numpy().tolist() for x in (tokens, lengths)), strict=True):
                 yield [EOS_ID if token == b"</s>" else -1 for token in row[:length]]
 
     return decode

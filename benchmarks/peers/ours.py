@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -78,7 +79,7 @@ def _model(size: ModelSize, dtype: str) -> Transformer:
 class _Recorder(Subwords):
     """Keeps the ids of every translation, for the check of their number."""
 
-    def __init__(self, model_path: str) -> None:
+    def __init__(self, model_path: Path) -> None:
         super().__init__(model_path)
         self.seen: list[list[int]] = []
 

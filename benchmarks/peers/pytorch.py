@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from peers.torch_training import updates
+from peers.torch_training import smoothed_loss, updates
 from work import PAD_ID, Batch, ModelSize
 
 _MAX_LENGTH = 512
@@ -21,7 +21,11 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     """See `peers`."""
     torch.manual_seed(1)
     model = _Model(size)
-    return updates(model, model, dtype)
+
+    def loss_of(source: Tensor, shifted: Tensor, target: Tensor) -> Tensor:
+        return smoothed_loss(model(source, shifted), target)
+
+    return updates(model, loss_of, dtype)
 
 
 def decoder(*_: Any) -> Any:

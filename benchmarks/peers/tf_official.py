@@ -1,4 +1,7 @@
-"""TensorFlow's official models: Seq2SeqTransformer, with a training step of its task's kind."""
+"""TensorFlow's official models: Seq2SeqTransformer, with a training step of its task's kind.
+
+Pre-norm, its default, which adds a norm behind either stack: post-norm fails in bfloat16.
+"""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +68,6 @@ def _model(size: ModelSize, dtype: str, beam: int) -> Seq2SeqTransformer:
         "num_attention_heads": size.num_heads,
         "intermediate_size": size.d_ff,
         "dropout_rate": size.dropout,
-        "norm_first": False,
     }
     model = Seq2SeqTransformer(
         vocab_size=size.vocab_size,

@@ -37,28 +37,28 @@ def smoothed_loss(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def updates(
-    model: nn.Module, forward: Callable[[Tensor, Tensor], Tensor], dtype: str
+    model: nn.Module, loss_of: Callable[[Tensor, Tensor, Tensor], Tensor], dtype: str
 ) -> Callable[[Batch], float]:
     """A function that does one update on a batch.
 
     Args:
         model: its parameters are updated.
-        forward: (source, target shifted right) → logits [batch, target_length, vocab].
+        loss_of: (source, target shifted right, target) → loss.
         dtype: "float32" or "bfloat16".
     """
-    precision = autocast("cpu", dtype)
+    device = next(model.parameters()).device
+    precision = autocast(device.type, dtype)
     optimizer = torch.optim.Adam(
         model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True
     )
     model.train()
 
     def train(batch: Batch) -> float:
-        source = torch.from_numpy(batch.source).long()
-        target = torch.from_numpy(batch.target).long()
-        shifted = torch.from_numpy(np.pad(batch.target[:, :-1], ((0, 0), (1, 0)))).long()
+        shifted = np.pad(batch.target[:, :-1], ((0, 0), (1, 0)))
+        ids = [torch.from_numpy(x).long().to(device) for x in (batch.source, shifted, batch.target)]
         optimizer.zero_grad(set_to_none=True)
         with precision:
-            loss = smoothed_loss(forward(source, shifted), target)
+            loss = loss_of(*ids)
         loss.backward()
         optimizer.step()
         return loss.item()
