@@ -132,31 +132,46 @@ def measure(
         of every peer, and last of `MATMUL`, in operations per second.
     """
     rate_dtype = dtype if dtype == "bfloat16" else "float32"
-    matmul = ["--task=matmul", f"--dtype={rate_dtype}", f"--work={arguments.work}"]
-    options = [*options, f"--dtype={dtype}", f"--work={arguments.work}"]
-    pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
-    started: list[tuple[Measurement, Worker]] = []
+    asked = {peer: [*options, f"--dtype={dtype}"] for peer in peers}
+    asked[MATMUL] = [f"--task={MATMUL}", f"--dtype={rate_dtype}"]
+    running: list[tuple[Measurement, Worker]] = []
     with ExitStack() as stack:
-        for peer in [*peers, MATMUL]:
-            name = OURS if peer == MATMUL else peer.partition("@")[0]
-            log = arguments.log_dir / f"{peer}.log"
-            try:
-                python = pythons.get(name) or make_environment(arguments.env_dir, name)
-                worker = stack.enter_context(
-                    running_worker(python, peer, matmul if peer == MATMUL else options, log)
-                )
-                answer = worker.answer()
-            except (RuntimeError, subprocess.CalledProcessError) as error:
-                answer = {"unsupported": str(error)}
-            if "unsupported" in answer:
-                print(f"{peer}: left out: {answer['unsupported']}", flush=True)
-                continue
-            started.append((Measurement(peer, answer["ready"], []), worker))
+        for peer, its_options in asked.items():
+            with _left_out_on_failure(peer):
+                running.append(_warm_worker(stack, arguments, peer, its_options))
         for _ in range(arguments.rounds):
-            for measurement, worker in started:
-                measurement.rounds.append(worker.do_round())
-                print(f"  {measurement.peer}: {measurement.rates[-1]:.4g} a second", flush=True)
-    return [measurement for measurement, _ in started]
+            for measurement, worker in list(running):
+                running.remove((measurement, worker))
+                with _left_out_on_failure(measurement.peer):
+                    measurement.rounds.append(worker.do_round())
+                    print(f"  {measurement.peer}: {measurement.rates[-1]:.4g} a second", flush=True)
+                    running.append((measurement, worker))
+    return [measurement for measurement, _ in running]
+
+
+def _warm_worker(
+    stack: ExitStack, arguments: argparse.Namespace, peer: str, options: Sequence[str]
+) -> tuple[Measurement, Worker]:
+    """Starts a peer, in its environment, and waits until it is warm."""
+    name = OURS if peer == MATMUL else peer.partition("@")[0]
+    pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
+    python = pythons.get(name) or make_environment(arguments.env_dir, name)
+    options = [*options, f"--work={arguments.work}"]
+    log = arguments.log_dir / f"{peer}.log"
+    worker = stack.enter_context(running_worker(python, peer, options, log))
+    answer = worker.answer()
+    if "unsupported" in answer:
+        raise RuntimeError(answer["unsupported"])
+    return Measurement(peer, answer["ready"], []), worker
+
+
+@contextmanager
+def _left_out_on_failure(peer: str) -> Iterator[None]:
+    """One peer that fails must not cost the figures of the others."""
+    try:
+        yield
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        print(f"{peer}: left out: {error}", flush=True)
 
 
 def write_results(

@@ -54,8 +54,6 @@ def main() -> None:
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     arguments = parser.parse_args()
     for peer in arguments.peers.split(","):
-        if peer not in REQUIREMENTS:
-            raise SystemExit(f"error: no peer {peer!r}; there are {', '.join(REQUIREMENTS)}")
         print(f"{peer}: {make_environment(arguments.env_dir, peer)}")
 
 
@@ -67,9 +65,12 @@ def make_environment(env_dir: Path, peer: str) -> Path:
 
     Raises:
         subprocess.CalledProcessError: pip failed, and said why.
+        SystemExit: there is no such peer.
     """
     if peer == OURS:
         return Path(sys.executable)
+    if peer not in REQUIREMENTS:
+        raise SystemExit(f"error: no peer {peer!r}; there are {OURS}, {', '.join(REQUIREMENTS)}")
     directory = env_dir / peer
     python, stamp = directory / "bin" / "python", directory / "requirements.json"
     wanted = json.dumps(REQUIREMENTS[peer], indent=2)
