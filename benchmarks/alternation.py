@@ -1,0 +1,219 @@
+"""Measures peers in alternation: all of them get warm, then each does a round in turn.
+
+So that whatever the machine does meanwhile happens to all of them.
+"""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from environments import DEFAULT_ENV_DIR, OURS, make_environment
+from work import DEFAULT_DIRECTORY, SIZES
+
+WORKER = Path(__file__).with_name("worker.py")
+MATMUL = "matmul"
+
+
+@dataclasses.dataclass
+class Measurement:
+    """The rounds of one peer.
+
+    Attributes:
+        peer: its name, @variant behind it.
+        versions: of the libraries it used.
+        rounds: amount, seconds, cpu_seconds, peak_mib and peak_device_mib of each.
+    """
+
+    peer: str
+    versions: dict[str, str]
+    rounds: list[dict[str, float]]
+
+    @property
+    def rates(self) -> list[float]:
+        """Amount per second of every round."""
+        return [one["amount"] / one["seconds"] for one in self.rounds]
+
+    def summary(self) -> dict[str, Any]:
+        """What of it stands in a line of the results."""
+        rates = self.rates
+        return {
+            "peer": self.peer,
+            "value": statistics.median(rates),
+            "min": min(rates),
+            "max": max(rates),
+            "rounds": len(rates),
+            "seconds_a_round": statistics.median(one["seconds"] for one in self.rounds),
+            "cpu_seconds_a_round": statistics.median(one["cpu_seconds"] for one in self.rounds),
+            "peak_mib": max(one["peak_mib"] for one in self.rounds),
+            "peak_device_mib": max(one["peak_device_mib"] for one in self.rounds),
+            "versions": self.versions,
+        }
+
+
+class Worker:
+    """A measuring process; see `worker.py`.
+
+    Args:
+        process: started, with pipes.
+        log: where its standard error goes.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    def answer(self) -> dict[str, Any]:
+        """Waits for its next line.
+
+        Raises:
+            RuntimeError: it died.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            tail = self._log.read_text(errors="replace").splitlines()[-8:]
+            raise RuntimeError("\n".join([f"a worker died, see {self._log}:", *tail]))
+        return json.loads(line)
+
+    def do_round(self) -> dict[str, float]:
+        """Has it do one round."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("round\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+
+@contextmanager
+def running_worker(
+    python: Path | str, peer: str, options: Sequence[str], log: Path
+) -> Iterator[Worker]:
+    """Starts a worker; it ends with the context."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    command = [python, WORKER, f"--peer={peer}", *options]
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+        ) as process,
+    ):
+        try:
+            yield Worker(process, log)
+        finally:
+            process.kill()
+
+
+def measure(
+    arguments: argparse.Namespace, peers: Sequence[str], dtype: str, options: Sequence[str]
+) -> list[Measurement]:
+    """Measures peers on the same work, in alternation, and the matrix-product rate with them.
+
+    Args:
+        arguments: what `add_arguments` added.
+        peers: names, @variant behind them; one that cannot do the task, or fails, is left out
+            with a message.
+        dtype: "float32", "bfloat16" or "int8".
+        options: of `worker.py`: task, size and so on.
+
+    Returns:
+        of every peer, and last of `MATMUL`, in operations per second.
+    """
+    rate_dtype = dtype if dtype == "bfloat16" else "float32"
+    asked = {peer: [*options, f"--dtype={dtype}"] for peer in peers}
+    asked[MATMUL] = [f"--task={MATMUL}", f"--dtype={rate_dtype}"]
+    running: list[tuple[Measurement, Worker]] = []
+    with ExitStack() as stack:
+        for peer, its_options in asked.items():
+            with _left_out_on_failure(peer):
+                running.append(_warm_worker(stack, arguments, peer, its_options))
+        for _ in range(arguments.rounds):
+            for measurement, worker in list(running):
+                running.remove((measurement, worker))
+                with _left_out_on_failure(measurement.peer):
+                    measurement.rounds.append(worker.do_round())
+                    print(f"  {measurement.peer}: {measurement.rates[-1]:.4g} a second", flush=True)
+                    running.append((measurement, worker))
+    return [measurement for measurement, _ in running]
+
+
+def _warm_worker(
+    stack: ExitStack, arguments: argparse.Namespace, peer: str, options: Sequence[str]
+) -> tuple[Measurement, Worker]:
+    """Starts a peer, in its environment, and waits until it is warm."""
+    name = OURS if peer == MATMUL else peer.partition("@")[0]
+    pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
+    python = pythons.get(name) or make_environment(arguments.env_dir, name)
+    options = [*options, f"--work={arguments.work}"]
+    log = arguments.log_dir / f"{peer}.log"
+    worker = stack.enter_context(running_worker(python, peer, options, log))
+    answer = worker.answer()
+    if "unsupported" in answer:
+        raise RuntimeError(answer["unsupported"])
+    return Measurement(peer, answer["ready"], []), worker
+
+
+@contextmanager
+def _left_out_on_failure(peer: str) -> Iterator[None]:
+    """One peer that fails must not cost the figures of the others."""
+    try:
+        yield
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        print(f"{peer}: left out: {error}", flush=True)
+
+
+def write_results(
+    output: Path, measured: Sequence[Measurement], operations: float, labels: dict[str, Any]
+) -> None:
+    """Appends a JSON line for every peer.
+
+    Args:
+        output: the file.
+        measured: from `measure`, `MATMUL` last.
+        operations: of the model's arithmetic for one unit (target token, sentence).
+        labels: benchmark, case, unit and so on.
+    """
+    *peers, matmul = measured
+    rate = statistics.median(matmul.rates)
+    today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("a", encoding="utf-8") as file:
+        for measurement in peers:
+            summary = measurement.summary()
+            gflops = summary["value"] * operations / 1e9
+            line = {
+                **labels,
+                **summary,
+                "gflops": gflops,
+                "matmul_gflops": rate / 1e9,
+                "share_of_matmul": gflops * 1e9 / rate,
+                "date": today,
+            }
+            file.write(json.dumps(line) + "\n")
+
+
+def add_arguments(parser: argparse.ArgumentParser, peers: Sequence[str]) -> None:
+    """Adds the flags that the benchmarks have in common."""
+    add = parser.add_argument
+    add("--sizes", default="base,tiny", help=f"of {', '.join(SIZES)}")
+    add("--dtypes", default="float32,bfloat16")
+    add("--peers", default=",".join(peers))
+    add("--rounds", type=int, default=3)
+    add("--batches", type=int, help="how many of the batches; a smaller number is no result")
+    add("--output", type=Path, default=Path("results.jsonl"), help="lines are appended")
+    add("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
+    add("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
+    add("--pythons", default="", help="peer=PYTHON,...: not to be installed, but used as it is")
+    add("--log_dir", type=Path, default=DEFAULT_DIRECTORY / "logs")

@@ -1,0 +1,89 @@
+"""Makes an environment of its own for every peer, with pinned versions.
+
+    python benchmarks/environments.py [--peers=keras_hub,pytorch] [--env_dir=DIR]
+
+Each is made once; one that lacks what is pinned below is made anew. Takes some minutes and about
+two gigabytes a peer.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from work import DEFAULT_DIRECTORY
+
+DEFAULT_ENV_DIR = DEFAULT_DIRECTORY / "environments"
+
+OURS = "ours"
+
+_KERAS_2 = ["tensorflow==2.20.0", "tf-keras==2.20.1", "tensorflow-text==2.20.0"]
+
+# Of each peer, pip's arguments, one list a call.
+REQUIREMENTS: dict[str, list[list[str]]] = {
+    "keras_hub": [
+        ["tensorflow==2.21.0", "keras==3.15.1", "keras-hub==0.32.0", "tensorflow-text==2.21.1"]
+    ],
+    "pytorch": [["torch==2.13.0", "numpy==2.4.6"]],
+    "pytorch_compiled": [["torch==2.13.0", "numpy==2.4.6"]],
+    "hugging_face": [["torch==2.13.0", "transformers==5.23.0", "numpy==2.4.6"]],
+    # All that it declares is a gigabyte of image libraries; its Transformer needs none of them.
+    "tf_official": [
+        [*_KERAS_2, "gin-config", "six", "sentencepiece", "pyyaml", "scipy", "numpy"],
+        ["--no-deps", "tf-models-official==2.20.0"],
+    ],
+    "opennmt_tf": [
+        [
+            "OpenNMT-tf[tensorflow]==2.32.0",
+            "tensorflow==2.12.1",
+            "tensorflow-text==2.12.1",
+            "numpy<2",
+            "setuptools<80",
+        ]
+    ],
+    "ctranslate2": [["ctranslate2==4.8.5", "numpy==2.4.6"]],
+}
+
+
+def main() -> None:
+    """Makes the environments that are missing."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", default=",".join(REQUIREMENTS))
+    parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
+    arguments = parser.parse_args()
+    for peer in arguments.peers.split(","):
+        print(f"{peer}: {make_environment(arguments.env_dir, peer)}")
+
+
+def make_environment(env_dir: Path, peer: str) -> Path:
+    """Makes a peer's environment unless it is there as pinned.
+
+    Returns:
+        its Python; for "ours" the one that runs this.
+
+    Raises:
+        subprocess.CalledProcessError: pip failed, and said why.
+        SystemExit: there is no such peer.
+    """
+    if peer == OURS:
+        return Path(sys.executable)
+    if peer not in REQUIREMENTS:
+        raise SystemExit(f"error: no peer {peer!r}; there are {OURS}, {', '.join(REQUIREMENTS)}")
+    directory = env_dir / peer
+    python, stamp = directory / "bin" / "python", directory / "requirements.json"
+    wanted = json.dumps(REQUIREMENTS[peer], indent=2)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return python
+    shutil.rmtree(directory, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", directory], check=True)
+    for requirements in REQUIREMENTS[peer]:
+        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([python, *install, *requirements], check=True)
+    stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+if __name__ == "__main__":
+    main()

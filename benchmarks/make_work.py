@@ -1,0 +1,102 @@
+"""Makes the work that all peers share, once, from Multi30k: see `work.py`.
+
+    python benchmarks/make_work.py --multi30k=path/to/a/clone
+
+Needs t2t_repro: subwords, shapes and batches are made by its own data preparation.
+"""
+
+import argparse
+import itertools
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from t2t_repro.data.batches import Batches
+from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.multi30k import Multi30kCorpus
+from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
+from t2t_repro.data.subwords import SubwordTraining
+from work import (
+    DEFAULT_DIRECTORY,
+    PAD_ID,
+    ROWS,
+    SIZES,
+    Batch,
+    save_training,
+    sources_file,
+    training_file,
+)
+
+_SENTENCES = 256
+_BATCHES = 16
+_SEED = 1
+# Cells of a batch, chosen so that it holds about 2,048 (base) and 4,096 (tiny) target tokens.
+_CELLS = {"base": 2_440, "tiny": 4_990, "smoke": 800}
+
+
+def main() -> None:
+    """Prepares Multi30k in both vocabularies and writes batches and sentences."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--multi30k", help="a copy of its repository; else downloaded")
+    parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
+    arguments = parser.parse_args()
+    for size, cells in _CELLS.items():
+        data = _prepare(arguments.work, arguments.multi30k, SIZES[size].vocab_size)
+        batches = _training(data, cells)
+        save_training(arguments.work / training_file(size), batches)
+        tokens = [batch.target_tokens for batch in batches]
+        print(f"{size}: {len(batches)} batches, {np.mean(tokens):.0f} target tokens a batch")
+        _write_sentences(arguments.work, size, data)
+
+
+def prepared_directory(work: Path, vocab_size: int) -> Path:
+    """Where the prepared data of a vocabulary lie."""
+    return work / f"multi30k_{vocab_size}"
+
+
+def subword_model(work: Path, vocab_size: int) -> Path:
+    """Where the subword model of a vocabulary lies."""
+    return prepared_directory(work, vocab_size) / "prepared" / SUBWORDS
+
+
+def _prepare(work: Path, multi30k: str | None, vocab_size: int) -> PreparedData:
+    """As gin/multi30k_tiny.gin does: lower-cased, tokenised text; a joint vocabulary."""
+    return prepare(
+        prepared_directory(work, vocab_size),
+        corpus=Multi30kCorpus(pretokenized=True, local_dir=multi30k),
+        cleaning=Cleaning(drop_duplicates=False, drop_held_out=False),
+        subwords=SubwordTraining(vocab_size, normalization="identity"),
+        max_length=128,
+    )
+
+
+def _training(data: PreparedData, cells: int) -> list[Batch]:
+    """The first batches of an epoch, drawn and padded as the trainer does."""
+    store = data.store("train")
+    batches = Batches(store, data.max_length, _SEED, tokens_per_batch=cells)
+    epoch = itertools.islice(batches.epoch(0, 0, slices=1), _BATCHES)
+    return [Batch(source.numpy()[0], target.numpy()[0]) for source, target in epoch]
+
+
+def _write_sentences(work: Path, size: str, data: PreparedData) -> None:
+    """Writes the first test sentences, sorted by length: as ids, and as text."""
+    lines = data.text("test")[0][:_SENTENCES]
+    ids = data.subwords.encode(lines)
+    order = sorted(range(len(lines)), key=lambda i: len(ids[i]))
+    text = "".join(f"{lines[i]}\n" for i in order)
+    (work / f"sources_{size}.txt").write_text(text, encoding="utf-8")
+    groups = [[ids[i] for i in order[at : at + ROWS]] for at in range(0, len(order), ROWS)]
+    np.savez_compressed(work / sources_file(size), *map(_padded, groups))
+
+
+def _padded(rows: list[list[int]]) -> NDArray[np.int32]:
+    """[batch, source_length] of sentences of different lengths."""
+    ids = np.full((len(rows), max(map(len, rows))), PAD_ID, np.int32)
+    for row, sentence in zip(ids, rows, strict=True):
+        row[: len(sentence)] = sentence
+    return ids
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""t2t_repro, as its trainer and its translator use it."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from make_work import subword_model
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.decoding.beam_search import BeamResult, BeamSearch, Cache, StepFunction
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.optimizer import adam
+from t2t_repro.training.train_step import TrainStep
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from work import LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, ROWS, Batch, ModelSize
+
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+
+
+def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
+    """See `peers`."""
+    model = _model(size, dtype)
+    optimizer = adam(LEARNING_RATE)
+    optimizer.build(model.trainable_variables)
+    step = TrainStep(model, optimizer, seed=1, label_smoothing=LABEL_SMOOTHING)
+    number = 0
+
+    def train(batch: Batch) -> float:
+        nonlocal number
+        result = step(number, batch.source[None], batch.target[None])
+        number += 1
+        return float(result.nll)
+
+    return train
+
+
+def decoder(
+    arguments: argparse.Namespace, size: ModelSize, variant: str
+) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
+    """See `peers`. Variant "whole": all sentences in one call, batched as the library does."""
+    if variant not in ("", "whole"):
+        raise NotImplementedError(f"no variant {variant!r}")
+    model = _model(size, arguments.dtype)
+    # Their logits are 0 then, far below the best ones: no translation ends before the limit.
+    table = model.embedding.table
+    table.assign(np.where(np.arange(size.vocab_size)[:, None] <= EOS_ID, 0.0, table.numpy()))
+    subwords = _Recorder(subword_model(arguments.work, size.vocab_size))
+    translator = Translator(model, subwords, _FixedLength(arguments.beam))
+    path = arguments.work / f"sources_{arguments.size}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+
+    def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
+        subwords.seen.clear()
+        asked = lines[: sum(map(len, sources))]
+        at_once = len(asked) if variant == "whole" else ROWS
+        for first in range(0, len(asked), at_once):
+            translator.translate(asked[first : first + at_once])
+        yield from subwords.seen
+
+    return decode
+
+
+def _model(size: ModelSize, dtype: str) -> Transformer:
+    if dtype not in _POLICIES:
+        raise NotImplementedError(f"no {dtype}")
+    keras.utils.set_random_seed(1)
+    layer = LayerConfig(size.d_model, size.d_ff, size.num_heads, dropout=size.dropout)
+    model = Transformer(size.vocab_size, size.num_layers, layer, dtype=_POLICIES[dtype])
+    model.build()
+    return model
+
+
+class _Recorder(Subwords):
+    """Keeps the ids of every translation, for the check of their number."""
+
+    def __init__(self, model_path: Path) -> None:
+        super().__init__(model_path)
+        self.seen: list[list[int]] = []
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Turns ids into text."""
+        self.seen.append([int(token) for token in ids if token != PAD_ID])
+        return super().decode(ids)
+
+
+class _FixedLength(BeamSearch):
+    """Beam search with the same limit for every sentence."""
+
+    def search(
+        self,
+        step_function: StepFunction,
+        cache: Cache,
+        limits: tf.Tensor,
+        max_steps: int | tf.Tensor,
+        n_best: int = 1,
+    ) -> BeamResult:
+        """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
+        limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)
+        return super().search(step_function, cache, limits, OUTPUT_TOKENS, n_best)

@@ -1,0 +1,144 @@
+"""One measuring process: a peer, ready and warm, that does a round of work whenever it is told to.
+
+`alternation.py` starts it with the Python of the peer's environment and talks to it in JSON lines:
+it answers {"ready": ...} or {"unsupported": reason} once, then every line it is sent with a round.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from work import EOS_ID, OUTPUT_TOKENS, SIZES, load_sources, load_training
+
+Round = Callable[[], float]
+"""Does a round and returns how much it did: target tokens, sentences or operations."""
+
+
+def main() -> None:
+    """Gets ready, then does rounds until standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--task", choices=_TASKS, required=True)
+    parser.add_argument("--peer", required=True, help="a module in peers, @variant behind it")
+    parser.add_argument("--size", choices=SIZES, default="base")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--batches", type=int)
+    parser.add_argument("--work", type=Path, required=True)
+    arguments = parser.parse_args()
+    # What libraries print must not get among the answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    try:
+        do_round = _TASKS[arguments.task](arguments)
+        do_round()  # every shape once
+    except NotImplementedError as error:
+        print(json.dumps({"unsupported": str(error)}), file=answers)
+        return
+    print(json.dumps({"ready": _versions()}), file=answers)
+    for _ in sys.stdin:
+        print(json.dumps(_timed(do_round)), file=answers)
+
+
+def _timed(do_round: Round) -> dict[str, float]:
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.perf_counter()
+    amount = do_round()
+    seconds = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "amount": amount,
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "peak_mib": after.ru_maxrss / 1024,
+        "peak_device_mib": _peak_device_bytes() / 2**20,
+    }
+
+
+def _peak_device_bytes() -> int:
+    """The most memory of the GPU that was in use; 0 without one."""
+    if "torch" in sys.modules:
+        return int(sys.modules["torch"].cuda.max_memory_allocated())
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow and tensorflow.config.list_physical_devices("GPU"):
+        return int(tensorflow.config.experimental.get_memory_info("GPU:0")["peak"])
+    return 0
+
+
+def _training(arguments: argparse.Namespace) -> Round:
+    """Steps over the fixed list of batches; the loss is waited for after every one."""
+    name, _ = _split(arguments.peer)
+    peer = importlib.import_module(f"peers.{name}")
+    train = peer.training_step(SIZES[arguments.size], arguments.dtype)
+    batches = load_training(arguments.work, arguments.size, arguments.batches)
+
+    def do_round() -> float:
+        for batch in batches:
+            loss = train(batch)
+            if not 0.0 < loss < 20.0:
+                raise RuntimeError(f"{name}: the loss is {loss}, expected nats per token")
+        return sum(batch.target_tokens for batch in batches)
+
+    return do_round
+
+
+def _decoding(arguments: argparse.Namespace) -> Round:
+    """Translates the fixed list of sentences, and checks the length of every translation."""
+    name, variant = _split(arguments.peer)
+    peer = importlib.import_module(f"peers.{name}")
+    sources = load_sources(arguments.work, arguments.size, arguments.batches)
+    decode = peer.decoder(arguments, SIZES[arguments.size], variant)
+
+    def do_round() -> float:
+        count = 0
+        for translation in decode(sources):
+            tokens = list(translation)
+            if len(tokens) != OUTPUT_TOKENS or EOS_ID in tokens[:-1]:
+                raise RuntimeError(
+                    f"{name}: a translation is {tokens}, expected {OUTPUT_TOKENS} tokens"
+                )
+            count += 1
+        if count != sum(map(len, sources)):
+            raise RuntimeError(f"{name}: {count} translations of {sum(map(len, sources))}")
+        return count
+
+    return do_round
+
+
+def _matmul(arguments: argparse.Namespace) -> Round:
+    """Matrix products, the processor's measured rate."""
+    from matmul import matrix_products
+
+    return matrix_products(arguments.dtype)
+
+
+def _split(peer: str) -> tuple[str, str]:
+    """Name and variant: "ctranslate2@2x1"."""
+    name, _, variant = peer.partition("@")
+    return name, variant
+
+
+def _versions() -> dict[str, str]:
+    """Versions of what has been imported, of the libraries that matter."""
+    found: dict[str, Any] = {}
+    for name in ("tensorflow", "keras", "keras_hub", "torch", "transformers", "ctranslate2"):
+        if name in sys.modules:
+            found[name] = getattr(sys.modules[name], "__version__", "?")
+    return {"python": sys.version.split()[0], **found}
+
+
+_TASKS: dict[str, Callable[[argparse.Namespace], Round]] = {
+    "training": _training,
+    "decoding": _decoding,
+    "matmul": _matmul,
+}
+
+if __name__ == "__main__":
+    main()
