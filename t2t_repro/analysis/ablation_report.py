@@ -2,9 +2,10 @@
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.run_record import Run, read_run
@@ -151,13 +152,10 @@ def as_csv(runs: Runs) -> str:
         "tokens_per_second",
         "checkpoint",
     )
-    paper, ours = (
-        [f"{who}_{x}" for x in of]
-        for who, of in zip(("paper", "our"), (published, measured), strict=True)
-    )
+    paper, ours = [f"paper_{name}" for name in published], [f"our_{name}" for name in measured]
     writer.writerow(["group", "name", *paper, *ours])
     for row in TABLE_3:
-        figures: list = [""] * len(measured)
+        figures: list[Any] = [""] * len(measured)
         if run := runs.get(row.name):
             figures = [
                 run.steps,
@@ -191,23 +189,26 @@ def write_plot(runs: Runs, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [row for row in TABLE_3 if row.name != _BASE]
-    ours = [dev_bleu(runs[row.name]) if row.name in runs else None for row in rows]
     figure, axis = pyplot.subplots(figsize=(8, 8))
-    places = range(len(rows))
-    axis.barh(
-        [y - 0.2 for y in places], [r.bleu - TABLE_3[0].bleu for r in rows], 0.4, label="paper"
-    )
-    axis.barh(
-        [y + 0.2 for y in places],
-        [0.0 if bleu is None else bleu - base for bleu in ours],
-        0.4,
-        label="measured",
-    )
-    axis.set_yticks(places, [f"({row.group}) {row.name}" for row in rows])
+    _draw_bars(axis, runs, base)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def _draw_bars(axis: Any, runs: Runs, base: float) -> None:
+    """Two bars a row; where nothing was measured there is none, and the label says so."""
+    rows = [row for row in TABLE_3 if row.name != _BASE]
+    bleu = [dev_bleu(runs[row.name]) if row.name in runs else None for row in rows]
+    published = [row.bleu - TABLE_3[0].bleu for row in rows]
+    measured = [math.nan if ours is None else ours - base for ours in bleu]
+    axis.barh([y - 0.2 for y in range(len(rows))], published, 0.4, label="paper")
+    axis.barh([y + 0.2 for y in range(len(rows))], measured, 0.4, label="measured")
+    labels = [
+        f"({row.group}) {row.name}{' – not measured' if ours is None else ''}"
+        for row, ours in zip(rows, bleu, strict=True)
+    ]
+    axis.set_yticks(range(len(rows)), labels)
     axis.invert_yaxis()
     axis.axvline(0, color="black", linewidth=0.8)
     axis.set_xlabel("dev BLEU, difference from base")
     axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
