@@ -215,7 +215,7 @@ def measure_preparation(
 
 def batches_of(store: TokenStore, max_shapes: int) -> Batches:
     """The batches that a run with the paper's batch size would train on."""
-    return Batches(store, MAX_LENGTH, 1, TOKENS_PER_BATCH, max_shapes)
+    return Batches(store, MAX_LENGTH, 1, tokens_per_batch=TOKENS_PER_BATCH, max_shapes=max_shapes)
 
 
 def measure_feed(store: TokenStore, max_shapes: int, most_tokens: int) -> Iterator[Result]:
@@ -232,7 +232,7 @@ def measure_feed(store: TokenStore, max_shapes: int, most_tokens: int) -> Iterat
     fed = 0
     watch = Stopwatch()
     for source, target in pipeline:
-        fed += np.count_nonzero(source.numpy()) + np.count_nonzero(target.numpy())
+        fed += sum(int(np.count_nonzero(side.numpy())) for side in (source, target))
         if fed > most_tokens:
             break
     wall, taken = watch.stop()

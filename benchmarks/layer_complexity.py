@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args()
-    sweeps = QUICK_SWEEPS if options.quick else SWEEPS
+    sweeps: dict[str, tuple[int, ...]] = {**(QUICK_SWEEPS if options.quick else SWEEPS)}
     options.out.mkdir(parents=True, exist_ok=True)
     results = measure_all(options.out / "results.jsonl", sweeps, options.batch, options.repeats)
     (options.out / "table.md").write_text(report(results), encoding="utf-8")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from make_work import subword_model
 from t2t_repro.data.subwords import Subwords
-from t2t_repro.decoding.beam_search import BeamResult, BeamSearch, Cache, StepFunction
+from t2t_repro.decoding.beam_search import BeamResult, BeamSearch, Cache, StepModel
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
@@ -94,7 +94,7 @@ class _FixedLength(BeamSearch):
 
     def search(
         self,
-        step_function: StepFunction,
+        model: StepModel,
         cache: Cache,
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
@@ -102,4 +102,4 @@ class _FixedLength(BeamSearch):
     ) -> BeamResult:
         """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)
-        return super().search(step_function, cache, limits, OUTPUT_TOKENS, n_best)
+        return super().search(model, cache, limits, OUTPUT_TOKENS, n_best)
