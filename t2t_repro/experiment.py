@@ -169,7 +169,7 @@ def train(
     state = checkpoints.restore()
     if state.step:
         logging.info("train: going on after step %d", state.step)
-    loop = TrainLoop(step, update, batches, checkpoints, pace, evaluate)
+    loop = TrainLoop(step, batches, checkpoints, pace, evaluate)
     loop.compile()
     tensorboard = model_dir / "tensorboard"
     with Journal(tensorboard, pace.steps, state.step, pace.report_every) as journal:

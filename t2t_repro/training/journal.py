@@ -70,7 +70,6 @@ class Journal:
         self,
         step: int,
         result: StepResult,
-        learning_rate: float,
         tokens: tuple[int, int],
     ) -> None:
         """Reports one update.
@@ -78,7 +77,6 @@ class Journal:
         Args:
             step: updates so far, this one included.
             result: of the update.
-            learning_rate: that it was made with.
             tokens: real and padded source + target tokens of its batch.
         """
         self._tokens += tokens[0]
@@ -89,6 +87,7 @@ class Journal:
         seconds = time.monotonic() - self._since
         speed = self._tokens / seconds
         loss, nll = float(result.loss), float(result.nll)
+        learning_rate = float(result.learning_rate)
         self.scalars(
             {
                 "train/loss": loss,

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import gin
-import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -54,12 +53,27 @@ class Pace:
     patience: int | None = None
 
 
+class _Unread(NamedTuple):
+    """An update whose result has not been looked at; it may still be under way.
+
+    Attributes:
+        before: where the run stood.
+        batch: of the epoch.
+        result: of the update.
+        tokens: real and padded source + target tokens of the batch.
+    """
+
+    before: RunState
+    batch: int
+    result: StepResult
+    tokens: tuple[int, int]
+
+
 class TrainLoop:
     """Trains until the last step, a signal, or until patience ends.
 
     Args:
         step: the update.
-        optimizer: the optimizer, for its learning rate.
         batches: of the training set.
         checkpoints: written and restored here.
         pace: what happens when.
@@ -69,18 +83,17 @@ class TrainLoop:
     def __init__(
         self,
         step: TrainStep,
-        optimizer: keras.Optimizer,
         batches: Batches,
         checkpoints: Checkpoints,
         pace: Pace,
         evaluate: Callable[[], DevScores],
     ) -> None:
         self._step = step
-        self._optimizer = optimizer
         self._batches = batches
         self._checkpoints = checkpoints
         self._pace = pace
         self._evaluate = evaluate
+        self._unread: _Unread | None = None
 
     def compile(self) -> None:
         """Compiles every shape before the first step, and says what it took."""
@@ -111,6 +124,7 @@ class TrainLoop:
                 if stop():
                     logging.info("train: stopped by a signal after step %d", state.step)
                     break
+            self._report(journal)
         self._checkpoints.save(state)
         return state
 
@@ -122,16 +136,25 @@ class TrainLoop:
         target: tf.Tensor,
         journal: Journal,
     ) -> RunState:
-        learning_rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
         result = self._step(state.step, source, target)
-        self._check_finite(state, batch, result)
+        # A GPU computes still, and has the next update waiting: what is read is the last one.
+        self._report(journal)
+        self._unread = _Unread(state, batch, result, count_tokens(source, target))
         state = dataclasses.replace(state, step=state.step + 1, batch=batch + 1)
-        journal.update(state.step, result, learning_rate, count_tokens(source, target))
         if state.step % self._pace.evaluate_every == 0:
+            self._report(journal)
             state = self._evaluate_dev(state, journal)
         if self._checkpoints.is_due(state.step):
+            self._report(journal)
             self._checkpoints.save(state)
         return state
+
+    def _report(self, journal: Journal) -> None:
+        """Reads the update made last, if that has not been done."""
+        if self._unread:
+            unread, self._unread = self._unread, None
+            self._check_finite(unread)
+            journal.update(unread.before.step + 1, unread.result, unread.tokens)
 
     def _is_over(self, state: RunState) -> bool:
         if self._pace.patience is not None and state.stale >= self._pace.patience:
@@ -168,13 +191,14 @@ class TrainLoop:
         journal.restart_clock()
         return state
 
-    def _check_finite(self, state: RunState, batch: int, result: StepResult) -> None:
+    def _check_finite(self, unread: _Unread) -> None:
+        result, before = unread.result, unread.before
         if math.isfinite(float(result.loss)) and math.isfinite(float(result.gradient_norm)):
             return
         newest = self._checkpoints.newest or "none was written yet"
         raise UserError(
-            f"the loss is {float(result.loss)} at step {state.step + 1} (epoch {state.epoch}, "
-            f"batch {batch}), expected a finite number: lower the learning rate or bind "
+            f"the loss is {float(result.loss)} at step {before.step + 1} (epoch {before.epoch}, "
+            f"batch {unread.batch}), expected a finite number: lower the learning rate or bind "
             f"TrainStep.clip_norm, then start again; the last checkpoint is intact ({newest})."
         )
 

@@ -30,12 +30,14 @@ class StepResult(NamedTuple):
         nll: negative log-likelihood per target token; in nats.
         tokens: target tokens of the global batch.
         gradient_norm: global norm of the gradient, before clipping.
+        learning_rate: that the update was made with.
     """
 
     loss: tf.Tensor
     nll: tf.Tensor
     tokens: tf.Tensor
     gradient_norm: tf.Tensor
+    learning_rate: tf.Tensor
 
 
 @gin.configurable(denylist=["model", "optimizer", "seed"])
@@ -175,8 +177,9 @@ class TrainStep:
         if replicas > 1:
             # Keras sums over the replicas once more inside `apply`.
             gradients = [gradient / replicas for gradient in gradients]
+        learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         self.optimizer.apply(gradients)
-        return [sums.loss / tokens, sums.nll / tokens, tokens, norm]
+        return [sums.loss / tokens, sums.nll / tokens, tokens, norm, learning_rate]
 
     def _accumulate(
         self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, scale: tf.Tensor

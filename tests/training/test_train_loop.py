@@ -73,7 +73,7 @@ class FakeStep:
         self.seen.append((step, np.asarray(source), np.asarray(target)))
         loss, norm = self._losses.get(step + 1, (2.0, 1.0))
         self.model.trainable_variables[0].assign_add([[1.0]])
-        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm)))
+        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1)))
 
 
 class Run:
@@ -85,9 +85,7 @@ class Run:
         self.evaluated = []
         self.checkpoints = Checkpoints(model_dir, step.model, step.optimizer, **checkpoints)
         self.pace = Pace(steps=steps, report_every=1, **{"evaluate_every": 1000, **(pace or {})})
-        self.loop = TrainLoop(
-            step, step.optimizer, batches, self.checkpoints, self.pace, self.evaluate
-        )
+        self.loop = TrainLoop(step, batches, self.checkpoints, self.pace, self.evaluate)
         self.directory = model_dir
 
     def evaluate(self):
