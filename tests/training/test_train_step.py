@@ -139,6 +139,12 @@ def with_xla():
     assert step._slice_gradients.experimental_get_tracing_count() == 1
 
 
+def test_xla_draws_the_same_dropout():
+    batch = next(global_batches(1, 1))
+    with_xla, without = (tiny_step(dropout=0.3, jit_compile=jit) for jit in (True, False))
+    np.testing.assert_allclose(with_xla(3, *batch), without(3, *batch), rtol=1e-4)
+
+
 def test_without_xla_nothing_is_compiled():
     assert tiny_step().compile([BatchShape(2, 3, 4)]) == 0
 
