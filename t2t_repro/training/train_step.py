@@ -71,6 +71,7 @@ class TrainStep:
         self.seed = seed
         self.label_smoothing = label_smoothing
         self.clip_norm = clip_norm
+        _check_plain(optimizer)
         self._table = next(
             index
             for index, variable in enumerate(model.trainable_variables)
@@ -173,13 +174,22 @@ class TrainStep:
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        replicas = self.strategy.num_replicas_in_sync
-        if replicas > 1:
-            # Keras sums over the replicas once more inside `apply`.
-            gradients = [gradient / replicas for gradient in gradients]
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        self.optimizer.apply(gradients)
+        context.merge_call(self._apply, args=(gradients, learning_rate))
         return [sums.loss / tokens, sums.nll / tokens, tokens, norm, learning_rate]
+
+    def _apply(
+        self, strategy: tf.distribute.Strategy, gradients: list, learning_rate: tf.Tensor
+    ) -> None:
+        """Keras's `Optimizer.apply`, without its sum: these gradients are the sums already."""
+        for variable, gradient in zip(self.model.trainable_variables, gradients, strict=True):
+            strategy.extended.update(
+                variable.value,
+                lambda weight, gradient, rate: self.optimizer.update_step(gradient, weight, rate),
+                args=(gradient, learning_rate),
+                group=False,
+            )
+        self.optimizer.iterations.assign_add(1)
 
     def _accumulate(
         self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, scale: tf.Tensor
@@ -237,3 +247,15 @@ class TrainStep:
             [len(states), 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
         )
         return [tf.cast(seeds[i], state.dtype) for i, state in enumerate(states)]
+
+
+def _check_plain(optimizer: keras.Optimizer) -> None:
+    """Refuses what Keras does around an optimizer's own update: on several replicas, it fails."""
+    names = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema")
+    others = ("loss_scale_factor", "gradient_accumulation_steps")
+    for name in (*names, *others):
+        if getattr(optimizer, name, None):
+            raise ValueError(
+                f"the optimizer has {name}={getattr(optimizer, name)}, expected a plain update: "
+                "leave it out; TrainStep clips with clip_norm and accumulates with slices."
+            )

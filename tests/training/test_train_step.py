@@ -250,3 +250,9 @@ def test_another_number_of_slices(replicas, slices):
         step(0, source, target)
     with pytest.raises(ValueError, match=r"source has the shape \(6, 5\)"):
         step(0, np.zeros((6, 5), np.int32), target)
+
+
+@pytest.mark.parametrize("option", [{"weight_decay": 0.1}, {"global_clipnorm": 1.0}])
+def test_an_optimizer_that_does_more_than_update(option):
+    with pytest.raises(ValueError, match=rf"{next(iter(option))}=.*expected a plain update"):
+        tiny_step(optimizer=lambda: keras.optimizers.Adam(0.1, **option))
