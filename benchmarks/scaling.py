@@ -101,7 +101,7 @@ VALUES = {
     "d_model": (64, 128, 256, 512, 1024),
     "num_layers": (1, 2, 4, 8),
 }
-QUICK_REFERENCE = Case(length=4, rows=8, d_model=64, num_layers=1, vocab_size=50)
+QUICK_REFERENCE = Case(length=4, rows=8, d_model=64, num_layers=1, vocab_size=4000)
 QUICK_VALUES = {"length": (4, 8), "rows": (4, 8), "d_model": (64, 128), "num_layers": (1, 2)}
 
 
