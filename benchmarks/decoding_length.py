@@ -1,6 +1,6 @@
 """What an output token costs by how many have been written before it: 16 ... 512.
 
-    python benchmarks/decoding_length.py [--size=base] [--beams 4 1] [--out=docs/decoding_length.png]
+    python benchmarks/decoding_length.py [--size=base] [--beams 4 1] [--tokens=512]
 
 A model with random weights that never chooses EOS translates random sentences of 24 tokens, 8 at a
 time, through `StepDecoder` and `BeamSearch`. The search makes `SEGMENT` steps between two looks at
@@ -187,7 +187,11 @@ def segments(moments: Sequence[Moment]) -> list[tuple[float, float, float]]:
     spans = zip(begun, roomy, begun[1:], strict=False)
     scale = 1000 / SEGMENT
     return [
-        ((end.wall - begin.wall) * scale, (end.cpu - begin.cpu) * scale, (has.wall - begin.wall) * scale)
+        (
+            (end.wall - begin.wall) * scale,
+            (end.cpu - begin.cpu) * scale,
+            (has.wall - begin.wall) * scale,
+        )
         for begin, has, end in spans
     ]
 
@@ -238,8 +242,8 @@ def bytes_read(model: Transformer, beam: int, batch: int, length: int) -> float:
 
 def table(curves: dict[int, list[Point]], batch: int) -> str:
     """Milliseconds of a step where the number of tokens doubles, as Markdown."""
-    columns = "beam,tokens written,ms/output token,ms/step,CPU ms/step".split(",")
-    columns += "keys and values (MiB),attention (ms),room (ms),rest (ms)".split(",")
+    columns = ["beam", "tokens written", "ms/output token", "ms/step", "CPU ms/step"]
+    columns += ["keys and values (MiB)", "attention (ms)", "room (ms)", "rest (ms)"]
     rows = [columns, ["---:"] * len(columns)]
     for beam, points in curves.items():
         shown = [p for p in points if (p.tokens & (p.tokens - 1)) == 0 or p is points[-1]]

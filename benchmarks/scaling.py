@@ -112,10 +112,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args()
-    if options.quick:
-        swept = sweeps(QUICK_REFERENCE, QUICK_VALUES)
-    else:
-        swept = sweeps(REFERENCE, VALUES)
+    around = (QUICK_REFERENCE, QUICK_VALUES) if options.quick else (REFERENCE, VALUES)
+    swept = sweeps(*around)
     cases = dict.fromkeys(case for series in swept.values() for case in series.values())
     costs = {}
     for case in cases:
@@ -204,7 +202,8 @@ def surprises(series: Series, costs: Mapping[Case, Cost]) -> list[int]:
 
 def table(swept: Mapping[str, Series], costs: Mapping[Case, Cost]) -> str:
     """One row for each point of each sweep, as Markdown."""
-    columns = "varied,value,s,CPU s,GFLOP,GFLOP/s,surprise,MiB,without fixed,KiB a token".split(",")
+    columns = ["varied", "value", "s", "CPU s", "GFLOP", "GFLOP/s", "surprise"]
+    columns += ["MiB", "without fixed", "KiB a token"]
     rows = [columns, ["---"] + ["---:"] * (len(columns) - 1)]
     for name, series in swept.items():
         marked = surprises(series, costs)

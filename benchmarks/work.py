@@ -51,8 +51,8 @@ SIZES = {
     "gpu_big": ModelSize(37_000, 6, 1024, 4096, 16, 0.3),
     "smoke": ModelSize(10_000, 1, 32, 64, 2, 0.1),
 }
-"""base: the paper's, with a small vocabulary; tiny: Wu et al. 2021; quickstart: gin/quickstart.gin's;
-gpu_*: the paper's; smoke: to try out whether everything runs."""
+"""base: the paper's, with a small vocabulary; tiny: Wu et al. 2021; quickstart: that of
+gin/quickstart.gin; gpu_*: the paper's; smoke: to try out whether everything runs."""
 
 
 class Batch(NamedTuple):
