@@ -92,13 +92,10 @@ class Worker:
 
 
 @contextmanager
-def running_worker(
-    python: Path | str, peer: str, options: Sequence[str], log: Path
-) -> Iterator[Worker]:
-    """Starts a worker; it ends with the context."""
+def running_worker(command: Sequence[Path | str], log: Path) -> Iterator[Worker]:
+    """Starts a worker, a script that calls `worker.serve`; it ends with the context."""
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [python, WORKER, f"--peer={peer}", *options]
     with (
         log.open("w") as errors,
         subprocess.Popen(
@@ -156,9 +153,9 @@ def _warm_worker(
     name = OURS if peer == MATMUL else peer.partition("@")[0]
     pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
     python = pythons.get(name) or make_environment(arguments.env_dir, name)
-    options = [*options, f"--work={arguments.work}"]
+    command = [python, WORKER, f"--peer={peer}", *options, f"--work={arguments.work}"]
     log = arguments.log_dir / f"{peer}.log"
-    worker = stack.enter_context(running_worker(python, peer, options, log))
+    worker = stack.enter_context(running_worker(command, log))
     answer = worker.answer()
     if "unsupported" in answer:
         raise RuntimeError(answer["unsupported"])

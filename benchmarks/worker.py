@@ -32,11 +32,20 @@ def main() -> None:
     parser.add_argument("--batches", type=int)
     parser.add_argument("--work", type=Path, required=True)
     arguments = parser.parse_args()
+    serve(lambda: _TASKS[arguments.task](arguments))
+
+
+def serve(get_ready: Callable[[], Round]) -> None:
+    """Answers on standard output, as `alternation.Worker` expects it.
+
+    Args:
+        get_ready: makes what is measured; NotImplementedError becomes the "unsupported" answer.
+    """
     # What libraries print must not get among the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     try:
-        do_round = _TASKS[arguments.task](arguments)
+        do_round = get_ready()
         do_round()  # every shape once
     except NotImplementedError as error:
         print(json.dumps({"unsupported": str(error)}), file=answers)

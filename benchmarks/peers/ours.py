@@ -25,7 +25,7 @@ _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     """See `peers`."""
-    model = _model(size, dtype)
+    model = random_model(size, dtype)
     optimizer = adam(LEARNING_RATE)
     optimizer.build(model.trainable_variables)
     step = TrainStep(model, optimizer, seed=1, label_smoothing=LABEL_SMOOTHING)
@@ -46,10 +46,8 @@ def decoder(
     """See `peers`. Variant "whole": all sentences in one call, batched as the library does."""
     if variant not in ("", "whole"):
         raise NotImplementedError(f"no variant {variant!r}")
-    model = _model(size, arguments.dtype)
-    # Their logits are 0 then, far below the best ones: no translation ends before the limit.
-    table = model.embedding.table
-    table.assign(np.where(np.arange(size.vocab_size)[:, None] <= EOS_ID, 0.0, table.numpy()))
+    model = random_model(size, arguments.dtype)
+    never_end(model)
     subwords = _Recorder(subword_model(arguments.work, size.vocab_size))
     translator = Translator(model, subwords, _FixedLength(arguments.beam))
     path = arguments.work / f"sources_{arguments.size}.txt"
@@ -66,7 +64,12 @@ def decoder(
     return decode
 
 
-def _model(size: ModelSize, dtype: str) -> Transformer:
+def random_model(size: ModelSize, dtype: str) -> Transformer:
+    """A model with random weights, the same every time.
+
+    Raises:
+        NotImplementedError: for a dtype that it does not compute in.
+    """
     if dtype not in _POLICIES:
         raise NotImplementedError(f"no {dtype}")
     keras.utils.set_random_seed(1)
@@ -74,6 +77,14 @@ def _model(size: ModelSize, dtype: str) -> Transformer:
     model = Transformer(size.vocab_size, size.num_layers, layer, dtype=_POLICIES[dtype])
     model.build()
     return model
+
+
+def never_end(model: Transformer) -> None:
+    """Has a random model never choose EOS: no translation ends before the limit."""
+    table = model.embedding.table
+    # Their logits are 0 then, far below the best ones.
+    is_special = np.arange(model.vocab_size)[:, None] <= EOS_ID
+    table.assign(np.where(is_special, 0.0, table.numpy()))
 
 
 class _Recorder(Subwords):

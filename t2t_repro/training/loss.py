@@ -143,8 +143,10 @@ def _softmax_passes(
         p^T (w x) [vocab, d_model] in float32.
     """
     tokens, d_model = tf.shape(x)[0], x.shape[1]
-    at_once = max(1, _logits_at_once() // table.shape[0])
-    blocks = -(-tokens // at_once)
+    most = max(1, _logits_at_once() // table.shape[0])
+    # Blocks of equal size: a last one that is filled up would cost as much as a full one.
+    blocks = tf.maximum(-(-tokens // most), 1)
+    at_once = -(-tokens // blocks)
     table = tf.cast(table, x.dtype)
 
     def in_blocks(values: tf.Tensor) -> tf.Tensor:
@@ -176,8 +178,8 @@ def _softmax_passes(
         (
             tf.constant(0),
             tf.zeros(table.shape),
-            tf.TensorArray(tf.float32, size=blocks, element_shape=[at_once]),
-            tf.TensorArray(x.dtype, size=blocks, element_shape=[at_once, d_model]),
+            tf.TensorArray(tf.float32, size=blocks, element_shape=[None]),
+            tf.TensorArray(x.dtype, size=blocks, element_shape=[None, d_model]),
         ),
         parallel_iterations=1,
     )
