@@ -40,7 +40,7 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
             total, normalizer, _ = model.compute_loss(outputs, labels, training=True)
             loss = total / normalizer
         gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905 (TF 2.12)
         return loss
 
     return lambda batch: float(update(batch.source, batch.target))

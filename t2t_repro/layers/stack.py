@@ -6,6 +6,7 @@ import keras
 from keras import KerasTensor
 
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.layer_norm import LayerNorm
 from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON
 
 
@@ -37,9 +38,7 @@ class LayerStack(keras.layers.Layer):
             layer_i = self.layer_type(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
             setattr(self, layer_i.name, layer_i)
         self.final_norm = (
-            keras.layers.LayerNormalization(
-                epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy
-            )
+            LayerNorm(epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy)
             if self.layer.normalization == "pre"
             else None
         )

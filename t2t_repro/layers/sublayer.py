@@ -6,6 +6,7 @@ import keras
 from keras import KerasTensor
 
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.layer_norm import LayerNorm
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -26,9 +27,7 @@ class SublayerConnection(keras.layers.Layer):
         super().__init__(**kwargs)
         self.dropout = dropout
         self.normalization = normalization
-        self.norm = keras.layers.LayerNormalization(
-            epsilon=LAYER_NORM_EPSILON, name="norm", dtype=self.dtype_policy
-        )
+        self.norm = LayerNorm(epsilon=LAYER_NORM_EPSILON, name="norm", dtype=self.dtype_policy)
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple, output_shape: tuple | None = None) -> None:
