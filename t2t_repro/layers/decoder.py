@@ -119,7 +119,6 @@ class DecoderLayer(keras.layers.Layer):
     def step(
         self,
         x: KerasTensor,
-        kernel: KerasTensor,
         past: KeysValues,
         memory: KeysValues,
         place: StepPlace,
@@ -131,7 +130,6 @@ class DecoderLayer(keras.layers.Layer):
 
         Args:
             x: [batch, beam, d_model], the newest position.
-            kernel: from `self_attention.self_kernel`.
             past: keys [batch, heads, entries, d_k] and values of the positions before it, see
                 `layers.cache`; they are overwritten.
             memory: keys [batch, heads, source_length, d_k] and values of the source.
@@ -141,7 +139,10 @@ class DecoderLayer(keras.layers.Layer):
             [batch, beam, d_model], and the past with the newest position in it.
         """
         y = self.around_self_attention.prepare(x)
-        queries, *newest = self.self_attention.project_self(y, kernel)
+        queries, newest = (
+            self.self_attention.project_query(y),
+            self.self_attention.project_memory(y),
+        )
         keys, values = (write(old, new, place.entry) for old, new in zip(past, newest, strict=True))
         y = self.self_attention.attend(queries, keys, values, place.past_mask)
         x = self.around_self_attention(x, y)
@@ -220,7 +221,6 @@ class Decoder(LayerStack):
     def step(
         self,
         x: KerasTensor,
-        kernels: list[KerasTensor],
         past: list[KeysValues],
         memory: list[KeysValues],
         place: StepPlace,
@@ -229,7 +229,6 @@ class Decoder(LayerStack):
 
         Args:
             x: [batch, beam, d_model], the newest position, embedded.
-            kernels: for each layer, as `self_kernels` makes them.
             past: for each layer, the positions before; they are overwritten.
             memory: as `project_memory` makes it.
             place: where the step stands.
@@ -238,12 +237,7 @@ class Decoder(LayerStack):
             [batch, beam, d_model], what the softmax projection reads, and the new past.
         """
         extended = []
-        layers = zip(self.layers, kernels, past, memory, strict=True)
-        for layer, kernel, layer_past, layer_memory in layers:
-            x, layer_past = layer.step(x, kernel, layer_past, layer_memory, place)
+        for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
+            x, layer_past = layer.step(x, layer_past, layer_memory, place)
             extended.append(layer_past)
         return self.normalize_output(x), extended
-
-    def self_kernels(self) -> list[KerasTensor]:
-        """For each layer the projections of its self-attention, side by side."""
-        return [layer.self_attention.self_kernel() for layer in self.layers]

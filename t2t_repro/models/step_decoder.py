@@ -46,8 +46,6 @@ class StepDecoder:
             (weight, _cast_matrix(weight.value, model.compute_dtype))
             for weight in model.trainable_variables
         ]
-        with self._reading_once():
-            self._kernels = model.decoder.self_kernels()
 
     def _reading_once(self) -> keras.StatelessScope:
         return keras.StatelessScope(state_mapping=self._weights)
@@ -105,7 +103,7 @@ class StepDecoder:
             encoding = model.target_positional_encoding.encode(ops.reshape(position, (1,)))
             x = model.embedding(ids)
             x = x + ops.cast(encoding, x.dtype)[None]
-            x, past = model.decoder.step(x, self._kernels, known.past, known.memory, place)
+            x, past = model.decoder.step(x, known.past, known.memory, place)
             logits = model.embedding.logits(x)
         return logits, known._replace(past=past, ancestors=ancestors)
 
