@@ -163,7 +163,7 @@ def bindings():
     """All that is bound, by name; a macro by its own."""
     lines = re.findall(r"^([\w./]+) = (?:\\\n\s*)?(.+)$", gin.config_str(), re.MULTILINE)
     return {
-        name: ast.literal_eval(value) if value[0] not in "@%" else value for name, value in lines
+        name: value if {"@", "%"} & set(value) else ast.literal_eval(value) for name, value in lines
     }
 
 

@@ -73,7 +73,8 @@ def translator(model, subwords):
 def assert_same(found, expected):
     assert [[t.text for t in some] for some in found] == [[t.text for t in s] for s in expected]
     scores = [translation.score for some in found for translation in some]
-    assert scores == pytest.approx([t.score for some in expected for t in some], abs=1e-5)
+    others = [translation.score for some in expected for translation in some]
+    assert scores == pytest.approx(others, rel=1e-5, abs=1e-5)
 
 
 def test_n_lines_in_n_lines_out_whatever_they_hold(translator):
