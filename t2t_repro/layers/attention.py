@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import KerasTensor, ops
 
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.layout import PADDED, Layout
 from t2t_repro.layers.masks import apply_mask
 from t2t_repro.layers.shapes import check_last_axis
 
@@ -75,27 +76,24 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
 
-    def split_heads(self, x: KerasTensor) -> KerasTensor:
-        """[batch, length, heads·depth] → [batch, heads, length, depth]."""
-        length = ops.shape(x)[1]
-        depth = x.shape[-1] // self.num_heads
-        return ops.transpose(ops.reshape(x, (-1, length, self.num_heads, depth)), (0, 2, 1, 3))
-
-    def project_query(self, query: KerasTensor) -> KerasTensor:
+    def project_query(self, query: KerasTensor, layout: Layout = PADDED) -> KerasTensor:
         """Q W^Q: [batch, query_length, d_model] → [batch, heads, query_length, d_k]."""
-        return self.split_heads(self.query_projection(query))
+        return layout.split_heads(self.query_projection(query), self.num_heads)
 
-    def project_memory(self, memory: KerasTensor) -> tuple[KerasTensor, KerasTensor]:
+    def project_memory(
+        self, memory: KerasTensor, layout: Layout = PADDED
+    ) -> tuple[KerasTensor, KerasTensor]:
         """K W^K and V W^V of what is attended to.
 
         Args:
             memory: [batch, key_length, d_model].
+            layout: of `memory`.
 
         Returns:
             keys [batch, heads, key_length, d_k] and values [batch, heads, key_length, d_v].
         """
-        keys = self.split_heads(self.key_projection(memory))
-        return keys, self.split_heads(self.value_projection(memory))
+        keys = layout.split_heads(self.key_projection(memory), self.num_heads)
+        return keys, layout.split_heads(self.value_projection(memory), self.num_heads)
 
     def attend(
         self,
@@ -104,6 +102,7 @@ class MultiHeadAttention(keras.layers.Layer):
         values: KerasTensor,
         attention_mask: KerasTensor | None = None,
         training: bool | None = None,
+        layout: Layout = PADDED,
     ) -> KerasTensor:
         """Attends from queries to keys and values, all projected already.
 
@@ -114,16 +113,15 @@ class MultiHeadAttention(keras.layers.Layer):
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
                 may attend.
             training: whether dropout is active.
+            layout: of the result.
 
         Returns:
             [batch, query_length, d_model].
         """
         weights = attention_weights(queries, keys, attention_mask)
         weights = self.weights_dropout(weights, training=training)
-        context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
-        length = ops.shape(context)[1]
-        context = ops.reshape(context, (-1, length, self.num_heads * self.d_v))
-        return self.output_projection(context)
+        context = ops.matmul(weights, values)
+        return self.output_projection(layout.join_heads(context))
 
     def call(
         self,
@@ -131,6 +129,8 @@ class MultiHeadAttention(keras.layers.Layer):
         memory: KerasTensor | None = None,
         attention_mask: KerasTensor | None = None,
         training: bool | None = None,
+        layout: Layout = PADDED,
+        memory_layout: Layout | None = None,
     ) -> KerasTensor:
         """Attends from `query` to `memory`, or to `query` itself where there is no memory.
 
@@ -140,6 +140,8 @@ class MultiHeadAttention(keras.layers.Layer):
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
                 may attend.
             training: whether dropout is active.
+            layout: of `query` and of the result.
+            memory_layout: of `memory`; that of `query` unless given.
 
         Returns:
             [batch, query_length, d_model].
@@ -149,9 +151,11 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         check_last_axis("query", query, self.query_projection.kernel.shape[0])
         # One product with W^Q, W^K and W^V side by side is slower: its parts must be copied.
-        queries = self.project_query(query)
-        keys, values = self.project_memory(query if memory is None else memory)
-        return self.attend(queries, keys, values, attention_mask, training=training)
+        queries = self.project_query(query, layout)
+        keys, values = self.project_memory(
+            query if memory is None else memory, memory_layout or layout
+        )
+        return self.attend(queries, keys, values, attention_mask, training, layout)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

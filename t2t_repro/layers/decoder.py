@@ -7,12 +7,13 @@ and `step` for one more position after a cache of those before it (beam search).
 from typing import Any, NamedTuple
 
 import keras
-from keras import KerasTensor, ops
+from keras import KerasTensor
 
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.cache import write
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.layout import PADDED, Layout
 from t2t_repro.layers.masks import causal_mask, neighbourhood_mask
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack
@@ -93,6 +94,8 @@ class DecoderLayer(keras.layers.Layer):
         attention_mask: KerasTensor | None = None,
         source_mask: KerasTensor | None = None,
         training: bool | None = None,
+        layout: Layout = PADDED,
+        memory_layout: Layout = PADDED,
     ) -> KerasTensor:
         """Decodes one layer at all positions.
 
@@ -102,15 +105,24 @@ class DecoderLayer(keras.layers.Layer):
             attention_mask: boolean, broadcastable to [batch, target_length, target_length].
             source_mask: boolean, broadcastable to [batch, target_length, source_length].
             training: whether dropout is active.
+            layout: of `x`.
+            memory_layout: of `memory`.
 
         Returns:
             [batch, target_length, d_model].
         """
         y = self.around_self_attention.prepare(x)
-        y = self.self_attention(y, attention_mask=attention_mask, training=training)
+        y = self.self_attention(y, attention_mask=attention_mask, training=training, layout=layout)
         x = self.around_self_attention(x, y, training=training)
         y = self.around_memory_attention.prepare(x)
-        y = self.memory_attention(y, memory, attention_mask=source_mask, training=training)
+        y = self.memory_attention(
+            y,
+            memory,
+            attention_mask=source_mask,
+            training=training,
+            layout=layout,
+            memory_layout=memory_layout,
+        )
         x = self.around_memory_attention(x, y, training=training)
         y = self.around_feed_forward.prepare(x)
         y = self.feed_forward(y, training=training)
@@ -139,10 +151,8 @@ class DecoderLayer(keras.layers.Layer):
             [batch, beam, d_model], and the past with the newest position in it.
         """
         y = self.around_self_attention.prepare(x)
-        queries, newest = (
-            self.self_attention.project_query(y),
-            self.self_attention.project_memory(y),
-        )
+        queries = self.self_attention.project_query(y)
+        newest = self.self_attention.project_memory(y)
         keys, values = (write(old, new, place.entry) for old, new in zip(past, newest, strict=True))
         y = self.self_attention.attend(queries, keys, values, place.past_mask)
         x = self.around_self_attention(x, y)
@@ -181,6 +191,8 @@ class Decoder(LayerStack):
         memory: KerasTensor,
         source_mask: KerasTensor,
         training: bool | None = None,
+        layout: Layout = PADDED,
+        memory_layout: Layout = PADDED,
     ) -> KerasTensor:
         """Decodes all positions, each from those before it (teacher forcing).
 
@@ -191,6 +203,8 @@ class Decoder(LayerStack):
             memory: [batch, source_length, d_model], the encoder's output.
             source_mask: boolean, broadcastable to [batch, target_length, source_length].
             training: whether dropout is active.
+            layout: of `x`.
+            memory_layout: of `memory`.
 
         Returns:
             [batch, target_length, d_model], what the softmax projection reads.
@@ -200,10 +214,16 @@ class Decoder(LayerStack):
         """
         check_last_axis("x", x, self.layer.d_model)
         check_last_axis("memory", memory, self.layer.d_model)
-        attention_mask = self.self_attention_mask(ops.shape(x)[1])
+        attention_mask = self.self_attention_mask(layout.length(x))
         for layer in self.layers:
             x = layer(
-                x, memory, attention_mask=attention_mask, source_mask=source_mask, training=training
+                x,
+                memory,
+                attention_mask=attention_mask,
+                source_mask=source_mask,
+                training=training,
+                layout=layout,
+                memory_layout=memory_layout,
             )
         return self.normalize_output(x)
 

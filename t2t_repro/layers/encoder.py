@@ -3,11 +3,12 @@
 from typing import Any
 
 import keras
-from keras import KerasTensor, ops
+from keras import KerasTensor
 
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.layout import PADDED, Layout
 from t2t_repro.layers.masks import neighbourhood_mask
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack
@@ -60,6 +61,7 @@ class EncoderLayer(keras.layers.Layer):
         x: KerasTensor,
         attention_mask: KerasTensor | None = None,
         training: bool | None = None,
+        layout: Layout = PADDED,
     ) -> KerasTensor:
         """Encodes one layer: [batch, source_length, d_model] → the same shape.
 
@@ -67,9 +69,10 @@ class EncoderLayer(keras.layers.Layer):
             x: [batch, source_length, d_model].
             attention_mask: boolean, broadcastable to [batch, source_length, source_length].
             training: whether dropout is active.
+            layout: of `x`.
         """
         y = self.around_self_attention.prepare(x)
-        y = self.self_attention(y, attention_mask=attention_mask, training=training)
+        y = self.self_attention(y, attention_mask=attention_mask, training=training, layout=layout)
         x = self.around_self_attention(x, y, training=training)
         y = self.around_feed_forward.prepare(x)
         y = self.feed_forward(y, training=training)
@@ -87,7 +90,11 @@ class Encoder(LayerStack):
     layer_type = EncoderLayer
 
     def call(
-        self, x: KerasTensor, attention_mask: KerasTensor, training: bool | None = None
+        self,
+        x: KerasTensor,
+        attention_mask: KerasTensor,
+        training: bool | None = None,
+        layout: Layout = PADDED,
     ) -> KerasTensor:
         """Encodes embedded source sentences.
 
@@ -96,6 +103,7 @@ class Encoder(LayerStack):
             attention_mask: boolean, broadcastable to [batch, source_length, source_length];
                 `True` = may attend.
             training: whether dropout is active.
+            layout: of `x`.
 
         Returns:
             [batch, source_length, d_model].
@@ -106,8 +114,8 @@ class Encoder(LayerStack):
         check_last_axis("x", x, self.layer.d_model)
         if self.neighbourhood:
             attention_mask = attention_mask & neighbourhood_mask(
-                ops.shape(x)[1], self.neighbourhood
+                layout.length(x), self.neighbourhood
             )
         for layer in self.layers:
-            x = layer(x, attention_mask=attention_mask, training=training)
+            x = layer(x, attention_mask=attention_mask, training=training, layout=layout)
         return self.normalize_output(x)

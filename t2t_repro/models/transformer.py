@@ -11,6 +11,7 @@ from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.encoder import Encoder
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.layout import PADDED, Layout
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
@@ -69,12 +70,15 @@ class Transformer(keras.Model):
         self.decoder.build(vectors)
         self.built = True
 
-    def encode(self, source: KerasTensor, training: bool | None = None) -> KerasTensor:
+    def encode(
+        self, source: KerasTensor, training: bool | None = None, layout: Layout = PADDED
+    ) -> KerasTensor:
         """Encodes source sentences.
 
         Args:
             source: [batch, source_length], token ids, PAD after the end.
             training: whether dropout is active.
+            layout: of the result.
 
         Returns:
             [batch, source_length, d_model], the memory.
@@ -83,9 +87,9 @@ class Transformer(keras.Model):
             ValueError: if `source` is not of rank 2.
         """
         check_ids("source", source)
-        x = self.positional_encoding(self.embedding(source))
+        x = layout.arrange(self.positional_encoding(self.embedding(source)))
         x = self.source_dropout(x, training=training)
-        return self.encoder(x, attention_mask=padding_mask(source), training=training)
+        return self.encoder(x, padding_mask(source), training=training, layout=layout)
 
     def decode(
         self,
@@ -93,6 +97,8 @@ class Transformer(keras.Model):
         memory: KerasTensor,
         source: KerasTensor,
         training: bool | None = None,
+        layout: Layout = PADDED,
+        memory_layout: Layout = PADDED,
     ) -> KerasTensor:
         """Reads the target, shifted right, at all positions at once.
 
@@ -101,6 +107,8 @@ class Transformer(keras.Model):
             memory: [batch, source_length, d_model], from `encode`.
             source: [batch, source_length], the ids `memory` was made from.
             training: whether dropout is active.
+            layout: of the result.
+            memory_layout: of `memory`.
 
         Returns:
             [batch, target_length, d_model]; position t knows target[:, :t] only.
@@ -110,8 +118,16 @@ class Transformer(keras.Model):
         """
         check_ids("target", target)
         x = ops.pad(self.embedding(target)[:, :-1], ((0, 0), (1, 0), (0, 0)))
-        x = self.target_dropout(self.target_positional_encoding(x), training=training)
-        return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
+        x = layout.arrange(self.target_positional_encoding(x))
+        x = self.target_dropout(x, training=training)
+        return self.decoder(
+            x,
+            memory,
+            source_mask=padding_mask(source),
+            training=training,
+            layout=layout,
+            memory_layout=memory_layout,
+        )
 
     def call(
         self, inputs: tuple[KerasTensor, KerasTensor], training: bool | None = None

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.layers.layout import PADDED, Layout, Packed
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import LossSums, loss_sums
 
@@ -229,13 +230,21 @@ class TrainStep:
         """Pure: [rows, length] ids and weights in, sums and gradients of loss · scale out."""
         trainable = zip(self.model.trainable_variables, weights, strict=True)
         dropout = zip(self.model.non_trainable_variables, seeds, strict=True)
+        source_layout, target_layout = self._layout(source), self._layout(target)
         with tf.GradientTape() as tape:
             tape.watch(weights)
             with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                memory = self.model.encode(source, training=True)
-                vectors = self.model.decode(target, memory, source, training=True)
-            sums = loss_sums(vectors, weights[self._table], target, self.label_smoothing)
+                memory = self.model.encode(source, True, source_layout)
+                vectors = self.model.decode(
+                    target, memory, source, True, target_layout, source_layout
+                )
+            labels = target_layout.arrange_ids(target)
+            sums = loss_sums(vectors, weights[self._table], labels, self.label_smoothing)
         return sums, tape.gradient(sums.loss, weights, output_gradients=scale)
+
+    def _layout(self, ids: tf.Tensor) -> Layout:
+        # XLA asks for shapes that are known; elsewhere no work goes into padding.
+        return PADDED if self.jit_compile else Packed(ids)
 
     def _dropout_seeds(self, step: tf.Tensor, slice_index: tf.Tensor) -> list[tf.Tensor]:
         """The state of every dropout layer's generator: a function of (seed, step, slice)."""
@@ -251,9 +260,15 @@ class TrainStep:
 
 def _check_plain(optimizer: keras.Optimizer) -> None:
     """Refuses what Keras does around an optimizer's own update: on several replicas, it fails."""
-    names = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema")
-    others = ("loss_scale_factor", "gradient_accumulation_steps")
-    for name in (*names, *others):
+    for name in (
+        "weight_decay",
+        "clipnorm",
+        "clipvalue",
+        "global_clipnorm",
+        "use_ema",
+        "loss_scale_factor",
+        "gradient_accumulation_steps",
+    ):
         if getattr(optimizer, name, None):
             raise ValueError(
                 f"the optimizer has {name}={getattr(optimizer, name)}, expected a plain update: "
