@@ -108,22 +108,6 @@ class EpochPlan:
         return self.order[self.starts[index] : self.stops[index]]
 
 
-def within_limit(
-    source_lengths: ArrayLike, target_lengths: ArrayLike, max_length: int
-) -> NDArray[np.bool_]:
-    """Which sentence pairs have at most `max_length` ids on either side.
-
-    Args:
-        source_lengths: [sentences] ids of every source sentence, EOS included.
-        target_lengths: [sentences] likewise.
-        max_length: the limit.
-
-    Returns:
-        [sentences] True where both sides are within it.
-    """
-    return (np.asarray(source_lengths) <= max_length) & (np.asarray(target_lengths) <= max_length)
-
-
 def choose_shapes(
     source_lengths: ArrayLike,
     target_lengths: ArrayLike,
@@ -171,7 +155,7 @@ def choose_shapes(
     if longest > max_length:
         raise ValueError(
             f"a sentence has {longest} ids; expected at most max_length={max_length}: "
-            "filter with within_limit first."
+            "leave longer ones out first."
         )
     # A sentence fits where its rounded lengths do, so the search needs to know no others.
     source, target = (-(-side // length_multiple) * length_multiple for side in (source, target))

@@ -13,7 +13,6 @@ from t2t_repro.data.bucketing import (
     choose_shapes,
     epoch_plan,
     padding_report,
-    within_limit,
 )
 from t2t_repro.errors import UserError
 
@@ -250,17 +249,13 @@ def test_a_sentence_that_no_shape_covers_is_named():
         assign_shapes((BatchShape(8, 5, 5),), [5, 3], [5, 6])
 
 
-def test_within_limit_looks_at_both_sides():
-    assert within_limit([5, 6, 5, 6], [5, 5, 6, 6], 5).tolist() == [True, False, False, False]
-
-
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
         ([], [], "at least one sentence"),
         ([1, 2], [1], "expected both"),
         ([0], [1], "no ids"),
-        ([300], [1], "filter with within_limit"),
+        ([300], [1], "leave longer ones out"),
         ([1], [257], "has 257 ids; expected at most max_length=256"),
     ],
 )
