@@ -2,7 +2,7 @@
 
     model_dir/
       model.json             the Transformer's sizes (its get_config)
-      subwords.model
+      subwords.model         SentencePiece's, or a vocabulary of T2T's
       config.gin             what the gin file and --gin_param bound
       operative_config.gin   what was in effect, defaults included
       versions.json          of t2t_repro, TensorFlow, Keras, Python
@@ -25,7 +25,7 @@ import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.data.prepared import SUBWORDS
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 
@@ -79,14 +79,14 @@ class ModelDirectory:
         self._write(CONFIG, config.encode())
         self._write("operative_config.gin", operative_config.encode())
 
-    def subwords(self) -> Subwords:
+    def subwords(self) -> SubwordModel:
         """Opens the subword model.
 
         Raises:
             UserError: this is no model directory.
         """
         self._check()
-        return Subwords(self.path / SUBWORDS)
+        return open_subwords(self.path / SUBWORDS)
 
     def checkpoint(self, name: str | None = None) -> str:
         """Finds a checkpoint.
