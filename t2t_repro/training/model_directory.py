@@ -152,13 +152,15 @@ class ModelDirectory:
         load_weights(model, self.checkpoint(checkpoint))
         return model
 
+    def write_imported(self, model: Transformer, step: int) -> None:
+        """Writes weights that were not trained here as the latest; there is no optimizer."""
+        _save_weights(model, self.path / "checkpoints", step)
+
     def write_averaged(self, model: Transformer, step: int) -> Path:
         """Writes the model as the averaged one, in place of the one before."""
         aside = self.path / ".averaged.partial"
         shutil.rmtree(aside, ignore_errors=True)
-        tf.train.CheckpointManager(
-            tf.train.Checkpoint(model=model), str(aside), max_to_keep=1, checkpoint_name="step"
-        ).save(checkpoint_number=step)
+        _save_weights(model, aside, step)
         target, before = self.path / "averaged", self.path / ".averaged.before"
         shutil.rmtree(before, ignore_errors=True)
         if target.exists():
@@ -210,6 +212,12 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason}): give another --checkpoint."
         ) from error
+
+
+def _save_weights(model: Transformer, folder: Path, step: int) -> None:
+    tf.train.CheckpointManager(
+        tf.train.Checkpoint(model=model), str(folder), max_to_keep=1, checkpoint_name="step"
+    ).save(checkpoint_number=step)
 
 
 def step_of(checkpoint: str) -> int:
