@@ -1,5 +1,6 @@
 """Checkpoints of the original, imported by the command line: T2T's own ids come out."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,98 +10,109 @@ import numpy as np
 import pytest
 
 from t2t_repro.data.t2t_subwords import T2TSubwords
+from t2t_repro.models.t2t_checkpoint import transformer_from_t2t
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.decoding.test_oracle_beam_search import BEAM, Decoder
+from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
 from tests.oracle import VARIANTS, oracle_arrays, oracle_folder
+from tests.test_command_lines import DRIVER
 
 EXTRA = 10
+LENGTH = f"--gin_param=Translator.max_extra_length = {EXTRA}"
 STEPS = {"paper": 1200, "v3": 3400}
 
 
-def run(module, *flags, given=None):
-    done = subprocess.run(
-        [sys.executable, "-m", f"t2t_repro.{module}", *flags],
-        input=given,
-        capture_output=True,
+def run(folder, *commands):
+    """What the commands wrote to standard output; (module, flags, standard input) each."""
+    subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps(commands),
         text=True,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        timeout=300,
+        check=True,
+        timeout=500,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    for number in range(len(commands)):
+        errors = (folder / f"{number}.err").read_text()
+        assert (folder / f"{number}.status").read_text() == "0", errors
+    return [(folder / f"{number}.out").read_text() for number in range(len(commands))]
 
 
-def vocabulary(variant, size):
-    """A vocabulary in which id 14 is the word u14, so that every sentence of ids is a text.
+def write_vocabulary(path, size, used):
+    """A vocabulary in which id 14 is the word u14, so that a sentence of ids is a text.
 
-    The characters that a vocabulary must have take ids that no tested sentence holds.
+    The characters that a vocabulary must have take ids that are not used.
     """
-    arrays = oracle_arrays(variant)
-    used = set(arrays["batch1/source_ids"].ravel())
-    used |= set(arrays[f"decode_early1/beam4_top1_extra{EXTRA}/ids"].ravel())
     subwords = ["<pad>_", "<EOS>_", *(f"u{i}_" for i in range(2, size))]
     free = (i for i in range(2, size) if i not in used)
     for character in "\\_u;0123456789":
         subwords[next(free)] = character
-    return "".join(f"'{subword}'\n" for subword in subwords)
+    path.write_text("".join(f"'{subword}'\n" for subword in subwords))
 
 
-def text(ids):
-    words = []
-    for token in ids:
-        if token in (EOS_ID, PAD_ID):
-            break
-        words.append(f"u{token}")
-    return " ".join(words)
+def as_text(sentences):
+    lines = []
+    for ids in sentences:
+        ends = np.flatnonzero((ids == EOS_ID) | (ids == PAD_ID))
+        lines.append(" ".join(f"u{token}" for token in ids[: ends[0] if ends.size else None]))
+    return "".join(line + "\n" for line in lines)
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def imported(request, tmp_path_factory):
-    """The variant's name, and the model directory that the command line made of it."""
-    folder = tmp_path_factory.mktemp(request.param)
-    checkpoint = oracle_folder(request.param) / "checkpoint"
-    (folder / "vocab").write_text(vocabulary(request.param, 96))
-    flags = (f"--checkpoint={checkpoint}", f"--vocabulary={folder / 'vocab'}")
-    assert run("import_t2t", *flags, f"--model_dir={folder / 'model'}") == ""
-    # Complete in itself: nothing is read from where it came.
-    (folder / "vocab").unlink()
-    (folder / "model").rename(folder / "moved")
-    assert [path.name for path in folder.iterdir()] == ["moved"]
-    return request.param, folder / "moved"
+def test_the_original_s_ids(tmp_path):
+    imports, expected = [], {}
+    for variant in VARIANTS:
+        arrays = oracle_arrays(variant)
+        source = arrays["batch1/source_ids"][arrays["decode_early1/rows"]]
+        target = arrays[f"decode_early1/beam4_top1_extra{EXTRA}/ids"]
+        write_vocabulary(tmp_path / variant, 96, {*source.ravel(), *target.ravel()})
+        expected[variant] = as_text(target)
+        (tmp_path / "source").write_text(as_text(source))
+        (tmp_path / f"{variant}.reference").write_text(expected[variant])
+        checkpoint = f"--checkpoint={oracle_folder(variant) / 'checkpoint'}"
+        flags = [checkpoint, f"--vocabulary={variant}", f"--model_dir=model-{variant}"]
+        imports.append(("import_t2t", flags, ""))
+    # Both have the same sources.
+    translation = ("translate", ["--model_dir=model-paper", LENGTH, "--input=source"], "")
+    files = ["--source=source", "--reference=v3.reference", "--output=v3.output"]
+    evaluation = ("evaluate", ["--model_dir=model-v3", LENGTH, *files], "")
+    *_, translated, scores = run(tmp_path, *imports, translation, evaluation)
+    assert translated == expected["paper"]
+    assert (tmp_path / "v3.output").read_text() == expected["v3"]
+    assert "BLEU 100.00" in scores
+
+    for variant in VARIANTS:
+        directory = ModelDirectory(tmp_path / f"model-{variant}")
+        assert directory.checkpoint().endswith(f"checkpoints/step-{STEPS[variant]}")
+        theirs = (a for name, a in oracle_arrays(variant).items() if name.startswith("transformer"))
+        ours = directory.load_model().get_weights()
+        assert sorted(a.tobytes() for a in ours) == sorted(a.tobytes() for a in theirs)
 
 
-def test_the_model_directory(imported):
-    variant, path = imported
-    directory = ModelDirectory(path)
-    assert directory.checkpoint() == str(path / "checkpoints" / f"step-{STEPS[variant]}")
-    assert isinstance(directory.subwords(), T2TSubwords)
-    arrays = oracle_arrays(variant)
-    theirs = sorted(a.tobytes() for name, a in arrays.items() if name.startswith("transformer/"))
-    assert sorted(weight.tobytes() for weight in directory.load_model().get_weights()) == theirs
+@pytest.fixture(scope="module")
+def made_here(tmp_path_factory):
+    """A folder with an imported model, and the checkpoint that it is of."""
+    folder = tmp_path_factory.mktemp("made_here")
+    variables, _ = t2t_variables(shards=16)
+    variables["transformer/body/target_space_embedding/kernel"] = np.ones((32, 8), np.float32)
+    (folder / "t2t").mkdir()
+    write_checkpoint(folder / "t2t", {**variables, "global_step": np.int64(250)})
+    write_vocabulary(folder / "vocab", VOCAB, range(16, VOCAB))
+    (folder / "model").mkdir()  # An empty one may be there.
+    flags = ["--checkpoint=t2t/model.ckpt-7", "--vocabulary=vocab", "--model_dir=model"]
+    run(folder, ("import_t2t", [*flags, "--target_space=8"], ""))
+    return folder
 
 
-@pytest.mark.parametrize("n_best", [1, 4])
-def test_beam_search_gives_the_originals_ids(imported, n_best):
-    variant, path = imported
-    decoder = Decoder(variant)
-    decoder.model = ModelDirectory(path).load_model()
-    found = decoder.decode("decode", EXTRA, BEAM, n_best)
-    expected = decoder.arrays[f"decode/beam4_top{n_best}_extra{EXTRA}/ids"]
-    expected = expected.reshape(len(expected), n_best, -1)
-    np.testing.assert_array_equal(found.ids[..., : expected.shape[-1]], expected)
-
-
-def test_translate_and_evaluate_give_the_originals_ids(imported, tmp_path):
-    variant, path = imported
-    arrays = oracle_arrays(variant)
-    source = arrays["batch1/source_ids"][arrays["decode_early1/rows"]]
-    expected = [text(ids) for ids in arrays[f"decode_early1/beam4_top1_extra{EXTRA}/ids"]]
-    lines = "".join(text(ids) + "\n" for ids in source)
-    length = f"--gin_param=Translator.max_extra_length = {EXTRA}"
-    assert run("translate", f"--model_dir={path}", length, given=lines).splitlines() == expected
-
-    (tmp_path / "source").write_text(lines)
-    (tmp_path / "reference").write_text("".join(line + "\n" for line in expected))
-    files = (f"--source={tmp_path / 'source'}", f"--reference={tmp_path / 'reference'}")
-    assert "BLEU 100.00" in run("evaluate", f"--model_dir={path}", length, *files)
+def test_the_directory_is_complete_in_itself(made_here):
+    expected = transformer_from_t2t(made_here / "t2t", target_space=8)
+    directory = ModelDirectory((made_here / "model").rename(made_here / "moved"))
+    assert directory.checkpoint().endswith("checkpoints/step-250")
+    model = directory.load_model()
+    assert model.get_config()["layer"] == expected.get_config()["layer"]
+    for ours, theirs in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    subwords = directory.subwords()
+    assert isinstance(subwords, T2TSubwords)
+    assert subwords.encode(["u20 u34"]) == [[20, 34, EOS_ID]]
+    assert not list(made_here.glob(".*"))
