@@ -155,8 +155,7 @@ def text_of(tokens: Sequence[str]) -> str:
 
 def _escape(token: str, characters: Collection[str]) -> str:
     token = token.replace("\\", "\\\\").replace("_", "\\u")
-    # A vocabulary file has a subword a line: none can hold a line's end.
-    spelled = [c if c in characters and c != "\n" else f"\\{ord(c)};" for c in token]
+    spelled = [c if c in characters else f"\\{ord(c)};" for c in token]
     return "".join(spelled) + "_"
 
 

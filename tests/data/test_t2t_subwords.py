@@ -77,7 +77,7 @@ def reference_encode(vocabulary, line):
     found = []
     for token in reference_tokens(line):
         rest = "".join(
-            {"\\": "\\\\", "_": "\\u"}.get(c) or (c if c in known and c != "\n" else f"\\{ord(c)};")
+            {"\\": "\\\\", "_": "\\u"}.get(c) or (c if c in known else f"\\{ord(c)};")
             for c in token
         )
         rest += "_"
