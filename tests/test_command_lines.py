@@ -24,6 +24,7 @@ from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.translate import write_output
+from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
 
 DRIVER = """
 import json, os, runpy, sys, traceback
@@ -138,6 +139,52 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--data_dir=other"],
         "subwords.model is not the subword model that the model was trained with",
     ),
+    "vocabulary missing": (
+        "import_t2t",
+        ["--checkpoint=t2t", "--vocabulary=no.vocab", "--model_dir=new"],
+        "--vocabulary=no.vocab: no such file",
+    ),
+    "imported over a model": (
+        "import_t2t",
+        ["--checkpoint=t2t", "--vocabulary=t2t.vocab", "--model_dir=model"],
+        "--model_dir=model is there already",
+    ),
+    "checkpoint of T2T missing": (
+        "import_t2t",
+        ["--checkpoint=nowhere/model.ckpt-7", "--vocabulary=t2t.vocab", "--model_dir=new"],
+        "nowhere/hparams.json cannot be read",
+    ),
+    "checkpoint of T2T of another step": (
+        "import_t2t",
+        ["--checkpoint=t2t/model.ckpt-8", "--vocabulary=t2t.vocab", "--model_dir=new"],
+        "t2t/model.ckpt-8 holds no checkpoint",
+    ),
+    "checkpoint of T2T of other sizes": (
+        "import_t2t",
+        [
+            *("--checkpoint=t2t", "--vocabulary=t2t.vocab", "--model_dir=new"),
+            "--hparams=other_hparams.json",
+        ],
+        "hidden_size=512, but the checkpoint has 8",
+    ),
+    "vocabulary that does not fit": (
+        "import_t2t",
+        ["--checkpoint=t2t", "--vocabulary=short.vocab", "--model_dir=new"],
+        "the vocabulary has 34 subwords",
+    ),
+    "vocabulary of another kind": (
+        "import_t2t",
+        ["--checkpoint=t2t", "--vocabulary=train.en", "--model_dir=new"],
+        "train.en begins with 'one two three four'",
+    ),
+    "target space of a model without": (
+        "import_t2t",
+        [
+            *("--checkpoint=t2t", "--vocabulary=t2t.vocab", "--model_dir=new"),
+            "--target_space=8",
+        ],
+        "target_space=8 was given",
+    ),
     "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
     "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
@@ -188,6 +235,7 @@ AT_ONCE = {
             "nothing to evaluate",
             "no reference",
             "input missing",
+            "vocabulary missing",
         )
     },
 }
@@ -226,6 +274,12 @@ def folder(tmp_path_factory):
     (folder / "latin.txt").write_bytes("gut\ncaf\xe9\n".encode("latin-1"))
     (folder / "a").write_text("a\n")
     (folder / "x.gin").write_text(GIN)
+    (folder / "t2t").mkdir()
+    write_checkpoint(folder / "t2t", t2t_variables()[0])
+    (folder / "other_hparams.json").write_text('{"num_heads": 8, "hidden_size": 512}')
+    subwords = ["<pad>_", "<EOS>_", *"\\_u;0123456789", *(f"u{i}_" for i in range(16, VOCAB))]
+    (folder / "t2t.vocab").write_text("\n".join(subwords))
+    (folder / "short.vocab").write_text("\n".join(subwords[:-1]))
     text = str(folder / "train.en")
     corpus = TextFilesCorpus((text, text), (text, text), (text, text))
     rules = Cleaning(drop_held_out=False)

@@ -18,17 +18,12 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from t2t_repro.data.word_ids import WordIds
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 # SentencePiece writes a space as this character (U+2581) inside its pieces.
 _SPACE_MARK = "\u2581"
-
-# Words whose ids are remembered: some 200 bytes each, so 100 megabytes at most.
-_MOST_WORDS = 500_000
-
-# A longer word hardly comes again; and where a language writes without spaces, a line is a word.
-_LONGEST_WORD = 64
 
 _EOS = np.int32(EOS_ID).tobytes()
 
@@ -159,7 +154,7 @@ class Subwords:
                 f"{self.model_path} has subwords that reach over a space; "
                 "train the model with datagen."
             )
-        self._word_ids = _WordIds(self._model)
+        self._word_ids = WordIds(lambda word: self._model.encode(_as_utf8(word)))
 
     @property
     def size(self) -> int:
@@ -230,25 +225,6 @@ class Subwords:
         marked: str = self._model.normalize(_as_utf8(line).decode())
         # The model puts a space before every first word.
         return marked.removeprefix(_SPACE_MARK).replace(_SPACE_MARK, " ")
-
-
-class _WordIds(dict[str, bytes]):
-    """The ids of words, int32 one after the other, EOS not among them; made when first asked for.
-
-    Args:
-        model: encodes them.
-    """
-
-    def __init__(self, model: sentencepiece.SentencePieceProcessor) -> None:
-        self._model = model
-
-    def __missing__(self, word: str) -> bytes:
-        ids = np.array(self._model.encode(_as_utf8(word)), dtype=np.int32).tobytes()
-        if len(word) <= _LONGEST_WORD:
-            if len(self) >= _MOST_WORDS:
-                self.clear()  # What is frequent is soon back.
-            self[word] = ids
-        return ids
 
 
 def _as_utf8(line: str) -> bytes:

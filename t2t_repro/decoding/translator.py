@@ -12,7 +12,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch
 from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
@@ -51,7 +51,7 @@ class Translator:
     def __init__(
         self,
         model: Transformer,
-        subwords: Subwords,
+        subwords: SubwordModel,
         search: BeamSearch | None = None,
         max_extra_length: int = 50,
         max_source_length: int = 1024,
@@ -107,6 +107,8 @@ class Translator:
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Encodes all lines; a blank line has no ids at all."""
+        # As T2T does: its subwords keep white space at the ends, and no model was trained on that.
+        lines = [line.strip() for line in lines]
         sources = self.subwords.encode(lines)
         for number, (line, ids) in enumerate(zip(lines, sources, strict=True)):
             if len(ids) > self.max_source_length:
@@ -117,7 +119,7 @@ class Translator:
                     self.max_source_length,
                 )
                 del ids[self.max_source_length - 1 : -1]
-            if len(ids) == 1 or not line.strip():
+            if len(ids) == 1 or not line:
                 ids.clear()
         return sources
 

@@ -4,7 +4,6 @@ T2T writes its variables as `transformer/body/<stack>/layer_<i>/<sublayer>/...`.
 the layout of ours, so that loading is a matter of names; the embedding alone may be in shards.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,8 @@ from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON
+from t2t_repro.models.t2t_hparams import BODY, layer_config, number_of_layers, read_hparams
+from t2t_repro.models.t2t_target_space import with_source_vector
 from t2t_repro.models.transformer import Transformer
 
 NamedVariables = Iterator[tuple[str, keras.Variable]]
@@ -28,52 +27,59 @@ NamedVariables = Iterator[tuple[str, keras.Variable]]
 CheckpointReader = Any
 """What tf.train.load_checkpoint returns; TensorFlow has no public name for it."""
 
-BODY = "transformer/body"
 EMBEDDING_SHARD = re.compile(r"transformer/symbol_modality_\d+_\d+/shared/weights_(\d+)")
 TARGET_SPACE = f"{BODY}/target_space_embedding/kernel"
 
-NORMALIZATIONS = {("none", "dan"): "post", ("n", "da"): "pre"}
-"""(layer_preprocess_sequence, layer_postprocess_sequence): d = dropout, a = add, n = norm."""
 
-REQUIRED_HPARAMS: dict[str, tuple] = {
-    "attention_variables_3d": (False,),
-    "causal_decoder_self_attention": (True,),
-    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
-    "multiply_embedding_mode": ("sqrt_depth",),
-    "norm_epsilon": (LAYER_NORM_EPSILON,),
-    "norm_type": ("layer",),
-    "pos": ("timing",),
-    "position_features": ("", None),
-    "proximity_bias": (False,),
-    "self_attention_type": ("dot_product",),
-    "shared_embedding_and_softmax_weights": (True,),
-    "unidirectional_encoder": (False,),
-}
-"""What T2T's Transformer must have been set to for ours to compute the same."""
-
-
-def transformer_from_t2t(checkpoint_dir: str | Path) -> Transformer:
-    """Builds the Transformer that a T2T model directory holds, with its weights.
+def transformer_from_t2t(
+    checkpoint: str | Path,
+    hparams: str | Path | None = None,
+    subwords: int | None = None,
+    target_space: int | None = None,
+) -> Transformer:
+    """Builds the Transformer that T2T trained, with its weights.
 
     Args:
-        checkpoint_dir: the directory that t2t-trainer wrote: `hparams.json`, the state file
-            `checkpoint`, and the checkpoints themselves, of which the latest is taken.
+        checkpoint: the directory that t2t-trainer wrote, of whose checkpoints the latest is taken,
+            or one of them (`.../model.ckpt-1200`).
+        hparams: the run's hparams.json; by default the one beside the checkpoint.
+        subwords: how many subwords the vocabulary has, to be checked if given. T2T's
+            `vocab_divisor` rounds the rows of the embedding up.
+        target_space: T2T's number of the kind of text it was trained to write, where the
+            checkpoint has a `target_space_embedding`. See `with_source_vector`.
 
     Returns:
         The model, built and loaded.
 
     Raises:
-        UserError: if a file is missing, or the model is one that `Transformer` is not.
+        UserError: if a file is missing, files do not fit one another, or the model is one that
+            `Transformer` is not.
     """
-    hparams = _read_hparams(Path(checkpoint_dir) / "hparams.json")
-    _refuse_unlike_hparams(hparams)
-    num_layers = _number_of_layers(hparams)
-    vocab_size = len(_embedding_table(_open_checkpoint(checkpoint_dir), checkpoint_dir))
+    path = Path(checkpoint)
+    folder = path if path.is_dir() else path.parent
+    settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
+    reader = _open_checkpoint(checkpoint)
+    shapes = reader.get_variable_to_shape_map()
+    layer = layer_config(settings, shapes)
+    rows = len(_embedding_table(reader, checkpoint))
+    if subwords is not None:
+        _check_vocabulary(subwords, rows, settings.get("vocab_divisor", 1))
+    vector = _target_space_vector(reader, target_space, checkpoint)
     model = Transformer(
-        vocab_size, num_layers, _layer_config(hparams), positional_encoding="concatenated"
+        rows, number_of_layers(settings, shapes), layer, positional_encoding="concatenated"
     )
-    load_t2t_checkpoint(model, checkpoint_dir)
-    return model
+    _load(model, reader, checkpoint)
+    return model if vector is None else with_source_vector(model, vector)
+
+
+def step_of_t2t(checkpoint: str | Path) -> int:
+    """The step that a T2T checkpoint was written at, or 0 where it does not say.
+
+    Raises:
+        UserError: there is no checkpoint.
+    """
+    reader = _open_checkpoint(checkpoint)
+    return int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
 
 
 def load_t2t_checkpoint(model: Transformer, path: str | Path) -> None:
@@ -96,7 +102,16 @@ def load_t2t_checkpoint(model: Transformer, path: str | Path) -> None:
             "transformer_from_t2t."
         )
     reader = _open_checkpoint(path)
-    _refuse_unlike_variables(reader, model, path)
+    if reader.has_tensor(TARGET_SPACE):
+        raise UserError(
+            f"{path} has {TARGET_SPACE}, a vector that T2T adds to the encoder's input, expected "
+            "a model without it, as in the paper: load it with transformer_from_t2t."
+        )
+    _load(model, reader, path)
+
+
+def _load(model: Transformer, reader: CheckpointReader, path: str | Path) -> None:
+    _refuse_more_layers(reader, model, path)
     if not model.built:
         model.build()
     values = [(model.embedding.table, _embedding_table(reader, path))]
@@ -202,15 +217,8 @@ def _check_shape(name: str, variable: keras.Variable, value: np.ndarray, path: s
         )
 
 
-def _refuse_unlike_variables(
-    reader: CheckpointReader, model: Transformer, path: str | Path
-) -> None:
+def _refuse_more_layers(reader: CheckpointReader, model: Transformer, path: str | Path) -> None:
     """Refuses checkpoints of larger models: ignoring what they have more would change results."""
-    if reader.has_tensor(TARGET_SPACE):
-        raise UserError(
-            f"{path} has {TARGET_SPACE}, a vector that T2T adds to the encoder's input, expected "
-            "a model without it, as in the paper: train with use_target_space_embedding=False."
-        )
     for stack in ("encoder", "decoder"):
         extra = f"{BODY}/{stack}/layer_{model.num_layers}/"
         if any(name.startswith(extra) for name in reader.get_variable_to_shape_map()):
@@ -220,77 +228,34 @@ def _refuse_unlike_variables(
             )
 
 
-def _read_hparams(path: Path) -> dict[str, Any]:
-    try:
-        hparams = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
+    expected = -(-subwords // divisor) * divisor
+    if rows != expected:
         raise UserError(
-            f"{path} cannot be read ({error}), expected the hparams.json that t2t-trainer writes "
-            "beside its checkpoints: copy it there, or build the model yourself and use "
-            "load_t2t_checkpoint."
-        ) from error
-    needed = {
-        "hidden_size",
-        "filter_size",
-        "num_heads",
-        "num_hidden_layers",
-        "layer_preprocess_sequence",
-        "layer_postprocess_sequence",
-    }
-    if missing := sorted(needed - set(hparams)):
-        raise UserError(
-            f"{path} has no {', '.join(missing)}, expected the hparams of a T2T Transformer: "
-            "give the model directory that t2t-trainer wrote."
+            f"the vocabulary has {subwords} subwords, which T2T's vocab_divisor={divisor} makes "
+            f"{expected} rows of the embedding, but the checkpoint has {rows}: give the vocabulary "
+            "that it was trained with."
         )
-    return hparams
 
 
-def _refuse_unlike_hparams(hparams: dict[str, Any]) -> None:
-    """Refuses models that our Transformer would load and then compute differently."""
-    for name, allowed in REQUIRED_HPARAMS.items():
-        # Older versions of T2T lack some: what these came to set was the only behaviour before.
-        if (value := hparams.get(name, allowed[0])) not in allowed:
-            raise UserError(
-                f"hparams.json has {name}={value!r}, expected {allowed[0]!r}: "
-                "the paper's Transformer has no such variant, train the checkpoint without it."
-            )
-
-
-def _number_of_layers(hparams: dict[str, Any]) -> int:
-    """N of both stacks; T2T's num_encoder_layers and num_decoder_layers override it if not 0."""
-    encoder, decoder = (
-        hparams.get(f"num_{stack}_layers") or hparams["num_hidden_layers"]
-        for stack in ("encoder", "decoder")
-    )
-    if encoder != decoder:
+def _target_space_vector(
+    reader: CheckpointReader, target_space: int | None, path: str | Path
+) -> np.ndarray | None:
+    """What T2T adds to the encoder's input at every position: [d_model], or nothing."""
+    if not reader.has_tensor(TARGET_SPACE):
+        if target_space is None:
+            return None
         raise UserError(
-            f"hparams.json has {encoder} encoder and {decoder} decoder layers, expected one number "
-            "for both as in the paper: give a checkpoint of such a model."
+            f"target_space={target_space} was given, but {path} has no {TARGET_SPACE}: leave "
+            "target_space out."
         )
-    return encoder
-
-
-def _layer_config(hparams: dict[str, Any]) -> LayerConfig:
-    """Translates T2T's names of sizes and rates into the paper's."""
-    sequences = (hparams["layer_preprocess_sequence"], hparams["layer_postprocess_sequence"])
-    if sequences not in NORMALIZATIONS:
+    table = reader.get_tensor(TARGET_SPACE)
+    if target_space is None or not 0 <= target_space < len(table):
         raise UserError(
-            f"hparams.json has layer_preprocess_sequence={sequences[0]!r} and "
-            f"layer_postprocess_sequence={sequences[1]!r}, expected 'none' and 'dan' (post-norm) "
-            "or 'n' and 'da' (pre-norm): give a checkpoint trained with one of these."
+            f"target_space is {target_space}, but {path} has a target_space_embedding of "
+            f"{len(table)} rows: give the row that the problem trained, target_space=0 for "
+            "translation problems of T2T 1.5.2 and later; before, e.g. 3 for English subwords, 6 "
+            "for French, 8 for German (SpaceID in T2T's data_generators/problem.py)."
         )
-    d_model, num_heads = hparams["hidden_size"], hparams["num_heads"]
-    # Channels of all heads together; 0 stands for hidden_size.
-    key_channels = hparams.get("attention_key_channels") or d_model
-    value_channels = hparams.get("attention_value_channels") or d_model
-    return LayerConfig(
-        d_model=d_model,
-        d_ff=hparams["filter_size"],
-        num_heads=num_heads,
-        d_k=key_channels // num_heads,
-        d_v=value_channels // num_heads,
-        dropout=hparams.get("layer_prepostprocess_dropout", 0.0),
-        attention_dropout=hparams.get("attention_dropout", 0.0),
-        relu_dropout=hparams.get("relu_dropout", 0.0),
-        normalization=NORMALIZATIONS[sequences],
-    )
+    vector: np.ndarray = table[target_space]
+    return vector

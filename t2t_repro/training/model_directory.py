@@ -2,7 +2,7 @@
 
     model_dir/
       model.json             the Transformer's sizes (its get_config)
-      subwords.model
+      subwords.model         SentencePiece's, or a vocabulary of T2T's
       config.gin             what the gin file and --gin_param bound
       operative_config.gin   what was in effect, defaults included
       versions.json          of t2t_repro, TensorFlow, Keras, Python
@@ -25,7 +25,7 @@ import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.data.prepared import SUBWORDS
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 
@@ -79,14 +79,14 @@ class ModelDirectory:
         self._write(CONFIG, config.encode())
         self._write("operative_config.gin", operative_config.encode())
 
-    def subwords(self) -> Subwords:
+    def subwords(self) -> SubwordModel:
         """Opens the subword model.
 
         Raises:
             UserError: this is no model directory.
         """
         self._check()
-        return Subwords(self.path / SUBWORDS)
+        return open_subwords(self.path / SUBWORDS)
 
     def checkpoint(self, name: str | None = None) -> str:
         """Finds a checkpoint.
@@ -152,13 +152,15 @@ class ModelDirectory:
         load_weights(model, self.checkpoint(checkpoint))
         return model
 
+    def write_imported(self, model: Transformer, step: int) -> None:
+        """Writes weights that were not trained here as the latest; there is no optimizer."""
+        _save_weights(model, self.path / "checkpoints", step)
+
     def write_averaged(self, model: Transformer, step: int) -> Path:
         """Writes the model as the averaged one, in place of the one before."""
         aside = self.path / ".averaged.partial"
         shutil.rmtree(aside, ignore_errors=True)
-        tf.train.CheckpointManager(
-            tf.train.Checkpoint(model=model), str(aside), max_to_keep=1, checkpoint_name="step"
-        ).save(checkpoint_number=step)
+        _save_weights(model, aside, step)
         target, before = self.path / "averaged", self.path / ".averaged.before"
         shutil.rmtree(before, ignore_errors=True)
         if target.exists():
@@ -210,6 +212,12 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason}): give another --checkpoint."
         ) from error
+
+
+def _save_weights(model: Transformer, folder: Path, step: int) -> None:
+    tf.train.CheckpointManager(
+        tf.train.Checkpoint(model=model), str(folder), max_to_keep=1, checkpoint_name="step"
+    ).save(checkpoint_number=step)
 
 
 def step_of(checkpoint: str) -> int:

@@ -6,7 +6,7 @@ import sentencepiece
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data import subwords as subwords_module
+from t2t_repro.data import word_ids
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
@@ -100,8 +100,8 @@ def test_no_character_changes_what_is_beyond_a_space(subwords):
 
 
 def test_what_is_remembered_is_bounded_and_forgetting_changes_nothing(subwords, monkeypatch):
-    monkeypatch.setattr(subwords_module, "_MOST_WORDS", 5)
-    monkeypatch.setattr(subwords_module, "_LONGEST_WORD", 4)
+    monkeypatch.setattr(word_ids, "_MOST_WORDS", 5)
+    monkeypatch.setattr(word_ids, "_LONGEST_WORD", 4)
     fresh = Subwords(subwords.model_path)
     lines = sentences(100, seed=1)
     assert fresh.encode(lines) == subwords.encode(lines)

@@ -1,0 +1,85 @@
+r"""Makes a model directory of a checkpoint of Tensor2Tensor.
+
+    python -m t2t_repro.import_t2t --checkpoint=t2t_train/translate_ende \
+        --vocabulary=t2t_data/vocab.translate_ende_wmt32k.32768.subwords --model_dir=runs/t2t/model
+
+The directory is complete in itself, as a training run's is: translate, evaluate and the others
+take it. Decoding is set to what T2T does unless told otherwise: beam 4, alpha 0.6, 50 extra tokens.
+"""
+
+import shutil
+from pathlib import Path
+
+from absl import flags, logging
+
+from t2t_repro import command_line
+from t2t_repro.errors import UserError
+
+FLAGS = flags.FLAGS
+
+DECODING = """\
+# Imported from Tensor2Tensor. How T2T decodes unless told otherwise:
+BeamSearch.beam_size = 4
+BeamSearch.length_penalty = 0.6
+Translator.max_extra_length = 50
+"""
+
+
+def main() -> None:
+    """Runs the import on its flags."""
+    model_dir = Path(FLAGS.model_dir)
+    _check_paths(model_dir)
+    from t2t_repro.data.t2t_subwords import T2TSubwords
+    from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
+    from t2t_repro.training.model_directory import ModelDirectory
+
+    subwords = T2TSubwords(FLAGS.vocabulary)
+    model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
+    aside = model_dir.with_name(f".{model_dir.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        directory = ModelDirectory(aside)
+        directory.describe(model, subwords.model_path, DECODING, DECODING)
+        directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
+        aside.rename(model_dir)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    logging.info(
+        "imported %s parameters and %d subwords into %s",
+        f"{model.count_params():,}",
+        subwords.size,
+        model_dir,
+    )
+
+
+def _check_paths(model_dir: Path) -> None:
+    """Says at once what TensorFlow is not needed for."""
+    if model_dir.exists() and (not model_dir.is_dir() or any(model_dir.iterdir())):
+        raise UserError(
+            f"--model_dir={model_dir} is there already; expected a directory to be made: give "
+            "another, or delete it."
+        )
+    for name in ("vocabulary", "hparams"):
+        path = FLAGS[name].value
+        if path and not Path(path).is_file():
+            raise UserError(f"--{name}={path}: no such file; expected what T2T wrote.")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "checkpoint",
+        None,
+        "T2T's model directory, or one of its checkpoints (.../model.ckpt-250000).",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "vocabulary", None, "The SubwordTextEncoder's file (vocab.*.subwords).", required=True
+    )
+    flags.DEFINE_string("model_dir", None, "The directory to be made.", required=True)
+    flags.DEFINE_string("hparams", None, "T2T's hparams.json; beside the checkpoint by default.")
+    flags.DEFINE_integer(
+        "target_space",
+        None,
+        "Where the checkpoint has a target_space_embedding: which row of it was trained.",
+    )
+    command_line.run(main)

@@ -1,0 +1,118 @@
+"""Checkpoints of the original, imported by the command line: T2T's own ids come out."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_repro.data.t2t_subwords import T2TSubwords
+from t2t_repro.models.t2t_checkpoint import transformer_from_t2t
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
+from tests.oracle import VARIANTS, oracle_arrays, oracle_folder
+from tests.test_command_lines import DRIVER
+
+EXTRA = 10
+LENGTH = f"--gin_param=Translator.max_extra_length = {EXTRA}"
+STEPS = {"paper": 1200, "v3": 3400}
+
+
+def run(folder, *commands):
+    """What the commands wrote to standard output; (module, flags, standard input) each."""
+    subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps(commands),
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        check=True,
+        timeout=500,
+    )
+    for number in range(len(commands)):
+        errors = (folder / f"{number}.err").read_text()
+        assert (folder / f"{number}.status").read_text() == "0", errors
+    return [(folder / f"{number}.out").read_text() for number in range(len(commands))]
+
+
+def write_vocabulary(path, size, used):
+    """A vocabulary in which id 14 is the word u14, so that a sentence of ids is a text.
+
+    The characters that a vocabulary must have take ids that are not used.
+    """
+    subwords = ["<pad>_", "<EOS>_", *(f"u{i}_" for i in range(2, size))]
+    free = (i for i in range(2, size) if i not in used)
+    for character in "\\_u;0123456789":
+        subwords[next(free)] = character
+    path.write_text("".join(f"'{subword}'\n" for subword in subwords))
+
+
+def as_text(sentences):
+    lines = []
+    for ids in sentences:
+        ends = np.flatnonzero((ids == EOS_ID) | (ids == PAD_ID))
+        lines.append(" ".join(f"u{token}" for token in ids[: ends[0] if ends.size else None]))
+    return "".join(line + "\n" for line in lines)
+
+
+def test_the_original_s_ids(tmp_path):
+    imports, expected = [], {}
+    for variant in VARIANTS:
+        arrays = oracle_arrays(variant)
+        source = arrays["batch1/source_ids"][arrays["decode_early1/rows"]]
+        target = arrays[f"decode_early1/beam4_top1_extra{EXTRA}/ids"]
+        write_vocabulary(tmp_path / variant, 96, {*source.ravel(), *target.ravel()})
+        expected[variant] = as_text(target)
+        (tmp_path / "source").write_text(as_text(source))
+        (tmp_path / f"{variant}.reference").write_text(expected[variant])
+        checkpoint = f"--checkpoint={oracle_folder(variant) / 'checkpoint'}"
+        flags = [checkpoint, f"--vocabulary={variant}", f"--model_dir=model-{variant}"]
+        imports.append(("import_t2t", flags, ""))
+    # Both have the same sources.
+    translation = ("translate", ["--model_dir=model-paper", LENGTH, "--input=source"], "")
+    files = ["--source=source", "--reference=v3.reference", "--output=v3.output"]
+    evaluation = ("evaluate", ["--model_dir=model-v3", LENGTH, *files], "")
+    *_, translated, scores = run(tmp_path, *imports, translation, evaluation)
+    assert translated == expected["paper"]
+    assert (tmp_path / "v3.output").read_text() == expected["v3"]
+    assert "BLEU 100.00" in scores
+
+    for variant in VARIANTS:
+        directory = ModelDirectory(tmp_path / f"model-{variant}")
+        assert directory.checkpoint().endswith(f"checkpoints/step-{STEPS[variant]}")
+        theirs = (a for name, a in oracle_arrays(variant).items() if name.startswith("transformer"))
+        ours = directory.load_model().get_weights()
+        assert sorted(a.tobytes() for a in ours) == sorted(a.tobytes() for a in theirs)
+
+
+@pytest.fixture(scope="module")
+def made_here(tmp_path_factory):
+    """A folder with an imported model, and the checkpoint that it is of."""
+    folder = tmp_path_factory.mktemp("made_here")
+    variables, _ = t2t_variables(shards=16)
+    variables["transformer/body/target_space_embedding/kernel"] = np.ones((32, 8), np.float32)
+    (folder / "t2t").mkdir()
+    write_checkpoint(folder / "t2t", {**variables, "global_step": np.int64(250)})
+    write_vocabulary(folder / "vocab", VOCAB, range(16, VOCAB))
+    (folder / "model").mkdir()  # An empty one may be there.
+    flags = ["--checkpoint=t2t/model.ckpt-7", "--vocabulary=vocab", "--model_dir=model"]
+    run(folder, ("import_t2t", [*flags, "--target_space=8"], ""))
+    return folder
+
+
+def test_the_directory_is_complete_in_itself(made_here):
+    expected = transformer_from_t2t(made_here / "t2t", target_space=8)
+    directory = ModelDirectory((made_here / "model").rename(made_here / "moved"))
+    assert directory.checkpoint().endswith("checkpoints/step-250")
+    model = directory.load_model()
+    assert model.get_config()["layer"] == expected.get_config()["layer"]
+    for ours, theirs in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    subwords = directory.subwords()
+    assert isinstance(subwords, T2TSubwords)
+    assert subwords.encode(["u20 u34"]) == [[20, 34, EOS_ID]]
+    assert not list(made_here.glob(".*"))
