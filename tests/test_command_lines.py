@@ -66,6 +66,13 @@ adam.learning_rate = 0.001
 """
 
 
+TREES_GIN = """
+prepare.corpus = @TreebankCorpus()
+TreebankCorpus.train = 'bad.mrg'
+TreebankCorpus.dev = 'bad.mrg'
+"""
+
+
 class Outcome(NamedTuple):
     status: int
     out: str
@@ -138,6 +145,21 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--data_dir=other"],
         "subwords.model is not the subword model that the model was trained with",
     ),
+    "no model to parse with": ("parse", ["--model_dir=nowhere"], "nowhere is no model directory"),
+    "a tree is never closed": (
+        "datagen",
+        ["--gin_file=trees.gin"],
+        "bad.mrg, line 2: the tree that begins here is never closed: it lacks 1 closing bracket",
+    ),
+    "a symbol closes nothing": (
+        "evaluate",
+        [
+            "--translations=a",
+            "--reference=closed",
+            "--gin_param=evaluate.metrics = [@bracket_f1]",
+        ],
+        "reference 1 is no linearised tree: /NP closes nothing",
+    ),
     "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
     "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
@@ -150,6 +172,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
 }
 
 WORKING: dict[str, tuple[str, list[str]]] = {
+    "no trees": ("parse", ["--model_dir=model"]),
     "odd lines": ("translate", ["--model_dir=model"]),
     "all flags": (
         "translate",
@@ -226,6 +249,9 @@ def folder(tmp_path_factory):
     (folder / "latin.txt").write_bytes("gut\ncaf\xe9\n".encode("latin-1"))
     (folder / "a").write_text("a\n")
     (folder / "x.gin").write_text(GIN)
+    (folder / "closed").write_text("/NP\n")
+    (folder / "bad.mrg").write_text("(S (NN a))\n(S (NP (NN b))\n(S (NN c))\n")
+    (folder / "trees.gin").write_text(TREES_GIN)
     text = str(folder / "train.en")
     corpus = TextFilesCorpus((text, text), (text, text), (text, text))
     rules = Cleaning(drop_held_out=False)
@@ -300,6 +326,13 @@ def test_translate_gives_a_line_for_every_line_of_standard_input(outcomes):
     assert lines[-1] == ""
     assert lines[1] == ""
     assert "Traceback" not in outcome.err
+
+
+def test_parse_gives_a_line_for_every_line_where_there_is_no_tree(outcomes):
+    outcome = outcomes["no trees"]
+    assert outcome.status == 0, outcome.err
+    assert outcome.out == "(())\n" * 4
+    assert "line 4: no tree of 1 words" in outcome.err
 
 
 def test_n_best_and_scores_say_which_line_they_are_of(outcomes):
