@@ -16,6 +16,7 @@ GIN = f"""
 include 'gin/parsing_wsj.gin'
 TreebankCorpus.folder = '{TREEBANK}'
 TreebankCorpus.train = '02'
+TreebankCorpus.test = '02/made*'
 prepare.max_length = 80
 SubwordTraining.vocab_size = 500
 Transformer.vocab_size = 500
@@ -30,11 +31,12 @@ Batches.max_shapes = 1
 TrainStep.slices = 1
 TransformerSchedule.warmup_steps = 30
 TransformerSchedule.constant = 0.13
-Pace.steps = 150
-Pace.evaluate_every = 150
-Checkpoints.every_steps = 150
+Pace.steps = 110
+Pace.evaluate_every = 110
+Checkpoints.every_steps = 110
 BeamSearch.beam_size = 2
 Translator.max_extra_length = 40
+Translator.workers = 1
 """
 
 
@@ -64,11 +66,11 @@ def test_training_selects_by_the_score_that_counts_failures(run):
     assert "TreebankCorpus.dev = '22'" in (run / "model" / CONFIG).read_text()
 
 
-def test_the_model_that_was_trained_parses(run):
+def test_the_model_parses_what_it_was_trained_on(run):
     sources, references = open_data(run / "data").text("test")
     translator = experiment.load_translator(run / "model", [], "latest")
     try:
-        symbols = [found[0].text for found in translator.translate(sources)]
+        symbols = [best[0].text for best in translator.translate(sources)]
         score, strict = experiment.evaluate(symbols, references)
     finally:
         gin.clear_config()
@@ -80,7 +82,7 @@ def test_the_model_that_was_trained_parses(run):
     (run / "made.trees").write_text("\n".join(made))
     found = [" ".join(parsed.words) for _, parsed in read_trees(run / "made.trees")]
     assert found == [s for s, tree in zip(sources, trees, strict=True) if tree != NO_TREE]
-    assert len(found) >= 3
+    assert len(found) >= 15
 
 
 def test_the_words_are_put_into_the_tree():

@@ -10,7 +10,7 @@ import gin
 from t2t_repro.data.corpora import Pair, check_split
 from t2t_repro.data.linear_trees import linearise
 from t2t_repro.data.text_files import identify
-from t2t_repro.data.trees import read_trees
+from t2t_repro.data.trees import check_brackets, read_trees
 from t2t_repro.errors import UserError
 
 _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
@@ -71,15 +71,19 @@ class TreebankCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Check that the files are there; what they hold is checked as it is read.
+        """Check that there are files, and that every bracket in them is closed.
+
+        Whatever else may be wrong with a tree is found as it is read.
 
         Args:
             download_dir: Not used: nothing is fetched.
 
         Raises:
-            UserError: There are none.
+            UserError: There are none, or one is not.
         """
-        self.describe()
+        for split in self.splits:
+            for path in self._files(split):
+                check_brackets(path)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yield the sentences of a split with their trees, file after file.

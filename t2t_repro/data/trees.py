@@ -126,6 +126,17 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
     reader.end()
 
 
+def check_brackets(path: Path) -> None:
+    """Makes sure, in a small part of the time that reading takes, that all brackets are closed.
+
+    Raises:
+        UserError: they are not, or the file cannot be read; as from `read_trees`.
+    """
+    if sum(line.count("(") - line.count(")") for line in read_lines(path)):
+        for _ in read_trees(path):
+            pass
+
+
 @dataclass
 class _Bracket:
     """A bracket that has not been closed."""

@@ -87,6 +87,17 @@ def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):
         assert list((tmp_path / "data").glob(".*")) == []
 
 
+def test_an_unbalanced_bracket_is_found_before_anything_else_is_done(tmp_path):
+    bad = tmp_path / "bad.mrg"
+    for text, message in (("(S (NN a))\n(S (NN b)\n", "line 2: .* never closed"), (")", "line 1")):
+        bad.write_text(text)
+        with pytest.raises(UserError, match=message):
+            corpus(test=str(bad)).prepare(tmp_path)
+    with pytest.raises(UserError, match="line 1"):
+        prepare(tmp_path / "data", corpus(str(bad)), CLEANING, SUBWORDS)
+    assert list(tmp_path.iterdir()) == [bad]
+
+
 def test_subwords_keep_the_symbols_whole_and_the_trees_exact(tmp_path):
     data = prepare(tmp_path, corpus(), CLEANING, SUBWORDS)
     manifest = json.loads((data.directory / "manifest.json").read_text())
