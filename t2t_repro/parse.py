@@ -62,7 +62,8 @@ def tree_of(words: tuple[str, ...], symbols: str) -> str:
         tree = delinearise(symbols)
     except ValueError:
         return NO_TREE
-    fits = words and len(tree.tags) == len(words)
+    # A model can write whatever has a subword, bytes among them.
+    fits = words and len(tree.tags) == len(words) and not set(symbols) & set("()\r\n")
     return bracketed(ParsedSentence(words, tree)) if fits else NO_TREE
 
 

@@ -92,5 +92,12 @@ def test_the_words_are_put_into_the_tree():
             assert tree_of(sentence.words, symbols) == bracketed(sentence)
     assert words_of(" The dog (barks) .\n") == ("The", "dog", "-LRB-barks-RRB-", ".")
     assert tree_of(("a",), "NP NN /NP") == "(TOP (NP (NN a)))"
-    for words, symbols in ((("a",), "NN NN"), (("a",), "/S"), ((), ""), (("a",), "")):
+    for words, symbols in (
+        (("a",), "NN NN"),
+        (("a",), "/S"),
+        ((), ""),
+        (("a",), ""),
+        (("a",), "("),
+        (("a",), "a\n"),
+    ):
         assert tree_of(words, symbols) == NO_TREE

@@ -5,8 +5,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.data.linear_trees import delinearise, linearise
-from t2t_repro.data.trees import Constituent, Tree, bracketed, positions, read_trees
-from tests.data.test_trees import TREEBANK, trees
+from t2t_repro.data.trees import bracketed, positions, read_trees
+from tests.data.test_trees import TREEBANK, tree, trees
 
 
 def t2t_symbols(text):
@@ -24,10 +24,6 @@ def t2t_symbols(text):
             for _ in range(len(token) - len(token.rstrip(")")) - 1):
                 symbols.append("/" + stack.pop())
     return " ".join(symbols[1:-1])
-
-
-def tree(tags, *spans):
-    return Tree(tuple(tags.split()), tuple(Constituent(*span) for span in spans))
 
 
 def test_by_hand():

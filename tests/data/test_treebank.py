@@ -130,10 +130,10 @@ def test_a_treebank_is_known_by_what_it_holds(tmp_path):
 
 
 def test_gin_binds_it_as_its_docstring_says():
-    example = re.findall(r"TreebankCorpus\.\w+ = .*", TreebankCorpus.__doc__)
+    example = re.findall(r"TreebankCorpus\.\w+ = .*", TreebankCorpus.__doc__ or "")
     assert len(example) == 4
     configure(None, example, ["TreebankCorpus"])
-    assert TreebankCorpus().splits == ("train", "dev", "test")
+    assert TreebankCorpus().splits == ("train", "dev", "test")  # type: ignore[call-arg]
     gin.clear_config()
 
 

@@ -70,14 +70,16 @@ def test_any_tree_comes_back_however_it_is_broken_into_lines(tmp_path_factory, s
 def test_a_tree_by_hand(tmp_path):
     sentence = one(tmp_path, "( (S (NP-SBJ (DT The) (NN dog) )\n  (VP (VBZ barks) )\n (. .) ))\n")
     assert sentence.words == ("The", "dog", "barks", ".")
-    assert sentence.tree == Tree(
-        ("DT", "NN", "VBZ", "."), (("S", 0, 4), ("NP", 0, 2), ("VP", 2, 3))
-    )
+    assert sentence.tree == tree("DT NN VBZ .", ("S", 0, 4), ("NP", 0, 2), ("VP", 2, 3))
     assert bracketed(sentence) == "(TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))"
     first, _, third, last = positions(sentence.tree)
     assert [c.label for c in first.opening] == ["S", "NP"]
     assert ([c.label for c in third.closing], third.inside) == (["VP"], ("VP", 2, 3))
     assert ([c.label for c in last.closing], last.inside) == (["S"], ("S", 0, 4))
+
+
+def tree(tags, *spans):
+    return Tree(tuple(tags.split()), tuple(Constituent(*span) for span in spans))
 
 
 @pytest.mark.parametrize("root", ["", "TOP ", "ROOT", "S1", "VROOT"])
@@ -100,8 +102,8 @@ def test_traces_and_what_holds_nothing_else_are_taken_out(tmp_path):
     [("NP-SBJ-1", "NP"), ("NP=2", "NP"), ("PRT|ADVP", "PRT|ADVP"), ("-X-", "-X-"), ("NP", "NP")],
 )
 def test_function_tags_are_cut_off_constituents_alone(tmp_path, written, read_as):
-    tree = one(tmp_path, f"(S ({written} (-LRB- -LRB-) (NN-X a-b)))").tree
-    assert tree == Tree(("-LRB-", "NN-X"), (("S", 0, 2), (read_as, 0, 2)))
+    sentence = one(tmp_path, f"(S ({written} (-LRB- -LRB-) (NN-X a-b)))")
+    assert sentence.tree == tree("-LRB- NN-X", ("S", 0, 2), (read_as, 0, 2))
 
 
 def test_words_keep_what_is_no_ascii_space(tmp_path):
