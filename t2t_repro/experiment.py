@@ -14,11 +14,18 @@ from absl import logging
 
 from t2t_repro.analysis.run_record import record_epoch
 from t2t_repro.configuration import configure, on_one_line
-from t2t_repro.data import generated, multi30k, text_files, tfds_corpus  # noqa: F401 (for gin)
+from t2t_repro.data import (  # noqa: F401 (for gin)
+    generated,
+    multi30k,
+    text_files,
+    tfds_corpus,
+    treebank,
+)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
+from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu, chrf
@@ -76,7 +83,7 @@ def default_directory(gin_file: str | Path, name: str) -> Path:
 
 @gin.configurable(denylist=["model", "data"])
 class DevEvaluation:
-    """Scores the dev set: nll by teacher forcing, BLEU by beam search.
+    """Scores the dev set: nll by teacher forcing, a metric (BLEU) by beam search.
 
     Args:
         model: the Transformer.
@@ -105,7 +112,7 @@ class DevEvaluation:
         table = ["| source | translation | reference |", "|---|---|---|"]
         table += [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
         score = self._metric(texts, self._target)
-        return DevScores(nll=self._loss.nll(), bleu=score.value, samples="\n".join(table))
+        return DevScores(self._loss.nll(), score.value, "\n".join(table), score.name)
 
 
 @gin.configurable(denylist=["model_dir", "data_dir"])

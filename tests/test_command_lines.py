@@ -67,6 +67,13 @@ adam.learning_rate = 0.001
 """
 
 
+TREES_GIN = """
+prepare.corpus = @TreebankCorpus()
+TreebankCorpus.train = 'bad.mrg'
+TreebankCorpus.dev = 'bad.mrg'
+"""
+
+
 class Outcome(NamedTuple):
     status: int
     out: str
@@ -185,6 +192,21 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ],
         "target_space=8 was given",
     ),
+    "no model to parse with": ("parse", ["--model_dir=nowhere"], "nowhere is no model directory"),
+    "a tree is never closed": (
+        "datagen",
+        ["--gin_file=trees.gin"],
+        "bad.mrg, line 2: the tree that begins here is never closed: it lacks 1 closing bracket",
+    ),
+    "a symbol closes nothing": (
+        "evaluate",
+        [
+            "--translations=a",
+            "--reference=closed",
+            "--gin_param=evaluate.metrics = [@bracket_f1]",
+        ],
+        "reference 1 is no linearised tree: /NP closes nothing",
+    ),
     "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
     "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
@@ -197,6 +219,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
 }
 
 WORKING: dict[str, tuple[str, list[str]]] = {
+    "parsing": ("parse", ["--model_dir=model"]),
     "odd lines": ("translate", ["--model_dir=model"]),
     "all flags": (
         "translate",
@@ -280,6 +303,9 @@ def folder(tmp_path_factory):
     subwords = ["<pad>_", "<EOS>_", *"\\_u;0123456789", *(f"u{i}_" for i in range(16, VOCAB))]
     (folder / "t2t.vocab").write_text("\n".join(subwords))
     (folder / "short.vocab").write_text("\n".join(subwords[:-1]))
+    (folder / "closed").write_text("/NP\n")
+    (folder / "bad.mrg").write_text("(S (NN a))\n(S (NP (NN b))\n(S (NN c))\n")
+    (folder / "trees.gin").write_text(TREES_GIN)
     text = str(folder / "train.en")
     corpus = TextFilesCorpus((text, text), (text, text), (text, text))
     rules = Cleaning(drop_held_out=False)
@@ -354,6 +380,15 @@ def test_translate_gives_a_line_for_every_line_of_standard_input(outcomes):
     assert lines[-1] == ""
     assert lines[1] == ""
     assert "Traceback" not in outcome.err
+
+
+def test_parse_gives_a_line_for_every_line_tree_or_not(outcomes):
+    outcome = outcomes["parsing"]
+    assert outcome.status == 0, outcome.err
+    lines = outcome.out.split("\n")
+    assert (len(lines), lines[1], lines[-1]) == (4 + 1, "(())", "")
+    assert all(line == "(())" or line.startswith("(TOP ") for line in lines[:-1])
+    assert "line 2: no tree of 0 words" in outcome.err
 
 
 def test_n_best_and_scores_say_which_line_they_are_of(outcomes):

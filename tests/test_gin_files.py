@@ -269,6 +269,38 @@ def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
         assert f"moses:{language}" in scores[2].signature
 
 
+@pytest.mark.parametrize(
+    ("name", "vocab", "dropout", "warmup"),
+    [("parsing_wsj", 16_000, 0.2, 16_000), ("parsing_semi_supervised", 32_000, 0.1, 4000)],
+)
+def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
+    configure_experiment(f"gin/{name}.gin", [])
+    layer = LayerConfig()
+    assert (bound("Transformer.num_layers"), layer.d_model) == (4, 1024)
+    # "All other parameters remained unchanged from the ... base translation model."
+    assert (layer.d_ff, layer.num_heads, layer.key_depth, layer.normalization) == (
+        *(2048, 8, 128),
+        "post",
+    )
+    assert bound("TrainStep.label_smoothing") == 0.1
+    assert betas() == (0.9, 0.98, 1e-9)
+    assert SubwordTraining().vocab_size == bound("Transformer.vocab_size") == vocab
+    assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (21, 0.3)
+    assert bound("Translator.max_extra_length") == 300
+    # T2T's transformer_parsing_base and _big.
+    assert (layer.dropout, layer.attention_dropout, layer.relu_dropout) == (dropout, dropout, 0)
+    assert rate(warmup) == pytest.approx(0.5 * (1024 * warmup) ** -0.5, rel=1e-5)
+    assert bound("prepare.max_length") == 512
+    d, d_ff = 1024, 2048
+    attention, feed_forward, norm = 4 * d * d, 2 * d * d_ff + d_ff + d, 2 * d
+    by_hand = vocab * d + 4 * (3 * attention + 2 * feed_forward + 5 * norm)
+    text = (CHECKOUT / f"gin/{name}.gin").read_text()
+    assert f"Parameters: {parameters():,}" in text
+    assert parameters() == by_hand
+    line = "S NP NN /NP VP VBZ /VP /S"
+    assert [str(score)[:9] for score in evaluate([line], [line])] == ["bracket F", "strict br"]
+
+
 def test_multi30k_has_its_protocol_s_numbers():
     configure_experiment("gin/multi30k_tiny.gin", [])
     layer = LayerConfig()

@@ -226,7 +226,9 @@ def _read_pairs(directory: Path, split: str) -> Iterator[Pair]:
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
-    there = data.identity
+    there = dict(data.identity)
+    # Data that are older than this setting were made with its default.
+    there["subwords"] = {"split_scripts": True} | there["subwords"]
     differing = [key for key in identity if there.get(key) != identity[key]]
     if differing:
         key = differing[0]

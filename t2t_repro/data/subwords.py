@@ -42,6 +42,8 @@ class SubwordTraining:
             of their own. The rest is spelled in UTF-8 bytes, so nothing is lost at any coverage;
             at 1.0 a crawled corpus would spend thousands of ids on characters it has once.
         split_digits: whether every digit is a subword of its own.
+        split_scripts: whether a subword holds letters of one script only, and punctuation apart
+            from letters. Without, symbols such as /NP and PRP$ become subwords.
         normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC, control characters and
             odd spaces become plain spaces) or `identity`, for text that has been tokenised and
             normalised already and is to be scored as it is. Both strip and squeeze spaces.
@@ -52,6 +54,7 @@ class SubwordTraining:
     seed: int = 1
     character_coverage: float = 0.9999
     split_digits: bool = False
+    split_scripts: bool = True
     normalization: str = "nmt_nfkc"
 
     def train(self, sentences: Iterable[str], model_path: Path) -> "Subwords":
@@ -85,6 +88,7 @@ class SubwordTraining:
                 vocab_size=self.vocab_size,
                 character_coverage=self.character_coverage,
                 split_digits=self.split_digits,
+                split_by_unicode_script=self.split_scripts,
                 normalization_rule_name=self.normalization,
                 byte_fallback=True,
                 pad_id=PAD_ID,

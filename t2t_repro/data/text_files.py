@@ -68,7 +68,7 @@ class TextFilesCorpus:
         return {
             "corpus": "TextFilesCorpus",
             "splits": {
-                split: [[_identify(path) for path in paths] for paths in entries]
+                split: [[identify(path) for path in paths] for paths in entries]
                 for split, entries in self._files.items()
             },
         }
@@ -215,7 +215,12 @@ def _count_lines(path: Path) -> int:
     return newlines + (last != b"\n")
 
 
-def _identify(path: Path) -> dict[str, Any]:
+def identify(path: Path) -> dict[str, Any]:
+    """Return name, size and SHA-256 of a file: its content, wherever it lies.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
     try:
         status = path.stat()
     except OSError as error:

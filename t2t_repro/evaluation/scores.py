@@ -17,8 +17,9 @@ class Score(NamedTuple):
 
     Attributes:
         name: of the metric.
-        value: in percent for BLEU, chrF and exact match.
-        signature: sacreBLEU's; empty where there is none.
+        value: in percent for BLEU, chrF, exact match and bracket F1.
+        signature: how it was computed (sacreBLEU's own for BLEU and chrF); empty where the name
+            says it all.
     """
 
     name: str
@@ -71,7 +72,7 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Raises:
         UserError: the two are not as many lines.
     """
-    _check_lengths(hypotheses, references)
+    check_lengths(hypotheses, references)
     equal = sum(a == b for a, b in zip(hypotheses, references, strict=True))
     return Score("exact match", 100.0 * equal / len(references))
 
@@ -84,12 +85,17 @@ def sacrebleu_score(
     Raises:
         UserError: the two are not as many lines.
     """
-    _check_lengths(hypotheses, references)
+    check_lengths(hypotheses, references)
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Score(name, value, str(metric.get_signature()))
 
 
-def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Checks that there is a reference for every hypothesis.
+
+    Raises:
+        UserError: there is not, or there are none at all.
+    """
     if len(hypotheses) != len(references) or not references:
         raise UserError(
             f"there are {len(hypotheses)} translations and {len(references)} references, expected "

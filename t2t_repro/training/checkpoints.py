@@ -20,7 +20,8 @@ class RunState:
         step: optimizer updates so far.
         epoch: epochs finished.
         batch: batches taken of the current epoch.
-        best_bleu: the best dev BLEU so far, or -1.
+        best_bleu: the best dev score so far, or -1: BLEU, or what DevEvaluation.metric is. (The
+            name stands in every checkpoint.)
         best_nll: the least dev nll so far, in nats per token.
         stale: dev evaluations since then.
     """
@@ -38,7 +39,7 @@ class Checkpoints:
     """Writes, keeps and restores checkpoints below a model directory.
 
         model_dir/checkpoints/step-<n>.*    the last `keep`
-        model_dir/best/step-<n>.*           the one with the best dev BLEU
+        model_dir/best/step-<n>.*           the one with the best dev score
 
     TensorFlow writes a checkpoint under temporary names and renames it; the file `checkpoint`,
     which names the newest, is replaced last.
@@ -112,7 +113,7 @@ class Checkpoints:
         self._saved_step = state.step
 
     def save_best(self, state: RunState) -> None:
-        """Writes the checkpoint with the best dev BLEU, in place of the one before."""
+        """Writes the checkpoint with the best dev score, in place of the one before."""
         self._state.assign(json.dumps(dataclasses.asdict(state)))
         self._best.save(checkpoint_number=state.step)
 

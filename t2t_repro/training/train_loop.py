@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -26,13 +27,15 @@ class DevScores(NamedTuple):
 
     Attributes:
         nll: negative log-likelihood per target token, teacher forcing, in nats.
-        bleu: BLEU of beam search's translations.
+        score: of beam search's translations, by the experiment's metric; more is better.
         samples: some of them, as Markdown.
+        metric: the metric's name.
     """
 
     nll: float
-    bleu: float
+    score: float
     samples: str
+    metric: str = "BLEU"
 
 
 @gin.configurable
@@ -167,15 +170,17 @@ class TrainLoop:
         scores = self._evaluate()
         perplexity = math.exp(min(scores.nll, 50.0))
         logging.info(
-            "step %d: dev nll %.4f, perplexity %.3f, BLEU %.2f (%.0f s)",
+            "step %d: dev nll %.4f, perplexity %.3f, %s %.2f (%.0f s)",
             state.step,
             scores.nll,
             perplexity,
-            scores.bleu,
+            scores.metric,
+            scores.score,
             time.monotonic() - began,
         )
+        tag = re.sub(r"\W+", "_", scores.metric.lower())
         journal.scalars(
-            {"dev/nll": scores.nll, "dev/perplexity": perplexity, "dev/bleu": scores.bleu},
+            {"dev/nll": scores.nll, "dev/perplexity": perplexity, f"dev/{tag}": scores.score},
             state.step,
         )
         journal.text("dev/translations", scores.samples, state.step)
@@ -185,8 +190,8 @@ class TrainLoop:
             best_nll=scores.nll if is_better else state.best_nll,
             stale=0 if is_better else state.stale + 1,
         )
-        if scores.bleu > state.best_bleu:
-            state = dataclasses.replace(state, best_bleu=scores.bleu)
+        if scores.score > state.best_bleu:
+            state = dataclasses.replace(state, best_bleu=scores.score)
             self._checkpoints.save_best(state)
         journal.restart_clock()
         return state

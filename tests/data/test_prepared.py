@@ -1,5 +1,6 @@
 """From text files to what training reads: nothing lost unseen, whole or not at all."""
 
+import dataclasses
 import json
 import random
 
@@ -230,3 +231,16 @@ def test_a_split_that_is_not_there_is_named(tmp_path):
     for open_split in (data.store, data.text):
         with pytest.raises(UserError, match=r"no split 'valid'.*train, dev, test"):
             open_split("valid")
+
+
+def test_data_older_than_a_setting_are_as_good_as_its_default(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    data = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+    path = data.directory / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["identity"]["subwords"]["split_scripts"]
+    path.write_text(json.dumps(manifest))
+    prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+    other = dataclasses.replace(SUBWORDS, split_scripts=False)
+    with pytest.raises(UserError, match=r"was made with subwords .*'split_scripts': True"):
+        prepare(tmp_path / "data", corpus, Cleaning(), other)

@@ -59,6 +59,17 @@ def test_clean_text_comes_back_unchanged(subwords, identity, text):
         assert model.decode(model.encode([text])[0]) == text
 
 
+def test_symbols_of_several_scripts_are_whole_where_scripts_are_not_split(tmp_path):
+    lines = ["NP PRP$ NN /NP", "VP -LRB- Hund -RRB- /VP"] * 50
+    for split in (True, False):
+        recipe = SubwordTraining(300, normalization="identity", split_scripts=split)
+        model = recipe.train(lines, tmp_path / "m")
+        for symbol in ("/NP", "PRP$", "-LRB-"):
+            (ids,) = model.encode([symbol])
+            assert (len(ids) == 2) is not split
+            assert model.decode(ids) == symbol
+
+
 def test_identity_keeps_what_nfkc_rewrites(subwords, identity):
     assert subwords.normalize("… ½ ﬁ") == "... 1⁄2 fi"
     assert identity.normalize("… ½ ﬁ") == "… ½ ﬁ"

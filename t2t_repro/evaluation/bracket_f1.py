@@ -1,0 +1,160 @@
+"""F1 of labelled brackets, the measure of constituency parsing (paper, table 4), as EVALB has it.
+
+EVALB is Sekine and Collins's program of 1997; its parameter file COLLINS.prm is what figures on the
+Wall Street Journal are made with. Differently from EVALB, trees come as symbols and without words
+(see data/linear_trees.py), so that a word is known by its place in the sentence.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import gin
+
+from t2t_repro.data.linear_trees import delinearise
+from t2t_repro.data.trees import Tree
+from t2t_repro.errors import UserError
+from t2t_repro.evaluation.scores import Score, check_lengths
+
+BRACKET_F1 = "bracket F1"
+STRICT_BRACKET_F1 = "strict bracket F1"
+
+# COLLINS.prm: a word with such a tag is not there, and a constituent with such a label does not
+# count.
+_DELETED = frozenset(("TOP", "-NONE-", ",", ":", "``", "''", "."))
+_EQUAL = {"PRT": "ADVP"}
+
+
+class _Counts(NamedTuple):
+    """Numbers of brackets and of sentences, of one sentence or of many.
+
+    Attributes:
+        matched: brackets that a hypothesis and its reference share.
+        found: brackets of hypotheses.
+        expected: brackets of their references.
+        complete: sentences of which all brackets match.
+        valid: sentences that were compared.
+        errors: sentences whose hypothesis is no tree, or one of other words.
+        skipped: sentences whose hypothesis has no words that count.
+        missed: brackets of the references of `errors` and `skipped`.
+    """
+
+    matched: int = 0
+    found: int = 0
+    expected: int = 0
+    complete: int = 0
+    valid: int = 0
+    errors: int = 0
+    skipped: int = 0
+    missed: int = 0
+
+
+@gin.configurable
+def bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """EVALB's labelled F1 with COLLINS.prm, in percent.
+
+        precision = matched / found,   recall = matched / expected,   F1 = 2 · P · R / (P + R)
+
+    over all sentences together. A bracket is a constituent's label and the words that it holds.
+    Words with the tags , : `` '' . are taken out first, and constituents that hold no other. The
+    root does not count, tags do not count, and ADVP and PRT are the same. Of several brackets that
+    are alike, as many match as both trees have.
+
+    As in EVALB, a sentence is **left out** of all these sums if its hypothesis is no tree, has not
+    as many words as its reference, or takes another word for punctuation (an "error"), or has no
+    words that count ("skipped"). So a model that fails on long sentences gains by it: the numbers
+    of such sentences stand in the signature, and `strict_bracket_f1` counts them as failures.
+
+    Args:
+        hypotheses: linearised trees.
+        references: likewise.
+
+    Raises:
+        UserError: the two are not as many lines, or a reference is no tree.
+    """
+    counts = _count(hypotheses, references)
+    return _score(BRACKET_F1, counts, counts.expected, counts.valid)
+
+
+@gin.configurable
+def strict_bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """F1 over every sentence: a hypothesis that EVALB leaves out has found no bracket of its own.
+
+    Not EVALB's figure, and never above it by leaving something out: fit to select models by. For
+    the rest see `bracket_f1`.
+
+    Raises:
+        UserError: the two are not as many lines, or a reference is no tree.
+    """
+    counts = _count(hypotheses, references)
+    return _score(STRICT_BRACKET_F1, counts, counts.expected + counts.missed, len(references))
+
+
+def _score(name: str, counts: _Counts, expected: int, sentences: int) -> Score:
+    precision = _percent(counts.matched, counts.found)
+    recall = _percent(counts.matched, expected)
+    f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0
+    signature = (
+        f"precision:{precision:.2f}|recall:{recall:.2f}"
+        f"|complete match:{_percent(counts.complete, sentences):.2f}|sentences:{sentences}"
+        f"|errors:{counts.errors}|skipped:{counts.skipped}|labels:COLLINS.prm"
+    )
+    return Score(name, f1, signature)
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole else 0.0
+
+
+def _count(hypotheses: Sequence[str], references: Sequence[str]) -> _Counts:
+    """Compares all sentences."""
+    check_lengths(hypotheses, references)
+    counts = []
+    for number, pair in enumerate(zip(hypotheses, references, strict=True), start=1):
+        hypothesis, reference = pair
+        try:
+            gold = delinearise(reference)
+        except ValueError as error:
+            raise UserError(
+                f"reference {number} is no linearised tree: {error}; expected one such as "
+                "S NP NN /NP VP VBZ /VP /S"
+            ) from error
+        counts.append(_compare(hypothesis, gold))
+    return _Counts(*map(sum, zip(*counts, strict=True)))
+
+
+def _compare(hypothesis: str, gold: Tree) -> _Counts:
+    """Compares one sentence, in the order in which EVALB looks for what is wrong with it."""
+    expected = _brackets(gold)
+    try:
+        tree = delinearise(hypothesis)
+    except ValueError:
+        return _Counts(errors=1, missed=expected.total())
+    if not any(_is_counted(tree)):
+        return _Counts(skipped=1, missed=expected.total())
+    if _is_counted(tree) != _is_counted(gold):
+        return _Counts(errors=1, missed=expected.total())
+    found = _brackets(tree)
+    return _Counts(
+        matched=(found & expected).total(),
+        found=found.total(),
+        expected=expected.total(),
+        complete=int(found == expected),
+        valid=1,
+    )
+
+
+def _is_counted(tree: Tree) -> list[bool]:
+    """Of every word whether it counts."""
+    return [tag not in _DELETED for tag in tree.tags]
+
+
+def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
+    """The brackets that count: label, first word and end, in words that count."""
+    before = [0, *accumulate(_is_counted(tree))]
+    brackets: Counter[tuple[str, int, int]] = Counter()
+    for label, start, end in tree.constituents:
+        if label not in _DELETED and before[start] < before[end]:
+            brackets[_EQUAL.get(label, label), before[start], before[end]] += 1
+    return brackets

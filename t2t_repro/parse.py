@@ -1,0 +1,75 @@
+"""Parses sentences: `python -m t2t_repro.parse --model_dir=... < sentences.txt > trees.txt`.
+
+For models that were trained on a treebank. A sentence a line, its words and punctuation separated
+by spaces as in the treebank; a bracketed tree a line comes out, with these words in it. Where the
+model's answer is no tree, or one of another number of words, the line is (()), as parsers
+customarily have it, and a warning says so. Round brackets become -LRB- and -RRB-.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from absl import flags, logging
+
+from t2t_repro import command_line
+from t2t_repro.translate import read_input, write_output
+
+FLAGS = flags.FLAGS
+
+NO_TREE = "(())"
+
+
+def main() -> None:
+    """Runs the parser on its flags."""
+    lines = read_input(FLAGS.input)
+    from t2t_repro import experiment
+
+    translator = experiment.load_translator(
+        Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
+    )
+    sentences = [words_of(line) for line in lines]
+
+    def parsed() -> Iterator[str]:
+        answers = translator.translate([" ".join(words) for words in sentences])
+        for number, (words, found) in enumerate(zip(sentences, answers, strict=True), start=1):
+            tree = tree_of(words, found[0].text)
+            if tree == NO_TREE:
+                logging.warning("line %d: no tree of %d words", number, len(words))
+            yield tree
+
+    write_output(parsed(), FLAGS.output)
+
+
+def words_of(line: str) -> tuple[str, ...]:
+    """The words of a sentence, none with a round bracket in it."""
+    return tuple(line.replace("(", "-LRB-").replace(")", "-RRB-").split())
+
+
+def tree_of(words: tuple[str, ...], symbols: str) -> str:
+    """The bracketed tree of a sentence.
+
+    Args:
+        words: of the sentence.
+        symbols: a linearised tree, as a model wrote it.
+
+    Returns:
+        The tree with the words in it, or NO_TREE where the two do not fit.
+    """
+    from t2t_repro.data.linear_trees import delinearise
+    from t2t_repro.data.trees import ParsedSentence, bracketed
+
+    try:
+        tree = delinearise(symbols)
+    except ValueError:
+        return NO_TREE
+    # A model can write whatever has a subword, bytes among them.
+    fits = words and len(tree.tags) == len(words) and not set(symbols) & set("()\r\n")
+    return bracketed(ParsedSentence(words, tree)) if fits else NO_TREE
+
+
+if __name__ == "__main__":
+    command_line.define_model_dir()
+    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
+    flags.DEFINE_string("input", None, "A text file; standard input by default.")
+    flags.DEFINE_string("output", None, "A text file; standard output by default.")
+    command_line.run(main)
