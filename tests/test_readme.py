@@ -9,7 +9,7 @@ import pytest
 from t2t_repro import experiment
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", "")
 VERBS = sorted(set(re.findall(r"python -m t2t_repro\.(\w+)", README)))
 COMMANDS = sorted(set(re.findall(r"python -m t2t_repro\.\w+[^`\n(]*", README)))
 
