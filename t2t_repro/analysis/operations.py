@@ -69,8 +69,9 @@ def forward_operations(shape: ModelShape, source_length: float, target_length: f
 
 def _keys_of_query(shape: ModelShape, length: float, is_causal: bool) -> float:
     """How many keys self-attention scores each query against."""
-    reach = reach_of(shape.neighbourhood, is_causal)
-    return length if reach is None else reach.keys_of_query(length)
+    if shape.neighbourhood is None:
+        return length
+    return reach_of(shape.neighbourhood, is_causal).keys_of_query(length)
 
 
 def training_operations(

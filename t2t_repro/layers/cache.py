@@ -77,8 +77,7 @@ def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | No
     batch, beam, positions = tf.unstack(tf.shape(ancestors))
     distance = position - tf.range(positions)
     is_near = distance >= 0
-    reach = reach_of(neighbourhood, is_causal=True)
-    if reach is not None:
-        is_near &= distance <= reach.before
+    if neighbourhood is not None:
+        is_near &= distance <= reach_of(neighbourhood, is_causal=True).before
     is_own = ancestors[..., None] == tf.range(beam)
     return tf.reshape(is_own & is_near[:, None], [batch, beam, positions * beam])

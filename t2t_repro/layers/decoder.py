@@ -14,7 +14,7 @@ from t2t_repro.layers.cache import write
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import causal_mask
-from t2t_repro.layers.restricted_attention import reach_of, self_attention
+from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack
 from t2t_repro.layers.sublayer import SublayerConnection
@@ -56,7 +56,8 @@ class DecoderLayer(keras.layers.Layer):
         self.neighbourhood = neighbourhood
         self.self_attention = self_attention(
             self.layer,
-            reach_of(neighbourhood, is_causal=True),
+            neighbourhood,
+            is_causal=True,
             name="self_attention",
             dtype=self.dtype_policy,
         )

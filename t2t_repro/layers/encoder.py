@@ -7,7 +7,7 @@ from keras import KerasTensor
 
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.layers.restricted_attention import reach_of, self_attention
+from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack
 from t2t_repro.layers.sublayer import SublayerConnection
@@ -32,7 +32,7 @@ class EncoderLayer(keras.layers.Layer):
         self.layer = layer = LayerConfig.of(layer)
         self.neighbourhood = neighbourhood
         self.self_attention = self_attention(
-            layer, reach_of(neighbourhood), name="self_attention", dtype=self.dtype_policy
+            layer, neighbourhood, name="self_attention", dtype=self.dtype_policy
         )
         self.feed_forward = FeedForward(
             layer.d_ff, layer.relu_dropout, name="feed_forward", dtype=self.dtype_policy

@@ -49,22 +49,20 @@ class Reach(NamedTuple):
         return length if length <= self.block else self.block + sum(self)
 
 
-def reach_of(neighbourhood: int | None, is_causal: bool = False) -> Reach | None:
-    """Says how far a position sees in a neighbourhood of size r; None without restriction.
+def reach_of(neighbourhood: int, is_causal: bool = False) -> Reach:
+    """Says how far a position sees in a neighbourhood of size r.
 
     Args:
-        neighbourhood: r, or None.
+        neighbourhood: r.
         is_causal: whether what comes is hidden.
 
     Raises:
         ValueError: if r is below 1.
     """
-    if neighbourhood is None:
-        return None
     if neighbourhood < 1:
         raise ValueError(
             f"neighbourhood is {neighbourhood}, expected at least 1, the position itself: "
-            "give None for attention to all positions."
+            "leave it out, or give None, for attention to all positions."
         )
     return Reach(neighbourhood // 2, 0 if is_causal else neighbourhood // 2)
 
@@ -77,8 +75,9 @@ class RestrictedSelfAttention(MultiHeadAttention):
         num_heads: h, the number of heads.
         d_k: depth of a head's queries and keys.
         d_v: depth of a head's values.
+        neighbourhood: r.
+        is_causal: whether what comes is hidden.
         dropout: rate of dropout on the attention weights.
-        reach: how far a position sees, (before, after).
     """
 
     def __init__(
@@ -86,12 +85,15 @@ class RestrictedSelfAttention(MultiHeadAttention):
         num_heads: int,
         d_k: int,
         d_v: int,
+        neighbourhood: int,
+        is_causal: bool = False,
         dropout: float = 0.0,
-        reach: tuple[int, int] = (0, 0),
         **kwargs: Any,
     ) -> None:
         super().__init__(num_heads, d_k, d_v, dropout, **kwargs)
-        self.reach = Reach(*reach)
+        self.neighbourhood = neighbourhood
+        self.is_causal = is_causal
+        self._reach = reach_of(neighbourhood, is_causal)
 
     def build(self, x_shape: tuple) -> None:
         """Creates the weights for inputs [batch, length, d_model]."""
@@ -126,7 +128,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
                 "[batch, 1, length]: what a query sees besides follows from the reach."
             )
         check_last_axis("x", x, self.query_projection.kernel.shape[0])
-        blocks = _Blocks(tf.shape(x), self.reach)
+        blocks = _Blocks(tf.shape(x), self._reach)
         queries = self.split_heads(blocks.queries(self.query_projection(x)))
         keys = self.split_heads(blocks.keys(self.key_projection(x)))
         values = self.split_heads(blocks.keys(self.value_projection(x)))
@@ -135,23 +137,29 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "reach": tuple(self.reach)}
+        return {
+            **super().get_config(),
+            "neighbourhood": self.neighbourhood,
+            "is_causal": self.is_causal,
+        }
 
 
 def self_attention(
-    layer: LayerConfig, reach: Reach | None, **kwargs: Any
-) -> MultiHeadAttention | RestrictedSelfAttention:
-    """Makes a layer's self-attention, restricted where there is a reach.
+    layer: LayerConfig, neighbourhood: int | None, is_causal: bool = False, **kwargs: Any
+) -> MultiHeadAttention:
+    """Makes a layer's self-attention, restricted where there is a neighbourhood.
 
     Args:
         layer: sizes and rates.
-        reach: how far a position sees, or None for all positions.
+        neighbourhood: r, or None for all positions.
+        is_causal: whether a neighbourhood hides what comes; without one a mask has to.
         kwargs: of the Keras layer: name, dtype.
     """
-    sizes = (layer.num_heads, layer.key_depth, layer.value_depth, layer.attention_dropout)
-    if reach is None:
+    sizes = (layer.num_heads, layer.key_depth, layer.value_depth)
+    kwargs["dropout"] = layer.attention_dropout
+    if neighbourhood is None:
         return MultiHeadAttention(*sizes, **kwargs)
-    return RestrictedSelfAttention(*sizes, reach, **kwargs)
+    return RestrictedSelfAttention(*sizes, neighbourhood, is_causal, **kwargs)
 
 
 class _Blocks:

@@ -10,7 +10,6 @@ from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.encoder import EncoderLayer
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.restricted_attention import (
-    Reach,
     RestrictedSelfAttention,
     reach_of,
     self_attention,
@@ -30,17 +29,18 @@ def padding(length, lengths):
     return padding_mask(tf.sequence_mask(lengths, length, dtype=tf.int32))
 
 
-def whole_mask(reach, seen):
+def whole_mask(r, is_causal, seen):
     """The same as a mask of all pairs, [batch, length, length]: every position sees itself."""
     length = seen.shape[-1]
-    distance = np.subtract.outer(np.arange(length), np.arange(length))
-    is_near = (distance <= reach.before) & (-distance <= reach.after)
-    return tf.constant(is_near & (np.asarray(seen) | (distance == 0)))
+    is_near = reference.neighbourhood(length, r)
+    if is_causal:
+        is_near = np.tril(is_near)
+    return tf.constant(is_near & (np.asarray(seen) | np.eye(length, dtype=bool)))
 
 
-def pair_of_layers(num_heads, d_k, d_v, reach):
+def pair_of_layers(num_heads, d_k, d_v, r, is_causal=False):
     """The layer, and attention to all positions with the same weights."""
-    restricted = RestrictedSelfAttention(num_heads, d_k, d_v, reach=reach)
+    restricted = RestrictedSelfAttention(num_heads, d_k, d_v, r, is_causal)
     whole = MultiHeadAttention(num_heads, d_k, d_v)
     for layer in (restricted, whole):
         layer.build((None, None, D_MODEL))
@@ -58,12 +58,12 @@ def output_and_gradients(layer, x, mask, direction):
     return [output, *tape.gradient(loss, [x, *(w.value for w in layer.trainable_variables)])]
 
 
-def assert_is_masked_attention(sizes, reach, length, lengths):
-    restricted, whole = pair_of_layers(*sizes, reach)
+def assert_is_masked_attention(sizes, r, is_causal, lengths, length):
+    restricted, whole = pair_of_layers(*sizes, r, is_causal)
     x, direction = (normal(len(lengths), length, D_MODEL, seed=seed) for seed in (1, 2))
     seen = padding(length, lengths)
     found = output_and_gradients(restricted, x, seen, direction)
-    expected = output_and_gradients(whole, x, whole_mask(reach, seen), direction)
+    expected = output_and_gradients(whole, x, whole_mask(r, is_causal, seen), direction)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-4)
 
@@ -73,36 +73,35 @@ def assert_is_masked_attention(sizes, reach, length, lengths):
 def test_it_is_attention_under_a_mask(data):
     length = data.draw(st.integers(1, 150), "length")
     lengths = data.draw(st.lists(st.integers(0, length), min_size=1, max_size=3), "lengths")
-    reach = reach_of(data.draw(st.integers(1, 170), "r"), data.draw(st.booleans(), "is causal"))
+    r, is_causal = data.draw(st.integers(1, 170), "r"), data.draw(st.booleans(), "is causal")
     sizes = [data.draw(st.integers(1, 3), name) for name in ("heads", "d_k", "d_v")]
-    assert_is_masked_attention(sizes, reach, length, lengths)
+    assert_is_masked_attention(sizes, r, is_causal, lengths, length)
 
 
 @pytest.mark.parametrize("length", [31, 32, 33, 64, 65, 96])
-@pytest.mark.parametrize("reach", [Reach(0, 0), Reach(5, 2), Reach(16, 16), Reach(33, 0)])
-def test_at_the_seams_of_blocks(length, reach):
-    assert_is_masked_attention((2, 3, 4), reach, length, [length, length // 2])
+@pytest.mark.parametrize(("r", "is_causal"), [(1, True), (5, False), (33, False), (66, True)])
+def test_at_the_seams_of_blocks(length, r, is_causal):
+    assert_is_masked_attention((2, 3, 4), r, is_causal, [length, length // 2], length)
 
 
 @pytest.mark.parametrize(("r", "expected"), [(1, 1), (2, 3), (3, 3), (4, 5), (7, 7), (8, 9)])
 def test_r_positions_are_seen_itself_in_the_middle(r, expected):
     """Of an even r one more, since what is centred has a middle."""
     reach = reach_of(r)
-    assert reach is not None
     assert reach.before == reach.after
     assert sum(reach) + 1 == expected == reference.neighbourhood(40, r)[20].sum()
     assert reach_of(r, is_causal=True) == (reach.before, 0)
 
 
-def test_a_reach_of_zero_is_each_position_itself():
-    layer, _ = pair_of_layers(1, D_MODEL, D_MODEL, Reach(0, 0))
+def test_with_r_1_a_position_sees_itself_alone():
+    layer, _ = pair_of_layers(1, D_MODEL, D_MODEL, 1)
     x = normal(2, 70, D_MODEL)
     expected = x @ layer.value_projection.kernel.numpy() @ layer.output_projection.kernel.numpy()
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
 def test_nothing_depends_on_padding_and_all_is_finite():
-    layer, _ = pair_of_layers(2, 3, 3, Reach(4, 4))
+    layer, _ = pair_of_layers(2, 3, 3, 9)
     x = normal(2, 80, D_MODEL)
     seen = padding(80, [50, 0])
     changed = x.copy()
@@ -115,7 +114,7 @@ def test_nothing_depends_on_padding_and_all_is_finite():
 
 
 def test_xla_compiles_it_for_any_length():
-    layer, _ = pair_of_layers(2, 3, 4, Reach(3, 3))
+    layer, _ = pair_of_layers(2, 3, 4, 7)
     specs = [tf.TensorSpec([None, None, D_MODEL]), tf.TensorSpec([None, 1, None], tf.bool)]
 
     @tf.function(jit_compile=True, input_signature=specs)
@@ -154,7 +153,7 @@ def tables_of_pairs(layer, length):
 def test_no_tensor_has_an_entry_for_every_pair(is_causal):
     length = 300
     sizes = {"d_model": D_MODEL, "d_ff": 8, "num_heads": 2, "dropout": 0.1}
-    restricted, whole = pair_of_layers(2, 3, 3, reach_of(8, is_causal))
+    restricted, whole = pair_of_layers(2, 3, 3, 8, is_causal)
     assert tables_of_pairs(whole, length)
     assert not tables_of_pairs(restricted, length)
     assert not tables_of_pairs(EncoderLayer(sizes, neighbourhood=8), length)
@@ -162,7 +161,7 @@ def test_no_tensor_has_an_entry_for_every_pair(is_causal):
 
 def test_memory_grows_with_the_length():
     """The most numbers that a tensor holds: twice as many for a sequence twice as long."""
-    layer, _ = pair_of_layers(2, 3, 3, Reach(8, 8))
+    layer, _ = pair_of_layers(2, 3, 3, 17)
 
     def largest(length):
         step = tf.function(lambda x: output_and_gradients(layer, x, None, tf.ones_like(x)))
@@ -174,22 +173,22 @@ def test_memory_grows_with_the_length():
 
 def test_dropout_acts_on_the_attention_weights():
     """Values of ones: without dropout every context is 1, with it the sum of what is left."""
-    layer = RestrictedSelfAttention(1, 2, 2, dropout=0.5, reach=(8, 7))
+    layer = RestrictedSelfAttention(1, 2, 2, 15, dropout=0.5)
     layer.build((None, None, 2))
     for projection in (layer.value_projection, layer.output_projection):
         projection.kernel.assign(np.eye(2))
     ones = np.ones((1, 640, 2), np.float32)
     np.testing.assert_allclose(layer(ones, training=False), ones, atol=1e-6)
-    within = layer(ones, training=True).numpy()[0, 8:-7] * 16 / 2
+    within = layer(ones, training=True).numpy()[0, 7:-7] * 15 / 2
     np.testing.assert_allclose(within, within.round(), atol=1e-3)
-    assert 0.9 < within.mean() / 8 < 1.1
+    assert 0.9 < within.mean() / 7.5 < 1.1
     assert len(np.unique(within.round())) > 5
 
 
 def test_as_a_layer():
     run_layer_test(
         RestrictedSelfAttention,
-        {"num_heads": 2, "d_k": 3, "d_v": 5, "reach": (2, 1)},
+        {"num_heads": 2, "d_k": 3, "d_v": 5, "neighbourhood": 4},
         (normal(2, 71, D_MODEL),),
         (2, 71, D_MODEL),
         2 * D_MODEL * (3 + 3 + 5 + 5),
@@ -198,7 +197,7 @@ def test_as_a_layer():
 
 
 def test_masks_of_pairs_and_empty_neighbourhoods_are_refused():
-    layer = RestrictedSelfAttention(2, 3, 3, reach=(1, 1))
+    layer = RestrictedSelfAttention(2, 3, 3, 3)
     with pytest.raises(ValueError, match=r"expected \[batch, 1, length\]"):
         layer(normal(1, 4, D_MODEL), attention_mask=tf.ones([1, 4, 4], tf.bool))
     with pytest.raises(ValueError, match="neighbourhood is 0, expected at least 1"):
@@ -207,6 +206,5 @@ def test_masks_of_pairs_and_empty_neighbourhoods_are_refused():
 
 def test_without_a_neighbourhood_nothing_is_restricted():
     layer = EncoderLayer({"d_model": D_MODEL, "num_heads": 2})
-    assert reach_of(None) is None
     assert type(layer.self_attention) is MultiHeadAttention
-    assert type(self_attention(layer.layer, Reach(1, 1))) is RestrictedSelfAttention
+    assert type(self_attention(layer.layer, 3)) is RestrictedSelfAttention
