@@ -95,11 +95,12 @@ class RestrictedSelfAttention(MultiHeadAttention):
         self.is_causal = is_causal
         self._reach = reach_of(neighbourhood, is_causal)
 
-    def build(self, x_shape: tuple) -> None:
+    # There is no other memory than the input itself.
+    def build(self, x_shape: tuple) -> None:  # type: ignore[override]
         """Creates the weights for inputs [batch, length, d_model]."""
         super().build(x_shape)
 
-    def call(
+    def call(  # type: ignore[override]
         self,
         x: KerasTensor,
         attention_mask: KerasTensor | None = None,

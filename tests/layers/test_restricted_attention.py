@@ -38,10 +38,10 @@ def whole_mask(r, is_causal, seen):
     return tf.constant(is_near & (np.asarray(seen) | np.eye(length, dtype=bool)))
 
 
-def pair_of_layers(num_heads, d_k, d_v, r, is_causal=False):
-    """The layer, and attention to all positions with the same weights."""
-    restricted = RestrictedSelfAttention(num_heads, d_k, d_v, r, is_causal)
-    whole = MultiHeadAttention(num_heads, d_k, d_v)
+def pair_of_layers(sizes, r, is_causal=False):
+    """The layer (of heads, d_k, d_v), and attention to all positions with the same weights."""
+    restricted = RestrictedSelfAttention(*sizes, neighbourhood=r, is_causal=is_causal)
+    whole = MultiHeadAttention(*sizes)
     for layer in (restricted, whole):
         layer.build((None, None, D_MODEL))
     whole.set_weights(restricted.get_weights())
@@ -59,7 +59,7 @@ def output_and_gradients(layer, x, mask, direction):
 
 
 def assert_is_masked_attention(sizes, r, is_causal, lengths, length):
-    restricted, whole = pair_of_layers(*sizes, r, is_causal)
+    restricted, whole = pair_of_layers(sizes, r, is_causal)
     x, direction = (normal(len(lengths), length, D_MODEL, seed=seed) for seed in (1, 2))
     seen = padding(length, lengths)
     found = output_and_gradients(restricted, x, seen, direction)
@@ -94,14 +94,14 @@ def test_r_positions_are_seen_itself_in_the_middle(r, expected):
 
 
 def test_with_r_1_a_position_sees_itself_alone():
-    layer, _ = pair_of_layers(1, D_MODEL, D_MODEL, 1)
+    layer, _ = pair_of_layers((1, D_MODEL, D_MODEL), 1)
     x = normal(2, 70, D_MODEL)
     expected = x @ layer.value_projection.kernel.numpy() @ layer.output_projection.kernel.numpy()
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
 def test_nothing_depends_on_padding_and_all_is_finite():
-    layer, _ = pair_of_layers(2, 3, 3, 9)
+    layer, _ = pair_of_layers((2, 3, 3), 9)
     x = normal(2, 80, D_MODEL)
     seen = padding(80, [50, 0])
     changed = x.copy()
@@ -114,7 +114,7 @@ def test_nothing_depends_on_padding_and_all_is_finite():
 
 
 def test_xla_compiles_it_for_any_length():
-    layer, _ = pair_of_layers(2, 3, 4, 7)
+    layer, _ = pair_of_layers((2, 3, 4), 7)
     specs = [tf.TensorSpec([None, None, D_MODEL]), tf.TensorSpec([None, 1, None], tf.bool)]
 
     @tf.function(jit_compile=True, input_signature=specs)
@@ -153,7 +153,7 @@ def tables_of_pairs(layer, length):
 def test_no_tensor_has_an_entry_for_every_pair(is_causal):
     length = 300
     sizes = {"d_model": D_MODEL, "d_ff": 8, "num_heads": 2, "dropout": 0.1}
-    restricted, whole = pair_of_layers(2, 3, 3, 8, is_causal)
+    restricted, whole = pair_of_layers((2, 3, 3), 8, is_causal)
     assert tables_of_pairs(whole, length)
     assert not tables_of_pairs(restricted, length)
     assert not tables_of_pairs(EncoderLayer(sizes, neighbourhood=8), length)
@@ -161,7 +161,7 @@ def test_no_tensor_has_an_entry_for_every_pair(is_causal):
 
 def test_memory_grows_with_the_length():
     """The most numbers that a tensor holds: twice as many for a sequence twice as long."""
-    layer, _ = pair_of_layers(2, 3, 3, 17)
+    layer, _ = pair_of_layers((2, 3, 3), 17)
 
     def largest(length):
         step = tf.function(lambda x: output_and_gradients(layer, x, None, tf.ones_like(x)))
