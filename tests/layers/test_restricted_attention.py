@@ -38,7 +38,7 @@ def whole_mask(r, is_causal, seen):
     return tf.constant(is_near & (np.asarray(seen) | np.eye(length, dtype=bool)))
 
 
-def pair_of_layers(sizes, r, is_causal=False):
+def pair_of_layers(sizes: tuple[int, int, int], r: int, is_causal: bool = False):
     """The layer (of heads, d_k, d_v), and attention to all positions with the same weights."""
     restricted = RestrictedSelfAttention(*sizes, neighbourhood=r, is_causal=is_causal)
     whole = MultiHeadAttention(*sizes)
