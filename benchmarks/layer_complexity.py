@@ -23,7 +23,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from layer_complexity_report import CONCERNED, DEFAULTS, SWEEPS, plot, report
+from layer_complexity_report import CONCERNED, SWEEPS, plot, report, sizes
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.restricted_attention import RestrictedSelfAttention
 
@@ -61,7 +61,7 @@ def measure_all(
             for layer in CONCERNED[swept]:
                 for value in values:
                     case = {"swept": swept, "layer": layer, "batch": batch}
-                    case |= DEFAULTS | {swept: value}
+                    case |= sizes(swept, value)
                     if any(case.items() <= result.items() for result in results):
                         continue
                     with processes.Pool(1) as pool:

@@ -18,8 +18,10 @@ SWEEPS = {
     "n": (64, 128, 256, 512, 1024, 2048, 4096),
     "d": (64, 128, 256, 512, 1024),
     "k": (3, 5, 9, 17, 33),
-    "r": (8, 16, 32, 64, 128, 256),
+    "r": (16, 32, 64, 128, 256, 512),
 }
+LENGTH_FOR_R = 2048
+"""What a neighbourhood saves shows on long sequences only."""
 CONCERNED = {
     "n": LAYERS,
     "d": LAYERS,
@@ -41,6 +43,12 @@ FITTED = 3
 """An exponent is fitted to so many measurements, the largest: small ones are overhead."""
 
 Points = Sequence[tuple[float, float]]
+
+
+def sizes(swept: str, value: int) -> dict[str, int]:
+    """All sizes of the measurement at one value of a sweep."""
+    fixed = DEFAULTS | {"n": LENGTH_FOR_R} if swept == "r" else DEFAULTS
+    return fixed | {swept: value}
 
 
 def multiplications(layer: str, n: int, d: int, k: int, r: int) -> float:
@@ -66,8 +74,7 @@ def series(results: list[dict[str, Any]], swept: str, layer: str, what: str) -> 
 
 def counted(points: Points, swept: str, layer: str) -> Points:
     """The same sizes with the layer's multiplications."""
-    sizes = [DEFAULTS | {swept: int(x)} for x, _ in points]
-    return [(size[swept], multiplications(layer, **size)) for size in sizes]
+    return [(x, multiplications(layer, **sizes(swept, int(x)))) for x, _ in points]
 
 
 def exponent(points: Points) -> float:
@@ -188,7 +195,7 @@ def _draw(axis: Any, swept: str, what: str, lines: Mapping[str, Points]) -> None
             axis.annotate(f"n = {found[0]:.0f}", found, (5, -12), textcoords="offset points")
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
-    fixed = ", ".join(f"{s} = {v}" for s, v in DEFAULTS.items() if s != swept)
+    fixed = ", ".join(f"{s} = {v}" for s, v in sizes(swept, 0).items() if s != swept)
     axis.set_xlabel(f"{swept}   ({fixed})", fontsize=8)
     axis.set_ylabel(what)
     axis.grid(alpha=0.3)

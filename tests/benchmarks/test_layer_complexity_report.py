@@ -8,7 +8,6 @@ import tensorflow as tf
 from layer_complexity import make_layer, step_of
 from layer_complexity_report import (
     CONCERNED,
-    DEFAULTS,
     LAYERS,
     SWEEPS,
     crossing,
@@ -16,6 +15,7 @@ from layer_complexity_report import (
     multiplications,
     plot,
     report,
+    sizes,
 )
 
 SIZES = (64, 128, 256, 512)
@@ -70,10 +70,10 @@ def test_report_and_plot(tmp_path):
     for swept, values in SWEEPS.items():
         for layer in CONCERNED[swept]:
             for value in values:
-                sizes = DEFAULTS | {swept: value}
-                cost = multiplications(layer, **sizes)
+                case = sizes(swept, value)
+                cost = multiplications(layer, **case)
                 measured = {"seconds": cost, "megabytes": cost}
-                results.append({"swept": swept, "layer": layer, **sizes, **measured})
+                results.append({"swept": swept, "layer": layer, **case, **measured})
     text = report(results)
     recurrent = next(x for x in text.splitlines() if x.startswith("| recurrent | 256 |"))
     assert recurrent == "| recurrent | 256 | 512 | 512 | 512 |"
