@@ -1,18 +1,19 @@
 """Measures the layers of the paper's Table 1: time and memory against n, d, k and r.
 
-    python benchmarks/layer_complexity.py --out=docs/layer_complexity     (pip install '.[plots]')
+    pip install -e '.[plots]'
+    python benchmarks/layer_complexity.py --out=docs/layer_complexity
 
-One layer, forward and backward, float32, `--batch` sequences of n vectors of width d. Every
+One Keras layer, forward and backward, float32, `--batch` sequences of n vectors of width d. Every
 measurement runs in a process of its own, so that its peak of memory is its own. A line of JSON for
-each goes to OUT/results.jsonl, Table 1 with the exponents that were measured to OUT/table.md, and
-the plot with the crossings to OUT/plot.png. What is there already is not measured again.
+each goes to OUT/results.jsonl, Table 1 with the exponents and crossings that were measured to
+OUT/table.md, and the plot to OUT/plot.png. What is there already is not measured again.
 """
 
 import argparse
 import json
-import math
 import multiprocessing
 import resource
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,35 +23,21 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_repro.analysis.layer_complexity import table_1
+from layer_complexity_report import CONCERNED, SWEEPS, plot, report, sizes
 from t2t_repro.layers.attention import MultiHeadAttention
-from t2t_repro.layers.masks import neighbourhood_mask
+from t2t_repro.layers.restricted_attention import RestrictedSelfAttention
 
-LAYERS = ("self-attention", "restricted", "recurrent", "convolutional", "separable")
-COLOURS = dict(zip(LAYERS, ("C0", "C1", "C2", "C3", "C4"), strict=True))
-DEFAULTS = {"n": 256, "d": 256, "k": 3, "r": 16}
-SWEEPS = {
-    "n": (16, 32, 64, 128, 256, 512, 1024, 2048),
-    "d": (64, 128, 256, 512, 1024),
-    "k": (3, 5, 9, 17),
-    "r": (4, 16, 64, 256),
-}
-CONCERNED = {
-    "n": LAYERS,
-    "d": LAYERS,
-    "k": ("convolutional", "separable"),
-    "r": ("restricted", "self-attention"),
-}
-"""Which layers a size changes; self-attention beside r, for what restriction should save."""
-
-QUICK_SWEEPS = {"n": (8, 16), "d": (16, 32), "k": (3, 5), "r": (4, 8)}
+QUICK_SWEEPS = {"n": (8, 16, 32), "d": (16, 32, 64), "k": (3, 5), "r": (4, 8)}
+HEADS = 8
+ENOUGH_SECONDS = 2.0
+"""What one measurement may take before it is repeated no more."""
 
 
 def main() -> None:
     """Measures what is missing, then writes table and plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args()
@@ -74,7 +61,7 @@ def measure_all(
             for layer in CONCERNED[swept]:
                 for value in values:
                     case = {"swept": swept, "layer": layer, "batch": batch}
-                    case |= DEFAULTS | {swept: value}
+                    case |= sizes(swept, value)
                     if any(case.items() <= result.items() for result in results):
                         continue
                     with processes.Pool(1) as pool:
@@ -90,118 +77,48 @@ def measure(case: dict[str, Any], repeats: int) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     step = step_of(case)
     step()
-    walls, cpus = [], []
-    for _ in range(repeats):
+    walls: list[float] = []
+    cpus: list[float] = []
+    while len(walls) < repeats and sum(walls) < ENOUGH_SECONDS:
         wall, cpu = time.perf_counter(), time.process_time()
         step()
         walls.append(time.perf_counter() - wall)
         cpus.append(time.process_time() - cpu)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    middle = repeats // 2
     return {
-        "seconds": sorted(walls)[middle],
-        "cpu_seconds": sorted(cpus)[middle],
+        "seconds": statistics.median(walls),
+        "cpu_seconds": statistics.median(cpus),
         "megabytes": (peak - before) / 1024,
     }
 
 
 def step_of(case: dict[str, Any]) -> Callable[[], Any]:
     """Forward and backward of one layer, as a graph, on random input."""
-    layer, call = make_layer(case)
+    layer = make_layer(case)
     x = tf.random.normal([case["batch"], case["n"], case["d"]])
-    call(x)
+    layer.build(x.shape)
 
     @tf.function
     def step(x: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             tape.watch(x)
-            loss = tf.reduce_sum(call(x) ** 2)
+            loss = tf.reduce_sum(layer(x) ** 2)
         return tape.gradient(loss, [x, *(w.value for w in layer.trainable_variables)])
 
     return lambda: step(x)
 
 
-def make_layer(case: dict[str, Any]) -> tuple[keras.layers.Layer, Callable]:
-    """A layer and how it is called on [batch, n, d]."""
-    n, d, k = case["n"], case["d"], case["k"]
-    if case["layer"] in ("self-attention", "restricted"):
-        attention = MultiHeadAttention(8, d // 8, d // 8)
-        if case["layer"] == "self-attention":
-            return attention, attention
-        mask = neighbourhood_mask(n, case["r"])
-        return attention, lambda x: attention(x, attention_mask=mask)
-    layer = {
+def make_layer(case: dict[str, Any]) -> keras.layers.Layer:
+    """A layer that maps [batch, n, d] to [batch, n, d]."""
+    d, k = case["d"], case["k"]
+    heads = (HEADS, d // HEADS, d // HEADS)
+    return {
+        "self-attention": lambda: MultiHeadAttention(*heads),
+        "restricted": lambda: RestrictedSelfAttention(*heads, case["r"]),
         "recurrent": lambda: keras.layers.LSTM(d, return_sequences=True),
         "convolutional": lambda: keras.layers.Conv1D(d, k, padding="same"),
         "separable": lambda: keras.layers.SeparableConv1D(d, k, padding="same"),
     }[case["layer"]]()
-    return layer, layer
-
-
-def series(
-    results: list[dict[str, Any]], swept: str, layer: str, what: str
-) -> list[tuple[int, float]]:
-    """(value of the swept size, measurement), in order."""
-    found = [r for r in results if r["swept"] == swept and r["layer"] == layer]
-    return sorted((r[swept], r[what]) for r in found)
-
-
-def exponent(points: list[tuple[int, float]]) -> float:
-    """Growth between the last two points: 2 where doubling the size quadruples the cost."""
-    (x, a), (y, b) = points[-2:]
-    return math.log(b / a) / math.log(y / x)
-
-
-def crossing(ours: list[tuple[int, float]], other: list[tuple[int, float]]) -> str:
-    """From which measured size on `ours` costs more than `other`."""
-    there = dict(other)
-    cheaper = [x for x, cost in ours if cost <= there[x]]
-    dearer = [x for x, _ in ours if x > max(cheaper, default=0)]
-    return f"from {dearer[0]} on" if dearer else "nowhere measured"
-
-
-def report(results: list[dict[str, Any]]) -> str:
-    """Table 1, and below it what was measured, as Markdown."""
-    grows = [f"CPU time grows as {size}^" for size in SWEEPS]
-    lines = [table_1(**DEFAULTS), "", f"| layer | {' | '.join(grows)} |", "|---|---|---|---|---|"]
-    for layer in LAYERS:
-        cells = [
-            f"{exponent(series(results, size, layer, 'cpu_seconds')):.2f}"
-            if layer in CONCERNED[size]
-            else "–"
-            for size in SWEEPS
-        ]
-        lines.append(f"| {layer} | {' | '.join(cells)} |")
-    lines += ["", f"Self-attention takes longer than others, by n at d = {DEFAULTS['d']}:", ""]
-    ours = series(results, "n", "self-attention", "cpu_seconds")
-    for layer in LAYERS[1:]:
-        other = series(results, "n", layer, "cpu_seconds")
-        lines.append(f"- than {layer}: {crossing(ours, other)}")
-    return "\n".join(lines) + "\n"
-
-
-def plot(results: list[dict[str, Any]], path: Path) -> None:
-    """Draws CPU seconds and memory against each size, on logarithmic axes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, rows = pyplot.subplots(2, len(SWEEPS), figsize=(4 * len(SWEEPS), 7), squeeze=False)
-    for axes, what in zip(rows, ("cpu_seconds", "megabytes"), strict=True):
-        for axis, swept in zip(axes, SWEEPS, strict=True):
-            for layer in CONCERNED[swept]:
-                points = series(results, swept, layer, what)
-                axis.plot(*zip(*points, strict=True), marker="o", label=layer, color=COLOURS[layer])
-            axis.set_xscale("log", base=2)
-            axis.set_yscale("log")
-            fixed = ", ".join(f"{s} = {v}" for s, v in DEFAULTS.items() if s != swept)
-            axis.set_xlabel(f"{swept}   ({fixed})", fontsize=8)
-            axis.set_ylabel(what.replace("_", " "))
-            axis.grid(alpha=0.3)
-    rows[0][0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

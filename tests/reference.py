@@ -39,3 +39,8 @@ def multi_head_attention(layer, query, memory, allowed=None):
             attention(query @ w_q[:, of_k], memory @ w_k[:, of_k], memory @ w_v[:, of_v], allowed)
         )
     return np.concatenate(heads, axis=-1) @ w_o
+
+
+def neighbourhood(n, r):
+    """Who sees whom with restricted attention, [n, n]: the position and r // 2 on either side."""
+    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= r // 2

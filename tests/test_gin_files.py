@@ -64,6 +64,7 @@ def shape():
         bound("Transformer.num_layers") or 6,
         LayerConfig(),
         bound("Transformer.max_length") if learned else 0,
+        bound("Transformer.neighbourhood"),
     )
 
 

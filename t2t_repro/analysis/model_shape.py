@@ -14,12 +14,14 @@ class ModelShape(NamedTuple):
         num_layers: N, of the encoder and of the decoder.
         layer: sizes of every layer.
         learned_positions: rows of each of the two tables of learned positions; 0 with sinusoids.
+        neighbourhood: r of the restricted self-attention, or None.
     """
 
     vocab_size: int
     num_layers: int
     layer: LayerConfig
     learned_positions: int = 0
+    neighbourhood: int | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "ModelShape":
@@ -30,4 +32,5 @@ class ModelShape(NamedTuple):
             config["num_layers"],
             LayerConfig.of(config["layer"]),
             config["max_length"] if learned else 0,
+            config["neighbourhood"],
         )

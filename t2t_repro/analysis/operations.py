@@ -8,6 +8,7 @@ counted: give real lengths.
 from typing import NamedTuple
 
 from t2t_repro.analysis.model_shape import ModelShape
+from t2t_repro.layers.restricted_attention import reach_of
 
 BACKWARD_AND_FORWARD = 3
 """A product's two gradients are products of the same size as itself."""
@@ -18,7 +19,8 @@ class Operations(NamedTuple):
 
     Attributes:
         projections: of queries, keys, values and outputs.
-        attention: Q K^T and its product with V, which grow with the square of the length.
+        attention: Q K^T and its product with V, which grow with the square of the length;
+            with a neighbourhood of size r as r times the length.
         feed_forward: the feed-forward networks.
         softmax: the scores of the vocabulary.
     """
@@ -37,7 +39,8 @@ class Operations(NamedTuple):
 def forward_operations(shape: ModelShape, source_length: float, target_length: float) -> Operations:
     """Counts the forward pass of one sentence pair by teacher forcing.
 
-    The decoder's self-attention counts in full: the half that the mask hides is computed too.
+    What a mask hides counts in full, since it is computed too: half of the decoder's
+    self-attention, and with a neighbourhood the ends of the windows.
 
     Args:
         shape: the model's sizes.
@@ -50,7 +53,11 @@ def forward_operations(shape: ModelShape, source_length: float, target_length: f
     # does; h·d_k + h·d_v columns either way.
     queries = source_length + 2 * target_length
     memories = 2 * source_length + target_length
-    scored = source_length**2 + target_length**2 + source_length * target_length
+    scored = (
+        source_length * _keys_of_query(shape, source_length, is_causal=False)
+        + target_length * _keys_of_query(shape, target_length, is_causal=True)
+        + target_length * source_length
+    )
     tokens = source_length + target_length
     return Operations(
         projections=2.0 * n * (queries + memories) * layer.d_model * depths,
@@ -58,6 +65,13 @@ def forward_operations(shape: ModelShape, source_length: float, target_length: f
         feed_forward=2.0 * n * tokens * 2 * layer.d_model * layer.d_ff,
         softmax=2.0 * target_length * layer.d_model * shape.vocab_size,
     )
+
+
+def _keys_of_query(shape: ModelShape, length: float, is_causal: bool) -> float:
+    """How many keys self-attention scores each query against."""
+    if shape.neighbourhood is None:
+        return length
+    return reach_of(shape.neighbourhood, is_causal).keys_of_query(length)
 
 
 def training_operations(

@@ -71,9 +71,11 @@ class System(NamedTuple):
     source: str
 
 
-_MOE = "Shazeer et al. 2017, arXiv:1701.06538"
-_GNMT = f"Wu et al. 2016, arXiv:1609.08144; hours also in {_MOE}"
-_CONV = "Gehring et al. 2017, arXiv:1705.03122"
+_MOE = "Shazeer et al. 2017, arXiv:1701.06538, tables 2 and 3"
+_GNMT = "Wu et al. 2016, arXiv:1609.08144; hours in arXiv:1701.06538, tables 2 and 3"
+_CONV = "Gehring et al. 2017, arXiv:1705.03122, sections 4.2 and 5.1"
+_CONVS = "Gehring et al. 2017, arXiv:1705.03122, table 2: eight models"
+_GNMTS = "Wu et al. 2016, arXiv:1609.08144; eight models: arXiv:1705.03122, table 2"
 _DEEP = "Zhou et al. 2016, arXiv:1606.04199"
 _PAPER = "Vaswani et al. 2017, sections 5.2 and 6.1"
 
@@ -106,13 +108,13 @@ TABLE_2 = (
         "GNMT + RL Ensemble",
         Result(26.30, 1.8e20, Training(1, 96, "K80", models=8)),
         Result(41.16, 1.1e21, Training(6, 96, "K80", models=8)),
-        _GNMT,
+        _GNMTS,
     ),
     System(
         "ConvS2S Ensemble",
         Result(26.36, 7.7e19, Training(18.5, 1, "M40", models=8)),
         Result(41.29, 1.2e21, Training(37, 8, "M40", models=8)),
-        _CONV,
+        _CONVS,
     ),
     System(
         "Transformer (base model)",
@@ -127,7 +129,17 @@ TABLE_2 = (
         _PAPER,
     ),
 )
-"""As published. The figures of time and GPUs are the sources'; they give the paper's costs."""
+"""BLEU and operations as the paper prints them; time and GPUs as the sources do.
+
+- GNMT: "6 days/96 k80s" to French, "1 day/96 k80s" to German; Wu et al. themselves give the 6 days
+  on 96 K80, of the model before reinforcement learning.
+- ConvS2S: 18.5 days on one GPU, an M40, to German; about 37 days on 8 GPUs to French, whose kind
+  is not stated: that they were M40s too is what gives the paper's 1.5e20. Its last version has
+  other BLEU (40.51; ensembles 26.43 and 41.44) than the paper took from an earlier one.
+- MoE: "1 day/64 k40s" to German, "6 days/64 k40s" (longer training) to French.
+- ByteNet and Deep-Att: the paper prints no cost of the one, and what the other's follows from is
+  not known here.
+"""
 
 
 OWN_RUNS = ("base_ende", "big_ende", "base_enfr", "big_enfr")

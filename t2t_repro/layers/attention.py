@@ -118,10 +118,24 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             [batch, query_length, d_model].
         """
-        weights = attention_weights(queries, keys, attention_mask)
-        weights = self.weights_dropout(weights, training=training)
-        context = ops.matmul(weights, values)
+        context = self.context(queries, keys, values, attention_mask, training)
         return self.output_projection(layout.join_heads(context))
+
+    def context(
+        self,
+        queries: KerasTensor,
+        keys: KerasTensor,
+        values: KerasTensor,
+        attention_mask: KerasTensor | None = None,
+        training: bool | None = None,
+    ) -> KerasTensor:
+        """softmax(Q K^T / sqrt(d_k)) V, with dropout on the weights; the arguments of `attend`.
+
+        Returns:
+            [batch, heads, query_length, d_v].
+        """
+        weights = attention_weights(queries, keys, attention_mask)
+        return ops.matmul(self.weights_dropout(weights, training=training), values)
 
     def call(
         self,

@@ -9,6 +9,8 @@ toolkits do, costs several times that.
 
 import tensorflow as tf
 
+from t2t_repro.layers.restricted_attention import reach_of
+
 
 def empty(batch: int | tf.Tensor, heads: int, depth: int, dtype: str) -> tf.Tensor:
     """A cache without entries: [batch, heads, 0, depth]."""
@@ -75,7 +77,7 @@ def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | No
     batch, beam, positions = tf.unstack(tf.shape(ancestors))
     distance = position - tf.range(positions)
     is_near = distance >= 0
-    if neighbourhood:
-        is_near &= distance <= neighbourhood // 2
+    if neighbourhood is not None:
+        is_near &= distance <= reach_of(neighbourhood, is_causal=True).before
     is_own = ancestors[..., None] == tf.range(beam)
     return tf.reshape(is_own & is_near[:, None], [batch, beam, positions * beam])

@@ -14,7 +14,8 @@ from t2t_repro.layers.cache import write
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.layout import PADDED, Layout
-from t2t_repro.layers.masks import causal_mask, neighbourhood_mask
+from t2t_repro.layers.masks import causal_mask
+from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack
 from t2t_repro.layers.sublayer import SublayerConnection
@@ -42,13 +43,33 @@ class DecoderLayer(keras.layers.Layer):
 
     Args:
         layer: sizes and rates.
+        neighbourhood: r of the restricted self-attention, or None.
     """
 
-    def __init__(self, layer: LayerConfig | dict[str, Any], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        layer: LayerConfig | dict[str, Any],
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.layer = LayerConfig.of(layer)
-        self.self_attention = self._attention("self_attention")
-        self.memory_attention = self._attention("memory_attention")
+        self.neighbourhood = neighbourhood
+        self.self_attention = self_attention(
+            self.layer,
+            neighbourhood,
+            is_causal=True,
+            name="self_attention",
+            dtype=self.dtype_policy,
+        )
+        self.memory_attention = MultiHeadAttention(
+            self.layer.num_heads,
+            self.layer.key_depth,
+            self.layer.value_depth,
+            self.layer.attention_dropout,
+            name="memory_attention",
+            dtype=self.dtype_policy,
+        )
         self.feed_forward = FeedForward(
             self.layer.d_ff,
             self.layer.relu_dropout,
@@ -58,16 +79,6 @@ class DecoderLayer(keras.layers.Layer):
         self.around_self_attention = self._connection("around_self_attention")
         self.around_memory_attention = self._connection("around_memory_attention")
         self.around_feed_forward = self._connection("around_feed_forward")
-
-    def _attention(self, name: str) -> MultiHeadAttention:
-        return MultiHeadAttention(
-            self.layer.num_heads,
-            self.layer.key_depth,
-            self.layer.value_depth,
-            self.layer.attention_dropout,
-            name=name,
-            dtype=self.dtype_policy,
-        )
 
     def _connection(self, name: str) -> SublayerConnection:
         return SublayerConnection(
@@ -102,7 +113,8 @@ class DecoderLayer(keras.layers.Layer):
         Args:
             x: [batch, target_length, d_model].
             memory: [batch, source_length, d_model], the encoder's output.
-            attention_mask: boolean, broadcastable to [batch, target_length, target_length].
+            attention_mask: boolean, broadcastable to [batch, target_length, target_length]; with a
+                neighbourhood, which looks back only, [batch, 1, target_length] or None.
             source_mask: boolean, broadcastable to [batch, target_length, source_length].
             training: whether dropout is active.
             layout: of `x`.
@@ -165,7 +177,11 @@ class DecoderLayer(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "layer": self.layer.to_dict()}
+        return {
+            **super().get_config(),
+            "layer": self.layer.to_dict(),
+            "neighbourhood": self.neighbourhood,
+        }
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -177,13 +193,6 @@ class Decoder(LayerStack):
     def build(self, x_shape: tuple, memory_shape: tuple | None = None) -> None:
         """Builds all layers for targets and a memory [batch, length, d_model]."""
         super().build(x_shape)
-
-    def self_attention_mask(self, length: int | KerasTensor) -> KerasTensor:
-        """The mask of the decoder's self-attention: [1, length, length], boolean."""
-        mask = causal_mask(length)
-        if self.neighbourhood:
-            mask = mask & neighbourhood_mask(length, self.neighbourhood)
-        return mask
 
     def call(
         self,
@@ -214,7 +223,8 @@ class Decoder(LayerStack):
         """
         check_last_axis("x", x, self.layer.d_model)
         check_last_axis("memory", memory, self.layer.d_model)
-        attention_mask = self.self_attention_mask(layout.length(x))
+        # A neighbourhood reaches back only, and no table of all pairs must be made for it.
+        attention_mask = causal_mask(layout.length(x)) if self.neighbourhood is None else None
         for layer in self.layers:
             x = layer(
                 x,

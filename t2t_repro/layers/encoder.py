@@ -5,11 +5,10 @@ from typing import Any
 import keras
 from keras import KerasTensor
 
-from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.layout import PADDED, Layout
-from t2t_repro.layers.masks import neighbourhood_mask
+from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack
 from t2t_repro.layers.sublayer import SublayerConnection
@@ -21,18 +20,20 @@ class EncoderLayer(keras.layers.Layer):
 
     Args:
         layer: sizes and rates.
+        neighbourhood: r of the restricted self-attention, or None.
     """
 
-    def __init__(self, layer: LayerConfig | dict[str, Any], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        layer: LayerConfig | dict[str, Any],
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.layer = layer = LayerConfig.of(layer)
-        self.self_attention = MultiHeadAttention(
-            layer.num_heads,
-            layer.key_depth,
-            layer.value_depth,
-            layer.attention_dropout,
-            name="self_attention",
-            dtype=self.dtype_policy,
+        self.neighbourhood = neighbourhood
+        self.self_attention = self_attention(
+            layer, neighbourhood, name="self_attention", dtype=self.dtype_policy
         )
         self.feed_forward = FeedForward(
             layer.d_ff, layer.relu_dropout, name="feed_forward", dtype=self.dtype_policy
@@ -67,7 +68,8 @@ class EncoderLayer(keras.layers.Layer):
 
         Args:
             x: [batch, source_length, d_model].
-            attention_mask: boolean, broadcastable to [batch, source_length, source_length].
+            attention_mask: boolean, broadcastable to [batch, source_length, source_length]; with a
+                neighbourhood [batch, 1, source_length].
             training: whether dropout is active.
             layout: of `x`.
         """
@@ -80,7 +82,11 @@ class EncoderLayer(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "layer": self.layer.to_dict()}
+        return {
+            **super().get_config(),
+            "layer": self.layer.to_dict(),
+            "neighbourhood": self.neighbourhood,
+        }
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -100,8 +106,8 @@ class Encoder(LayerStack):
 
         Args:
             x: [batch, source_length, d_model].
-            attention_mask: boolean, broadcastable to [batch, source_length, source_length];
-                `True` = may attend.
+            attention_mask: boolean, `True` = may attend, broadcastable to [batch, source_length,
+                source_length]; with a neighbourhood [batch, 1, source_length].
             training: whether dropout is active.
             layout: of `x`.
 
@@ -112,10 +118,6 @@ class Encoder(LayerStack):
             ValueError: if the width of `x` is not d_model.
         """
         check_last_axis("x", x, self.layer.d_model)
-        if self.neighbourhood:
-            attention_mask = attention_mask & neighbourhood_mask(
-                layout.length(x), self.neighbourhood
-            )
         for layer in self.layers:
             x = layer(x, attention_mask=attention_mask, training=training, layout=layout)
         return self.normalize_output(x)

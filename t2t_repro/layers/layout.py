@@ -22,7 +22,10 @@ class Layout(Protocol):
         """[batch, length] → the ids in this layout."""
 
     def arrange(self, x: KerasTensor) -> KerasTensor:
-        """[batch, length, d_model] → the vectors in this layout."""
+        """[batch, length, width] → the vectors in this layout."""
+
+    def pad(self, x: KerasTensor) -> KerasTensor:
+        """Vectors → [batch, length, width]."""
 
     def split_heads(self, x: KerasTensor, num_heads: int) -> KerasTensor:
         """Vectors of width heads·depth → [batch, heads, length, depth]."""
@@ -43,7 +46,11 @@ class Padded:
         return ids
 
     def arrange(self, x: KerasTensor) -> KerasTensor:
-        """[batch, length, d_model] → the same."""
+        """[batch, length, width] → the same."""
+        return x
+
+    def pad(self, x: KerasTensor) -> KerasTensor:
+        """[batch, length, width] → the same."""
         return x
 
     def split_heads(self, x: KerasTensor, num_heads: int) -> KerasTensor:
@@ -92,8 +99,13 @@ class Packed:
         return tf.gather(tf.reshape(ids, [-1]), self._places)[None]
 
     def arrange(self, x: tf.Tensor) -> tf.Tensor:
-        """[batch, length, d_model] → [1, packed, d_model]."""
+        """[batch, length, width] → [1, packed, width]."""
         return _move(tf.reshape(x, [-1, x.shape[-1]]), self._places, self._rows)[None]
+
+    def pad(self, x: tf.Tensor) -> tf.Tensor:
+        """[1, packed, width] → [batch, length, width]."""
+        rows = _move(x[0], self._rows, self._places)
+        return tf.reshape(rows, [self._batch, self._length, x.shape[-1]])
 
     def split_heads(self, x: tf.Tensor, num_heads: int) -> tf.Tensor:
         """[1, packed, heads·depth] → [batch, heads, length, depth]."""

@@ -30,20 +30,6 @@ def causal_mask(length: int | KerasTensor) -> KerasTensor:
     return ops.expand_dims(positions[:, None] >= positions[None, :], 0)
 
 
-def neighbourhood_mask(length: int | KerasTensor, neighbourhood: int) -> KerasTensor:
-    """Allows position i to attend to positions j with |i - j| <= neighbourhood // 2.
-
-    The restricted self-attention of the paper's section 4: a neighbourhood of size r, centred
-    around the position itself.
-
-    Returns:
-        [1, length, length], boolean.
-    """
-    positions = ops.arange(length)
-    distance = ops.abs(positions[:, None] - positions[None, :])
-    return ops.expand_dims(distance <= neighbourhood // 2, 0)
-
-
 def apply_mask(scores: KerasTensor, mask: KerasTensor | None) -> KerasTensor:
     """Makes forbidden scores so low that their softmax is zero.
 

@@ -35,7 +35,9 @@ class LayerStack(keras.layers.Layer):
         self.neighbourhood = neighbourhood
         # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
-            layer_i = self.layer_type(self.layer, name=f"layer_{i}", dtype=self.dtype_policy)
+            layer_i = self.layer_type(
+                self.layer, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
+            )
             setattr(self, layer_i.name, layer_i)
         self.final_norm = (
             LayerNorm(epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.analysis import layer_complexity as table
-from t2t_repro.layers.masks import neighbourhood_mask
+from tests import reference
 
 
 def layers_until_all_see_all(sees):
@@ -25,7 +25,7 @@ def layers_until_all_see_all(sees):
 
 @pytest.mark.parametrize(("n", "r"), [(16, 4), (33, 8), (64, 16), (12, 40)])
 def test_the_path_through_a_neighbourhood_grows_as_n_over_r(n, r):
-    steps = layers_until_all_see_all([np.asarray(neighbourhood_mask(n, r))[0]])
+    steps = layers_until_all_see_all([reference.neighbourhood(n, r)])
     path = table.restricted_self_attention(n, 8, r).path_length
     # A position sees r / 2 others on either side.
     assert path <= steps <= 2 * path

@@ -39,6 +39,21 @@ def test_the_closed_form_is_what_the_graph_holds(layer, lengths):
     assert counted == operations_in_graph(model, *lengths)
 
 
+@pytest.mark.parametrize(("neighbourhood", "lengths"), [(1, (20, 32)), (6, (96, 64))])
+def test_a_neighbourhood_counts_the_keys_of_its_windows(neighbourhood, lengths):
+    """Lengths that fill their blocks: padding is not counted."""
+    model = Transformer(11, 2, LayerConfig(8, 12, 2), neighbourhood=neighbourhood)
+    counted = forward_operations(ModelShape.of(model.get_config()), *lengths).total
+    assert counted == operations_in_graph(model, *lengths)
+
+
+def test_a_neighbourhood_makes_self_attention_grow_with_the_length():
+    near = BASE._replace(neighbourhood=16)
+    encoder = [forward_operations(near, n, 1).attention for n in (0, 1_000, 2_000)]
+    assert encoder[2] - encoder[1] == encoder[1] - encoder[0]
+    assert forward_operations(near, 25, 25) == forward_operations(BASE, 25, 25)
+
+
 def test_only_attention_grows_with_the_square_of_the_length():
     once, twice = forward_operations(BASE, 25, 25), forward_operations(BASE, 50, 50)
     assert twice.attention == 4 * once.attention

@@ -22,6 +22,7 @@ MODEL = {
     "layer": SHAPE.layer.to_dict(),
     "positional_encoding": "interleaved",
     "max_length": None,
+    "neighbourhood": None,
 }
 # 20 batches an epoch of 100 pairs, 9 source and 12 target tokens each.
 EPOCH = PaddingReport(100, 3, 20, 900, 1200, 2400)

@@ -1,15 +1,22 @@
 """The paper's BLEU against its definition, counted plainly, and against sacreBLEU told not to."""
 
 import math
+import os
+import random
+import shutil
+import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.data.tfds_corpus import TfdsCorpus
 from t2t_repro.evaluation.paper_bleu import at_compounds, moses_words, paper_bleu
 from t2t_repro.evaluation.scores import bleu
+from tests.oracle import shared_folder
 
 HYPOTHESES = [
     "Das „rich-text“-Format wurde gestern in Baden-Württemberg eingeführt – sehr gut.",
@@ -25,7 +32,7 @@ REFERENCES = [
 ]
 TOKENISED = [
     "Das &quot; rich ##AT##-##AT## text &quot; -Format wurde gestern in Baden ##AT##-##AT## "
-    "Württemberg eingeführt - sehr gut .",
+    "Württemberg eingeführt – sehr gut .",
     "Frau Dr. Müller ##AT##-##AT## Lüdenscheidt zahlt z.B. 1.000,50 € am 3. März für die Wohnung .",
     "Sie sagte : &quot; Ich weiß es nicht &quot; , und ging .",
     "Es gibt keinen Grund zur Sorge in dieser Angelegenheit",
@@ -74,6 +81,69 @@ def test_it_is_sacrebleu_s_without_its_tokenisation():
     assert paper_bleu(HYPOTHESES, REFERENCES).value == pytest.approx(own.score)
 
 
+@pytest.fixture(scope="module")
+def newstest2014(tmp_path_factory):
+    """(hypotheses, references): all of newstest2014, and its references made worse."""
+    tfds = str(shared_folder("data/tfds"))
+    corpus = TfdsCorpus(
+        "wmt14_translate/de-en", source_language="en", target_language="de", data_dir=tfds
+    )
+    folder = tmp_path_factory.mktemp("newstest2014")
+    references = [german for _, german in corpus.read("test", folder)]
+    assert len(references) == 3_003
+    return corrupted(references), references
+
+
+def corrupted(references):
+    """Drops, replaces, exchanges and recapitalises words, a fifth of them, always the same."""
+    rng = random.Random(0)
+    hypotheses = []
+    for reference in references:
+        words = reference.split()
+        for _ in range(len(words) // 5):
+            i, how = rng.randrange(len(words)), rng.randrange(4)
+            if how == 0 and len(words) > 2:
+                del words[i]
+            elif how == 1:
+                words[i] = rng.choice(rng.choice(references).split())
+            elif how == 2:
+                words[i - 1], words[i] = words[i], words[i - 1]
+            else:
+                words[i] = words[i].swapcase()
+        hypotheses.append(" ".join(words))
+    return hypotheses
+
+
+def test_newstest2014_scores_as_defined(newstest2014):
+    expected = by_definition(*([x.split() for x in words_of(side)] for side in newstest2014))
+    assert 50 < expected < 70
+    assert paper_bleu(*newstest2014).value == pytest.approx(expected)
+
+
+def test_newstest2014_scores_as_with_moses_own_scripts(newstest2014, tmp_path):
+    """T2T's get_ende_bleu.sh itself: needs Perl, and MOSES_DECODER naming Moses' checkout."""
+    if not (shutil.which("perl") and "MOSES_DECODER" in os.environ):
+        pytest.skip("Moses' scripts are not here: set MOSES_DECODER to mosesdecoder")
+    scripts = Path(os.environ["MOSES_DECODER"]) / "scripts"
+
+    def perl(text, *arguments):
+        done = subprocess.run(["perl", *arguments], input=text, capture_output=True, check=True)
+        return done.stdout
+
+    def prepare(lines):
+        text = perl("".join(f"{line}\n" for line in lines).encode(),
+                    scripts / "tokenizer/replace-unicode-punctuation.perl")  # fmt: skip
+        text = text.replace("„".encode(), b'"')
+        text = perl(text, scripts / "tokenizer/tokenizer.perl", "-q", "-l", "de")
+        return perl(text, "-ple", r"s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g")
+
+    hypotheses, references = map(prepare, newstest2014)
+    (tmp_path / "references").write_bytes(references)
+    printed = perl(hypotheses, scripts / "generic/multi-bleu.perl", tmp_path / "references")
+    theirs = float(printed.split()[2].rstrip(b","))
+    assert paper_bleu(*newstest2014).value == pytest.approx(theirs, abs=0.03)
+
+
 words_of_letters = st.lists(st.sampled_from(["ab", "Ab", "cd", "ef", "gh"]), min_size=1, max_size=9)
 
 
@@ -100,18 +170,20 @@ def test_compounds_are_taken_apart_as_t2t_s_perl_does_it(line, expected):
     assert at_compounds(line) == expected
 
 
-def test_quotes_and_dashes_of_any_style_are_the_same_and_case_is_not():
-    plain = 'Sie sagte - leise - "nein" und ging.'
-    assert paper_bleu(["Sie sagte – leise – „nein“ und ging."], [plain]).value == pytest.approx(100)
-    assert paper_bleu([plain.lower()], [plain]).value < 90
+def test_quotes_of_any_style_are_the_same_and_case_is_not():
+    plain = 'Sie sagte - leise - "nein", und ging.'
+    for other in ("„nein“", "“nein”", "《nein》"):
+        score = paper_bleu([plain.replace('"nein"', other)], [plain])
+        assert score.value == pytest.approx(100)
+    assert paper_bleu([plain.swapcase()], [plain]).value < 50
 
 
 def test_it_is_never_taken_for_sacrebleu():
     ours, theirs = paper_bleu(HYPOTHESES, REFERENCES), bleu(HYPOTHESES, REFERENCES)
     assert ours.name != theirs.name
     assert "tok:none|smooth:none" in ours.signature
-    assert "|moses:de|compounds:split|sacremoses:" in ours.signature
+    assert "|moses:de|quotes:plain|compounds:split|sacremoses:" in ours.signature
     assert abs(ours.value - theirs.value) > 0.5
     whole = paper_bleu(HYPOTHESES, REFERENCES, "fr", split_compounds=False)
-    assert "|moses:fr|compounds:whole|" in whole.signature
+    assert "|moses:fr|quotes:plain|compounds:whole|" in whole.signature
     assert whole.value != ours.value

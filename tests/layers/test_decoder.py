@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
-from tests.layer_test import run_layer_test
+from tests.layer_test import randomize, run_layer_test
 from tests.layers.test_encoder import ATTENTION, D_MODEL, FEED_FORWARD, MASK, NORM, X, sizes
 
 TARGET = np.random.default_rng(1).normal(size=(2, 4, D_MODEL)).astype(np.float32)
@@ -11,11 +11,21 @@ LAYER = 2 * ATTENTION + FEED_FORWARD + 3 * NORM
 
 
 @pytest.mark.parametrize("neighbourhood", [None, 1, 4])
-def test_self_attention_mask(neighbourhood):
-    mask = Decoder(1, sizes("post"), neighbourhood).self_attention_mask(6).numpy()
+def test_what_a_position_sees(neighbourhood):
+    """With one layer, an output depends on the inputs that self-attention shows it."""
+    decoder = Decoder(1, sizes("post"), neighbourhood)
+    x = np.random.default_rng(2).normal(size=(1, 6, D_MODEL)).astype(np.float32)
+    memory = x[:, :1]
+    decoder.build(x.shape)
+    randomize(decoder)
+    everyone = np.ones((1, 1, 1), bool)
+    before = decoder(x, memory, source_mask=everyone).numpy()
     reach = 99 if neighbourhood is None else neighbourhood // 2
-    expected = [[[0 <= i - j <= reach for j in range(6)] for i in range(6)]]
-    assert mask.tolist() == expected
+    for j in range(6):
+        changed = x.copy()
+        changed[:, j] += 1.0
+        moved = np.abs(decoder(changed, memory, source_mask=everyone) - before)[0].max(-1) > 1e-6
+        assert moved.tolist() == [0 <= i - j <= reach for i in range(6)]
 
 
 def test_widths_are_checked():

@@ -45,6 +45,9 @@ def test_tokens_stand_behind_one_vector_for_all_padding(ids):
     arranged_ids = packed.arrange_ids(tf.constant(ids))
     np.testing.assert_array_equal(arranged_ids[0], [0] * one + [*ids[ids != 0]])
     assert packed.length(arranged) == ids.shape[1]
+    restored = packed.pad(arranged).numpy()
+    assert restored.shape == x.shape
+    np.testing.assert_array_equal(restored[ids != 0], x[ids != 0])
 
 
 @settings(deadline=None)

@@ -1,8 +1,7 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from t2t_repro.layers.masks import apply_mask, causal_mask, neighbourhood_mask, padding_mask
+from t2t_repro.layers.masks import apply_mask, causal_mask, padding_mask
 
 
 def test_padding_mask_allows_tokens():
@@ -16,15 +15,6 @@ def test_causal_mask_allows_the_past_and_the_present():
     for i in range(5):
         for j in range(5):
             assert mask[0, i, j] == (j <= i)
-
-
-@pytest.mark.parametrize("r", [1, 2, 3, 4, 5, 99])
-def test_neighbourhood_mask_is_centred(r):
-    mask = neighbourhood_mask(6, r).numpy()
-    assert mask.shape == (1, 6, 6)
-    for i in range(6):
-        for j in range(6):
-            assert mask[0, i, j] == (abs(i - j) <= r // 2)
 
 
 def test_apply_mask_leaves_what_is_allowed_and_forbids_the_rest():
