@@ -171,6 +171,20 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         return self.attend(queries, keys, values, attention_mask, training, layout)
 
+    def attention_weights(
+        self,
+        query: KerasTensor,
+        memory: KerasTensor | None = None,
+        attention_mask: KerasTensor | None = None,
+    ) -> KerasTensor:
+        """What `call` weighs the values of `memory` with, for the same arguments, every head's.
+
+        Returns:
+            [batch, heads, query_length, key_length]; every row sums to 1.
+        """
+        keys, _ = self.project_memory(query if memory is None else memory)
+        return attention_weights(self.project_query(query), keys, attention_mask)
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {

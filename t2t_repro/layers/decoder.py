@@ -123,9 +123,7 @@ class DecoderLayer(keras.layers.Layer):
         Returns:
             [batch, target_length, d_model].
         """
-        y = self.around_self_attention.prepare(x)
-        y = self.self_attention(y, attention_mask=attention_mask, training=training, layout=layout)
-        x = self.around_self_attention(x, y, training=training)
+        x = self._attend_to_target(x, attention_mask, training, layout)
         y = self.around_memory_attention.prepare(x)
         y = self.memory_attention(
             y,
@@ -139,6 +137,36 @@ class DecoderLayer(keras.layers.Layer):
         y = self.around_feed_forward.prepare(x)
         y = self.feed_forward(y, training=training)
         return self.around_feed_forward(x, y, training=training)
+
+    def _attend_to_target(
+        self,
+        x: KerasTensor,
+        attention_mask: KerasTensor | None,
+        training: bool | None = None,
+        layout: Layout = PADDED,
+    ) -> KerasTensor:
+        """The first sub-layer: [batch, target_length, d_model] → the same shape."""
+        y = self.around_self_attention.prepare(x)
+        y = self.self_attention(y, attention_mask=attention_mask, training=training, layout=layout)
+        return self.around_self_attention(x, y, training=training)
+
+    def attention_weights(
+        self,
+        x: KerasTensor,
+        memory: KerasTensor,
+        attention_mask: KerasTensor | None = None,
+        source_mask: KerasTensor | None = None,
+    ) -> tuple[KerasTensor, KerasTensor]:
+        """How `call` attends when it reads the same arguments, without dropout.
+
+        Returns:
+            to the target, [batch, heads, target_length, target_length], and to the memory,
+            [batch, heads, target_length, source_length].
+        """
+        y = self.around_self_attention.prepare(x)
+        to_target = self.self_attention.attention_weights(y, attention_mask=attention_mask)
+        y = self.around_memory_attention.prepare(self._attend_to_target(x, attention_mask))
+        return to_target, self.memory_attention.attention_weights(y, memory, source_mask)
 
     def step(
         self,
@@ -223,8 +251,7 @@ class Decoder(LayerStack):
         """
         check_last_axis("x", x, self.layer.d_model)
         check_last_axis("memory", memory, self.layer.d_model)
-        # A neighbourhood reaches back only, and no table of all pairs must be made for it.
-        attention_mask = causal_mask(layout.length(x)) if self.neighbourhood is None else None
+        attention_mask = self._self_attention_mask(layout.length(x))
         for layer in self.layers:
             x = layer(
                 x,
@@ -236,6 +263,26 @@ class Decoder(LayerStack):
                 memory_layout=memory_layout,
             )
         return self.normalize_output(x)
+
+    def _self_attention_mask(self, length: int | KerasTensor) -> KerasTensor | None:
+        """[1, length, length], boolean; None with a neighbourhood, which reaches back only."""
+        # No table of all pairs must be made for a neighbourhood.
+        return causal_mask(length) if self.neighbourhood is None else None
+
+    def attention_weights(
+        self, x: KerasTensor, memory: KerasTensor, source_mask: KerasTensor
+    ) -> list[tuple[KerasTensor, KerasTensor]]:
+        """How every layer attends when `call` reads these arguments, without dropout.
+
+        Returns:
+            for each layer two tensors, see `DecoderLayer.attention_weights`.
+        """
+        attention_mask = self._self_attention_mask(PADDED.length(x))
+        weights = []
+        for layer in self.layers:
+            weights.append(layer.attention_weights(x, memory, attention_mask, source_mask))
+            x = layer(x, memory, attention_mask=attention_mask, source_mask=source_mask)
+        return weights
 
     def project_memory(self, memory: KerasTensor) -> list[KeysValues]:
         """Projects the encoder's output once for every layer's attention to it.

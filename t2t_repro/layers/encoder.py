@@ -80,6 +80,13 @@ class EncoderLayer(keras.layers.Layer):
         y = self.feed_forward(y, training=training)
         return self.around_feed_forward(x, y, training=training)
 
+    def attention_weights(
+        self, x: KerasTensor, attention_mask: KerasTensor | None = None
+    ) -> KerasTensor:
+        """How `call` attends: [batch, heads, source_length, source_length]."""
+        y = self.around_self_attention.prepare(x)
+        return self.self_attention.attention_weights(y, attention_mask=attention_mask)
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {
@@ -121,3 +128,15 @@ class Encoder(LayerStack):
         for layer in self.layers:
             x = layer(x, attention_mask=attention_mask, training=training, layout=layout)
         return self.normalize_output(x)
+
+    def attention_weights(self, x: KerasTensor, attention_mask: KerasTensor) -> list[KerasTensor]:
+        """How every layer attends when `call` reads these arguments, without dropout.
+
+        Returns:
+            for each layer [batch, heads, source_length, source_length].
+        """
+        weights = []
+        for layer in self.layers:
+            weights.append(layer.attention_weights(x, attention_mask))
+            x = layer(x, attention_mask=attention_mask)
+        return weights

@@ -49,6 +49,19 @@ class Reach(NamedTuple):
         """
         return length if length <= self.block else self.block + sum(self)
 
+    def mask(self, distance: tf.Tensor, may_be_seen: tf.Tensor) -> tf.Tensor:
+        """Which keys a query sees: those within reach that may be seen, and itself always.
+
+        Args:
+            distance: [(1,) query_length, key_length], how far the key stands behind the query.
+            may_be_seen: boolean, broadcastable to [batch, query_length, key_length].
+
+        Returns:
+            [batch, query_length, key_length], boolean.
+        """
+        is_near = (distance >= -self.before) & (distance <= self.after)
+        return is_near & (may_be_seen | (distance == 0))
+
 
 def reach_of(neighbourhood: int, is_causal: bool = False) -> Reach:
     """Says how far a position sees in a neighbourhood of size r.
@@ -147,6 +160,21 @@ class RestrictedSelfAttention(MultiHeadAttention):
         context = blocks.join(PADDED.join_heads(context))
         return self.output_projection(layout.arrange(context))
 
+    def attention_weights(  # type: ignore[override]
+        self, x: KerasTensor, attention_mask: KerasTensor | None = None
+    ) -> KerasTensor:
+        """What `call` weighs the values with, for the same arguments, zeros beyond the reach.
+
+        For a reader: here a table of all pairs is made.
+
+        Returns:
+            [batch, heads, length, length]; every row sums to 1.
+        """
+        places = tf.range(tf.shape(x)[1])
+        may_be_seen = tf.constant(True) if attention_mask is None else attention_mask
+        mask = self._reach.mask((places - places[:, None])[None], may_be_seen)
+        return super().attention_weights(x, attention_mask=mask)
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {
@@ -218,8 +246,7 @@ class _Blocks:
         keys = tf.transpose(self.keys(keys), (0, 2, 1))
         window = tf.range(-self._before, self._block + self._after)
         distance = window - tf.range(self._block)[:, None]
-        is_near = (distance >= -self._reach.before) & (distance <= self._reach.after)
-        return is_near & (keys | (distance == 0))
+        return self._reach.mask(distance, keys)
 
     def join(self, blocks: tf.Tensor) -> tf.Tensor:
         """[batch·blocks, block, width] → [batch, length, width]."""

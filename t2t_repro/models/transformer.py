@@ -86,10 +86,29 @@ class Transformer(keras.Model):
         Raises:
             ValueError: if `source` is not of rank 2.
         """
-        check_ids("source", source)
-        x = layout.arrange(self.positional_encoding(self.embedding(source)))
-        x = self.source_dropout(x, training=training)
+        x = self.source_dropout(layout.arrange(self.embed_source(source)), training=training)
         return self.encoder(x, padding_mask(source), training=training, layout=layout)
+
+    def embed_source(self, source: KerasTensor) -> KerasTensor:
+        """What the encoder reads: [batch, source_length] → [batch, source_length, d_model]."""
+        check_ids("source", source)
+        return self.positional_encoding(self.embedding(source))
+
+    def embed_target(self, target: KerasTensor) -> KerasTensor:
+        """What the decoder reads: the target shifted right, behind one zero vector.
+
+        Args:
+            target: [batch, target_length], token ids.
+
+        Returns:
+            [batch, target_length, d_model].
+
+        Raises:
+            ValueError: if `target` is not of rank 2.
+        """
+        check_ids("target", target)
+        x = ops.pad(self.embedding(target)[:, :-1], ((0, 0), (1, 0), (0, 0)))
+        return self.target_positional_encoding(x)
 
     def decode(
         self,
@@ -116,10 +135,7 @@ class Transformer(keras.Model):
         Raises:
             ValueError: if `target` is not of rank 2.
         """
-        check_ids("target", target)
-        x = ops.pad(self.embedding(target)[:, :-1], ((0, 0), (1, 0), (0, 0)))
-        x = layout.arrange(self.target_positional_encoding(x))
-        x = self.target_dropout(x, training=training)
+        x = self.target_dropout(layout.arrange(self.embed_target(target)), training=training)
         return self.decoder(
             x,
             memory,
