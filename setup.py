@@ -12,6 +12,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"]),
+    package_data={"t2t_repro.analysis": ["*.html"]},
     python_requires=">=3.11",
     install_requires=[
         "tensorflow>=2.21,<2.22",

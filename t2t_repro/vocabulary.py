@@ -3,3 +3,6 @@
 PAD_ID = 0
 EOS_ID = 1
 UNK_ID = 2
+
+CONTINUES = "##"
+"""Begins the name of a subword that goes on with the word before it, where subwords are named."""

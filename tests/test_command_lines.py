@@ -207,6 +207,26 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ],
         "reference 1 is no linearised tree: /NP closes nothing",
     ),
+    "sentence to look at blank": (
+        "attention_maps",
+        ["--model_dir=model", "--source= ", "--output=x"],
+        "--source=' ' is empty, expected a sentence",
+    ),
+    "sentence to look at too long": (
+        "attention_maps",
+        ["--model_dir=model", f"--source={'a ' * 200}", "--target=a", "--output=x"],
+        "the source has 201 subwords",
+    ),
+    "model to look at missing": (
+        "attention_maps",
+        ["--model_dir=nowhere", "--source=a", "--output=x"],
+        "nowhere is no model directory",
+    ),
+    "maps into a file": (
+        "attention_maps",
+        ["--model_dir=model", "--source=a", "--output=train.en", "--nopictures"],
+        "--output=train.en: File exists; expected a folder",
+    ),
     "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
     "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
@@ -236,6 +256,10 @@ WORKING: dict[str, tuple[str, list[str]]] = {
             "--reference=train.en",
             "--gin_param=evaluate.metrics = [@tokenised_bleu, @exact_match]",
         ],
+    ),
+    "attention maps": (
+        "attention_maps",
+        ["--model_dir=model", "--source=a <b> c", "--output=../maps", "--nopictures"],
     ),
 }
 STDIN = "a b c\n\n 🙂\u2028 b\r\nlast"
@@ -419,6 +443,17 @@ def test_the_metrics_can_be_chosen(outcomes):
     assert outcome.status == 0, outcome.err
     names = [line.split(" 100.00")[0] for line in outcome.out.splitlines()]
     assert names == ["tokenised lower-cased BLEU", "exact match"]
+
+
+def test_attention_maps_are_of_the_model_s_own_translation(outcomes, folder):
+    outcome = outcomes["attention maps"]
+    assert outcome.status == 0, outcome.err
+    (page,) = (folder.parent / "maps").iterdir()
+    assert page.name == "attention.html"
+    text = page.read_text(encoding="utf-8")
+    assert "the model's own translation" in text
+    assert "step-7" in text
+    assert r"a \u003cb\u003e c" in text
 
 
 def test_an_output_file_appears_whole_or_not_at_all(tmp_path):

@@ -27,6 +27,9 @@ class SubwordModel(Protocol):
     def decode(self, ids: Sequence[int]) -> str:
         """The text of one sentence of ids; what follows the first EOS is not read."""
 
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Names subwords for a reader: plain where a word begins, behind ## where one goes on."""
+
 
 def open_subwords(path: Path) -> SubwordModel:
     """Opens a subword model of either kind; how the file begins tells which.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.word_ids import WordIds
 from t2t_repro.errors import UserError
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
 
 # SentencePiece writes a space as this character (U+2581) inside its pieces.
 _SPACE_MARK = "\u2581"
@@ -215,6 +215,25 @@ class Subwords:
                 kept.append(token if 0 <= token < self.size else UNK_ID)
         text: str = self._model.decode(kept)
         return text
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Names subwords for a reader: plain where a word begins, behind ## where one goes on.
+
+        Args:
+            ids: [length] ids of the vocabulary.
+
+        Returns:
+            One name an id; EOS is <EOS>, a byte <0x41>, and the begin of a word alone U+2581.
+        """
+        return [self._label(int(token)) for token in ids]
+
+    def _label(self, token: int) -> str:
+        piece: str = self._model.id_to_piece(token)
+        if token == EOS_ID:
+            return "<EOS>"
+        if token in (PAD_ID, UNK_ID) or self._model.is_byte(token) or piece == _SPACE_MARK:
+            return piece
+        return piece[1:] if piece.startswith(_SPACE_MARK) else CONTINUES + piece
 
     def normalize(self, line: str) -> str:
         """The line as the model sees it, which is what decoding its ids gives back.

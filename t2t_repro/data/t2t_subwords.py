@@ -19,7 +19,7 @@ import numpy as np
 
 from t2t_repro.data.word_ids import WordIds
 from t2t_repro.errors import UserError
-from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID
 
 RESERVED = ("<pad>_", "<EOS>_")
 """What a vocabulary file begins with, in the order of our PAD and EOS."""
@@ -133,6 +133,23 @@ class T2TSubwords:
             if token != PAD_ID and 0 <= token < self.size:
                 kept.append(self._subwords[token])
         return text_of([_unescape(token) for token in "".join(kept).split("_") if token])
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Names subwords for a reader: plain where a token begins, behind ## where one goes on.
+
+        Args:
+            ids: [length] ids of the vocabulary.
+
+        Returns:
+            One name an id, without escapes unless these lie in several subwords; a token's end
+            alone is an underscore.
+        """
+        subwords = [self._subwords[token] for token in ids]
+        begins = [True, *(subword.endswith("_") for subword in subwords)]
+        return [
+            ("" if begin else CONTINUES) + (_unescape(subword.removesuffix("_")) or "_")
+            for begin, subword in zip(begins, subwords, strict=False)
+        ]
 
 
 def tokens_of(line: str) -> list[str]:

@@ -243,3 +243,18 @@ def test_a_foreign_model_is_refused(tmp_path, settings, message):
         )
     with pytest.raises(UserError, match=message):
         Subwords(tmp_path / "foreign.model")
+
+
+def test_subwords_are_named_as_a_reader_knows_them(tmp_path):
+    SubwordTraining(vocab_size=290).train(["the red bird sees a tree"] * 9, tmp_path / "model")
+    subwords = Subwords(tmp_path / "model")
+    (ids,) = subwords.encode(["the redtree é q <s>"])
+    names = subwords.labels(ids)
+    assert len(names) == len(ids)
+    assert names[:2] == ["the", "red"]
+    assert "".join(names[1:]).startswith("red##t")
+    assert names[-1] == "<EOS>"
+    # A character of its own that the vocabulary lacks is spelled in bytes.
+    at = names.index("<0xC3>")
+    assert names[at - 1 : at + 2] == ["\u2581", "<0xC3>", "<0xA9>"]
+    assert subwords.labels([UNK_ID]) == ["<unk>"]

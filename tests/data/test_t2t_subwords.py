@@ -255,3 +255,15 @@ def test_what_is_no_vocabulary_says_so(tmp_path, content, message):
     assert "\n" not in str(error.value)
     with pytest.raises(UserError, match="no vocabulary at"):
         T2TSubwords(tmp_path / "nowhere")
+
+
+def test_subwords_are_named_as_a_reader_knows_them(subwords):
+    (ids,) = subwords.encode(["the quick, fox_a €"])
+    assert pieces(subwords, "the quick, fox_a €")[:3] == ["the_", "qui", "ck_"]
+    names = subwords.labels(ids)
+    assert names[:3] == ["the", "qui", "##ck"]
+    assert names[-1] == "<EOS>"
+    assert len(names) == len(ids)
+    assert "_" in "".join(names)
+    assert not any(name.endswith("_") and len(name) > 3 for name in names)
+    assert subwords.labels([]) == []

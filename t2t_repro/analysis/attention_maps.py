@@ -1,0 +1,122 @@
+"""Who attends to whom in one sentence pair: what the paper's figures 3 to 5 show."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from t2t_repro.data.subword_model import SubwordModel
+from t2t_repro.errors import UserError
+from t2t_repro.layers.masks import padding_mask
+from t2t_repro.models.transformer import Transformer
+
+# More than that no one can read, nor a browser draw at once.
+MAX_SUBWORDS = 128
+
+START = "<START>"
+
+
+class AttentionWeights(NamedTuple):
+    """The weights of all attention in a Transformer, in float32.
+
+    Attributes:
+        encoder: [layers, batch, heads, source_length, source_length].
+        decoder: [layers, batch, heads, target_length, target_length]; position t is the one that
+            predicts target[:, t], and reads a zero vector and the targets before t.
+        cross: [layers, batch, heads, target_length, source_length].
+    """
+
+    encoder: NDArray[np.float32]
+    decoder: NDArray[np.float32]
+    cross: NDArray[np.float32]
+
+
+class AttentionMap(NamedTuple):
+    """One kind of attention in one sentence pair.
+
+    Attributes:
+        kind: "encoder", "decoder" or "cross".
+        title: what it is called.
+        query_name: what the queries are.
+        key_name: what the keys are.
+        queries: the subword at each query; in the decoder, the one that is predicted there.
+        keys: the subword at each key, the one that is read there.
+        weights: [layers, heads, query_length, key_length].
+    """
+
+    kind: str
+    title: str
+    query_name: str
+    key_name: str
+    queries: list[str]
+    keys: list[str]
+    weights: NDArray[np.float32]
+
+
+def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) -> AttentionWeights:
+    """Reads a sentence pair as the model does in training, without dropout.
+
+    Args:
+        model: the Transformer.
+        source: [batch, source_length], token ids, PAD after the end.
+        target: [batch, target_length], token ids, PAD after the end.
+    """
+    mask = padding_mask(source)
+    encoder = model.encoder.attention_weights(model.embed_source(source), mask)
+    x, memory = model.embed_target(target), model.encode(source)
+    decoder, cross = zip(*model.decoder.attention_weights(x, memory, mask), strict=True)
+    return AttentionWeights(*map(_as_array, (encoder, decoder, cross)))
+
+
+def _as_array(layers: Sequence[tf.Tensor]) -> NDArray[np.float32]:
+    return np.stack([tf.cast(weights, tf.float32).numpy() for weights in layers])
+
+
+class PairAttention:
+    """The attention maps of one sentence pair, as often as they are asked for.
+
+    Args:
+        model: the Transformer; its current weights are used at every call.
+        subwords: of source and target.
+        source: a sentence.
+        target: its translation; an empty one is EOS alone.
+
+    Raises:
+        UserError: the source is empty, or one of the two is too long.
+    """
+
+    def __init__(
+        self, model: Transformer, subwords: SubwordModel, source: str, target: str
+    ) -> None:
+        self._model = model
+        # Stripped, as they are for translation.
+        self._source, self._target = subwords.encode([source.strip(), target.strip()])
+        if len(self._source) == 1:
+            raise UserError("the source sentence is empty, expected text to look at.")
+        limit = min(MAX_SUBWORDS, model.positional_encoding.max_length or MAX_SUBWORDS)
+        for name, ids in (("source", self._source), ("target", self._target)):
+            if len(ids) > limit:
+                raise UserError(
+                    f"the {name} has {len(ids)} subwords, EOS included, expected at most {limit}: "
+                    "give a shorter one."
+                )
+        self._source_labels = subwords.labels(self._source)
+        self._target_labels = subwords.labels(self._target)
+
+    def maps(self) -> list[AttentionMap]:
+        """The maps of encoder, decoder and cross-attention, with the model's current weights."""
+        source, target = tf.constant([self._source]), tf.constant([self._target])
+        weights = collect_weights(self._model, source, target)
+        encoder, decoder, cross = (kind[:, 0] for kind in weights)
+        read, written = self._source_labels, self._target_labels
+        shifted = [START, *written[:-1]]
+        of_source, next_one = "source", "target, about to be written"
+        return [
+            AttentionMap("encoder", "Encoder self-attention", of_source, of_source, read, read,
+                         encoder),
+            AttentionMap("decoder", "Decoder self-attention", next_one, "target, written so far",
+                         written, shifted, decoder),
+            AttentionMap("cross", "Cross-attention", next_one, of_source, written, read, cross),
+        ]  # fmt: skip
