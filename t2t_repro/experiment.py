@@ -12,6 +12,8 @@ import gin
 import keras
 from absl import logging
 
+from t2t_repro.analysis.attention_maps import PairAttention
+from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.analysis.run_record import record_epoch
 from t2t_repro.configuration import configure, on_one_line
 from t2t_repro.data import (  # noqa: F401 (for gin)
@@ -90,6 +92,11 @@ class DevEvaluation:
         data: its dev split is read.
         metric: of translations and references.
         sentences: how many of the first dev sentences are translated; all by default.
+        attention_sentence: which dev sentence has its attention maps drawn at every evaluation, 1
+            the first, with its reference as the target; none by default. matplotlib draws them.
+
+    Raises:
+        UserError: the attention maps cannot be drawn.
     """
 
     def __init__(
@@ -98,8 +105,14 @@ class DevEvaluation:
         data: PreparedData,
         metric: Metric = bleu,
         sentences: int | None = None,
+        attention_sentence: int | None = None,
     ) -> None:
         source, target = data.text("dev")
+        self._attention: PairAttention | None = None
+        if attention_sentence is not None:
+            pair = _nth_pair(source, target, attention_sentence)
+            self._attention = PairAttention(model, data.subwords, *pair)
+            check_matplotlib()
         self._source, self._target = source[:sentences], target[:sentences]
         self._metric = metric
         self._loss = HeldOutLoss(model, data.store("dev"))
@@ -112,7 +125,18 @@ class DevEvaluation:
         table = ["| source | translation | reference |", "|---|---|---|"]
         table += [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
         score = self._metric(texts, self._target)
-        return DevScores(self._loss.nll(), score.value, "\n".join(table), score.name)
+        maps = self._attention.maps() if self._attention else []
+        images = [(f"attention/{attention.kind}", overview(attention)) for attention in maps]
+        return DevScores(self._loss.nll(), score.value, "\n".join(table), score.name, images)
+
+
+def _nth_pair(source: Sequence[str], target: Sequence[str], number: int) -> tuple[str, str]:
+    if not 1 <= number <= len(source):
+        raise UserError(
+            f"DevEvaluation.attention_sentence is {number}, expected 1 ... {len(source)}, one of "
+            "the dev sentences."
+        )
+    return source[number - 1], target[number - 1]
 
 
 @gin.configurable(denylist=["model_dir", "data_dir"])

@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from t2t_repro.training.train_step import StepResult
@@ -59,6 +61,11 @@ class Journal:
         with self._writer.as_default():
             tf.summary.text(name, markdown, step=step)
         self._writer.flush()
+
+    def image(self, name: str, pixels: NDArray[np.uint8], step: int) -> None:
+        """Writes an image, [height, width, 3], to TensorBoard."""
+        with self._writer.as_default():
+            tf.summary.image(name, pixels[None], step=step)
 
     def scalars(self, values: dict[str, float], step: int) -> None:
         """Writes scalars to TensorBoard."""

@@ -5,7 +5,7 @@ import math
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import gin
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from numpy.typing import NDArray
 
 from t2t_repro.data.batches import Batches
 from t2t_repro.errors import UserError
@@ -30,12 +31,14 @@ class DevScores(NamedTuple):
         score: of beam search's translations, by the experiment's metric; more is better.
         samples: some of them, as Markdown.
         metric: the metric's name.
+        images: name and pixels, [height, width, 3] uint8.
     """
 
     nll: float
     score: float
     samples: str
     metric: str = "BLEU"
+    images: Sequence[tuple[str, NDArray[np.uint8]]] = ()
 
 
 @gin.configurable
@@ -184,6 +187,8 @@ class TrainLoop:
             state.step,
         )
         journal.text("dev/translations", scores.samples, state.step)
+        for name, pixels in scores.images:
+            journal.image(f"dev/{name}", pixels, state.step)
         is_better = scores.nll < state.best_nll
         state = dataclasses.replace(
             state,

@@ -264,6 +264,24 @@ def test_best_checkpoint_has_the_best_bleu_and_patience_counts_nll(tmp_path, bat
     assert again.step.seen == []
 
 
+def test_images_of_a_dev_evaluation_are_in_tensorboard(tmp_path, batches):
+    run = Run(tmp_path, FakeStep(), batches, 2, pace={"evaluate_every": 1})
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 4, 6, 3), np.uint8)
+    scores = [DevScores(4.0, 9.0, "| a |", images=[("attention/cross", image)]) for image in pixels]
+    run.loop._evaluate = iter(scores).__next__
+    run.go()
+    found = {}
+    for path in (tmp_path / "tensorboard").iterdir():
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                if value.tag == "dev/attention/cross":
+                    width, height, png = tf.make_ndarray(value.tensor)
+                    assert (int(width), int(height)) == (6, 4)
+                    found[event.step] = tf.image.decode_png(png).numpy()
+    assert sorted(found) == [1, 2]
+    np.testing.assert_array_equal([found[1], found[2]], pixels)
+
+
 def test_a_dev_nll_that_is_not_finite_is_not_the_best(tmp_path, batches):
     scores = [(4.0, 10.0), (math.nan, 0.0), (3.0, 0.0)]
     run = Run(tmp_path, FakeStep(), batches, 3, scores, {"evaluate_every": 1})

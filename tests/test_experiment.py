@@ -1,0 +1,79 @@
+"""What an experiment's dev evaluation gives to TensorBoard."""
+
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import gin
+import numpy as np
+import pytest
+
+from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.data.token_store import write_token_store
+from t2t_repro.decoding.translator import Translation
+from t2t_repro.errors import UserError
+from t2t_repro.experiment import DevEvaluation
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+
+SOURCE = ["the red bird", "a tree", "the bird sees a tree"]
+TARGET = ["bird red the", "tree a", "tree a sees bird the"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    SubwordTraining(vocab_size=280).train(SOURCE * 9, folder / "subwords.model")
+    subwords = Subwords(folder / "subwords.model")
+    pairs = zip(subwords.encode(SOURCE), subwords.encode(TARGET), strict=True)
+    store = write_token_store(folder / "dev", pairs, vocab_size=subwords.size)
+    return SimpleNamespace(
+        subwords=subwords, text=lambda split: (SOURCE, TARGET), store=lambda split: store
+    )
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    layer = LayerConfig(d_model=8, d_ff=8, num_heads=2)
+    model = Transformer(data.subwords.size, num_layers=2, layer=layer)
+    model.build()
+    return model
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_decoded(monkeypatch):
+    """Scores take a beam search; they are tested where they are made."""
+    translator = MagicMock()
+    translator.return_value.translate = lambda lines: [[Translation(x, 0.0)] for x in lines]
+    monkeypatch.setattr("t2t_repro.experiment.Translator", translator)
+
+
+def test_no_attention_is_drawn_unless_asked_for(model, data):
+    assert DevEvaluation(model, data, sentences=1)().images == []
+
+
+def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model, data):
+    pytest.importorskip("matplotlib")
+    gin.parse_config("DevEvaluation.attention_sentence = 3")
+    # The sentence need not be among those that are translated.
+    evaluate = DevEvaluation(model, data, sentences=1)
+    first = dict(evaluate().images)
+    assert list(first) == ["attention/encoder", "attention/decoder", "attention/cross"]
+    assert all(pixels.dtype == np.uint8 and pixels.shape[2] == 3 for pixels in first.values())
+    table = model.embedding.table
+    table.assign(table * 10)
+    second = dict(evaluate().images)
+    for name, pixels in first.items():
+        assert pixels.shape == second[name].shape
+        assert (pixels != second[name]).any()
+
+
+@pytest.mark.parametrize("number", [0, 4, -1])
+def test_the_sentence_is_one_of_the_dev_set(model, data, number):
+    with pytest.raises(UserError, match=f"attention_sentence is {number}, expected 1 ... 3, one"):
+        DevEvaluation(model, data, attention_sentence=number)
+
+
+def test_matplotlib_is_missed_before_training(model, data, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="matplotlib, which is not installed"):
+        DevEvaluation(model, data, attention_sentence=1)
