@@ -2,17 +2,22 @@
 
 Encoder, decoder and cross-attention of one sentence pair, every layer and head, as the paper's
 figures 3 to 5: <output>/attention.html, a page for any browser, and a PNG picture for every layer.
+With --word a second one for every layer, of lines from that word to what it attends to.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_repro.analysis.attention_maps import AttentionMap
 
 FLAGS = flags.FLAGS
 
@@ -23,9 +28,11 @@ def main() -> None:
     """Draws the maps on its flags."""
     if not FLAGS.source.strip():
         raise UserError(f"--source={FLAGS.source!r} is empty, expected a sentence.")
+    if FLAGS.word is not None and not FLAGS.pictures:
+        raise UserError("--word asks for pictures, --nopictures for none: leave one of them out.")
     from t2t_repro import experiment
     from t2t_repro.analysis import attention_plots
-    from t2t_repro.analysis.attention_maps import PairAttention
+    from t2t_repro.analysis.attention_maps import PairAttention, ids_to_show
     from t2t_repro.analysis.attention_page import Heading, as_html
     from t2t_repro.training.model_directory import ModelDirectory
 
@@ -35,21 +42,48 @@ def main() -> None:
         Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
     )
     source, target, origin = FLAGS.source, FLAGS.target, "given"
+    # Before it is translated, which takes long if it is too long.
+    ids_to_show("source", source, translator.model, translator.subwords)
     if target is None:
         target, origin = translator.translate([source])[0][0].text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()
     checkpoint = ModelDirectory(FLAGS.model_dir).checkpoint(FLAGS.checkpoint)
     files = {PAGE: as_html(maps, Heading(checkpoint, source, target, origin)).encode()}
     if FLAGS.pictures:
-        files |= {
-            f"{attention.kind}_layer_{layer + 1}.png": attention_plots.layer_picture(
-                attention, layer
-            )
-            for attention in maps
-            for layer in range(len(attention.weights))
-        }
+        files |= draw(maps, FLAGS.word)
     write_files(Path(FLAGS.output), files)
     logging.info("attention maps: %s and %d pictures", Path(FLAGS.output) / PAGE, len(files) - 1)
+
+
+def draw(maps: Sequence["AttentionMap"], word: str | None) -> dict[str, bytes]:
+    """Draws every layer of every map as a PNG file.
+
+    Args:
+        maps: of one sentence pair.
+        word: lines from it are drawn too, where it is a query.
+
+    Returns:
+        the files' contents by their names.
+
+    Raises:
+        UserError: there is no such word.
+    """
+    from t2t_repro.analysis.attention_lines import lines_picture
+    from t2t_repro.analysis.attention_plots import layer_picture
+
+    names = list(dict.fromkeys(name for attention in maps for name in attention.queries))
+    if word is not None and word not in names:
+        raise UserError(
+            f"--word={word!r} is no subword of source or target, expected one of: {' '.join(names)}"
+        )
+    files = {}
+    for attention in maps:
+        for layer in range(len(attention.weights)):
+            name = f"{attention.kind}_layer_{layer + 1}"
+            files[f"{name}.png"] = layer_picture(attention, layer)
+            if word is not None and word in attention.queries:
+                files[f"{name}_word.png"] = lines_picture(attention, layer, word)
+    return files
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -78,4 +112,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("target", None, "Its translation; the model's own by default.")
     flags.DEFINE_string("output", None, "A folder for the page and the pictures.", required=True)
     flags.DEFINE_bool("pictures", True, "Draw PNG files too, which takes matplotlib.")
+    flags.DEFINE_string("word", None, "A subword as the page has it, to draw lines from.")
     command_line.run(main)

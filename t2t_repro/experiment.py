@@ -110,9 +110,14 @@ class DevEvaluation:
         source, target = data.text("dev")
         self._attention: PairAttention | None = None
         if attention_sentence is not None:
-            pair = _nth_pair(source, target, attention_sentence)
-            self._attention = PairAttention(model, data.subwords, *pair)
             check_matplotlib()
+            pair = _nth_pair(source, target, attention_sentence)
+            try:
+                self._attention = PairAttention(model, data.subwords, *pair)
+            except UserError as error:
+                raise UserError(
+                    f"DevEvaluation.attention_sentence is {attention_sentence}: {error}"
+                ) from error
         self._source, self._target = source[:sentences], target[:sentences]
         self._metric = metric
         self._loss = HeldOutLoss(model, data.store("dev"))

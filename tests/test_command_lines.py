@@ -214,13 +214,19 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     ),
     "sentence to look at too long": (
         "attention_maps",
-        ["--model_dir=model", f"--source={'a ' * 200}", "--target=a", "--output=x"],
+        # Before it is translated: this one would take minutes.
+        ["--model_dir=model", f"--source={'a ' * 200}", "--output=x", "--nopictures"],
         "the source has 201 subwords",
     ),
     "model to look at missing": (
         "attention_maps",
-        ["--model_dir=nowhere", "--source=a", "--output=x"],
+        ["--model_dir=nowhere", "--source=a", "--output=x", "--nopictures"],
         "nowhere is no model directory",
+    ),
+    "a word to draw lines from, and no pictures": (
+        "attention_maps",
+        ["--model_dir=model", "--source=a", "--output=x", "--word=a", "--nopictures"],
+        "--word asks for pictures, --nopictures for none",
     ),
     "maps into a file": (
         "attention_maps",

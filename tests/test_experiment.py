@@ -69,6 +69,7 @@ def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model,
 
 @pytest.mark.parametrize("number", [0, 4, -1])
 def test_the_sentence_is_one_of_the_dev_set(model, data, number):
+    pytest.importorskip("matplotlib")
     with pytest.raises(UserError, match=f"attention_sentence is {number}, expected 1 ... 3, one"):
         DevEvaluation(model, data, attention_sentence=number)
 
@@ -77,3 +78,10 @@ def test_matplotlib_is_missed_before_training(model, data, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match="matplotlib, which is not installed"):
         DevEvaluation(model, data, attention_sentence=1)
+
+
+def test_a_sentence_that_is_too_long_is_named(model, data):
+    pytest.importorskip("matplotlib")
+    long = SimpleNamespace(**{**vars(data), "text": lambda split: (["a " * 200], ["a"])})
+    with pytest.raises(UserError, match="attention_sentence is 1: the source has 201 subwords"):
+        DevEvaluation(model, long, attention_sentence=1)

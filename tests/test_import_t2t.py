@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from t2t_repro.analysis.attention_maps import collect_weights
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.models.t2t_checkpoint import transformer_from_t2t
 from t2t_repro.training.model_directory import ModelDirectory
@@ -102,6 +103,24 @@ def made_here(tmp_path_factory):
     flags = ["--checkpoint=t2t/model.ckpt-7", "--vocabulary=vocab", "--model_dir=model"]
     run(folder, ("import_t2t", [*flags, "--target_space=8"], ""))
     return folder
+
+
+def test_an_imported_model_s_attention_can_be_looked_at(made_here):
+    flags = ["--model_dir=model", "--source=u20 u34 x", "--target=u16", "--output=maps"]
+    run(made_here, ("attention_maps", [*flags, "--nopictures"], ""))
+    page = (made_here / "maps" / "attention.html").read_text(encoding="utf-8")
+    data = json.loads(page.split('type="application/json">')[1].split("</script>")[0])
+    encoder, decoder, cross = data["kinds"]
+    # A word that the vocabulary lacks is spelled: an escape of several subwords.
+    assert encoder["queries"] == ["u20", "u34", "\\", "##1", "##2", "##0", "##;", "##_", "<EOS>"]
+    assert (cross["queries"], cross["keys"]) == (["u16", "<EOS>"], encoder["keys"])
+    assert decoder["keys"] == ["<START>", "u16"]
+    model = transformer_from_t2t(made_here / "t2t", target_space=8)
+    source = [[20, 34, *T2TSubwords(made_here / "vocab").encode(["x"])[0]]]
+    expected = collect_weights(model, np.array(source), np.array([[16, EOS_ID]]))
+    for kind, weights in zip(data["kinds"], expected, strict=True):
+        found = np.array(kind["weights"]) / data["scale"]
+        np.testing.assert_allclose(found, weights[:, 0], atol=6e-4)
 
 
 def test_the_directory_is_complete_in_itself(made_here):

@@ -74,6 +74,28 @@ def _as_array(layers: Sequence[tf.Tensor]) -> NDArray[np.float32]:
     return np.stack([tf.cast(weights, tf.float32).numpy() for weights in layers])
 
 
+def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
+    """Encodes a sentence, stripped as it is for translation.
+
+    Args:
+        name: of the sentence, for the error.
+        sentence: a text.
+        model: its learned positions are a limit.
+        subwords: encode it.
+
+    Raises:
+        UserError: the sentence has more subwords than a map can show.
+    """
+    (ids,) = subwords.encode([sentence.strip()])
+    limit = min(MAX_SUBWORDS, model.positional_encoding.max_length or MAX_SUBWORDS)
+    if len(ids) > limit:
+        raise UserError(
+            f"the {name} has {len(ids)} subwords, EOS included, expected at most {limit}: "
+            "give a shorter one."
+        )
+    return ids
+
+
 class PairAttention:
     """The attention maps of one sentence pair, as often as they are asked for.
 
@@ -91,17 +113,10 @@ class PairAttention:
         self, model: Transformer, subwords: SubwordModel, source: str, target: str
     ) -> None:
         self._model = model
-        # Stripped, as they are for translation.
-        self._source, self._target = subwords.encode([source.strip(), target.strip()])
+        self._source = ids_to_show("source", source, model, subwords)
+        self._target = ids_to_show("target", target, model, subwords)
         if len(self._source) == 1:
             raise UserError("the source sentence is empty, expected text to look at.")
-        limit = min(MAX_SUBWORDS, model.positional_encoding.max_length or MAX_SUBWORDS)
-        for name, ids in (("source", self._source), ("target", self._target)):
-            if len(ids) > limit:
-                raise UserError(
-                    f"the {name} has {len(ids)} subwords, EOS included, expected at most {limit}: "
-                    "give a shorter one."
-                )
         self._source_labels = subwords.labels(self._source)
         self._target_labels = subwords.labels(self._target)
 

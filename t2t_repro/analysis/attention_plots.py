@@ -29,7 +29,7 @@ _POINTS = 54
 _LETTER = 0.47
 """Width of a letter by the size of a cell."""
 
-_DOTS_PER_INCH = 120
+DOTS_PER_INCH = 120
 _MOST_COLUMNS = 4
 
 
@@ -53,7 +53,7 @@ def layer_picture(attention: AttentionMap, layer: int) -> bytes:
     title = f"{attention.title}, layer {layer + 1}"
     figure = _draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, _CELL)
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
+    figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
     return file.getvalue()
 
 
@@ -85,7 +85,7 @@ def _draw(
     from matplotlib.figure import Figure
 
     rows = -(-len(panels) // columns)
-    queries, keys = ([_shortened(x) for x in side] for side in (attention.queries, attention.keys))
+    queries, keys = ([shortened(x) for x in side] for side in (attention.queries, attention.keys))
     width, height = (max(len(side) * cell, _SMALLEST_PANEL) for side in (keys, queries))
     if cell < _SMALLEST_NAMED_CELL:
         queries, keys = [""], [""]
@@ -121,5 +121,6 @@ def _name_ticks(axis: Any, names: Sequence[str], style: dict[str, Any]) -> None:
     axis.set_tick_params(length=0)
 
 
-def _shortened(label: str) -> str:
+def shortened(label: str) -> str:
+    """Cuts a label that would take more room than words have."""
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"

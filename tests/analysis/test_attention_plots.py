@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from t2t_repro.analysis.attention_lines import lines_picture
 from t2t_repro.analysis.attention_maps import AttentionMap
 from t2t_repro.analysis.attention_plots import check_matplotlib, layer_picture, overview
-from t2t_repro.attention_maps import write_files
+from t2t_repro.attention_maps import draw, write_files
 from t2t_repro.errors import UserError
 
 WORDS = [r"$\frac{$", "$x$", "<b>", "a" * 50, "Ω"]
@@ -67,6 +68,44 @@ def test_the_overview_of_a_long_sentence_stays_small():
 
 def test_words_are_no_formulas():
     assert layer_picture(attention(one_hot(1, 2, 3, 5), WORDS), 0).startswith(b"\x89PNG")
+
+
+def coloured(png, colour):
+    """How many pixels of a PNG file have a colour in full."""
+    from matplotlib import colormaps, image
+
+    rgb = np.array(colormaps["tab10"](colour)[:3])
+    return int(np.all(np.abs(image.imread(io.BytesIO(png))[..., :3] - rgb) < 0.02, axis=-1).sum())
+
+
+def test_lines_from_a_word_are_those_of_its_heads():
+    weights = one_hot(2, 3, 4, 5)
+    # The weights of other queries, and those of other layers, are no lines from word 2.
+    weights[1, 0, 2] = 0
+    weights[1, 1, 2] = 0.2
+    found = [coloured(lines_picture(attention(weights, WORDS), 1, "2"), head) for head in range(4)]
+    assert found[2] > 1000
+    # Nothing but their numbers in the legend.
+    assert max(found[0], found[1]) < 100
+    assert found[3] == 0
+
+
+def test_lines_come_from_every_word_of_the_name():
+    once = attention(one_hot(1, 1, 3, 3))
+    twice = once._replace(queries=["0", "1", "0"])
+    one, two = (coloured(lines_picture(words, 0, "0"), 0) for words in (once, twice))
+    assert two > 1.5 * one
+
+
+def test_a_word_has_pictures_where_it_is_a_query():
+    maps = [attention(one_hot(2, 1, 3, 3))._replace(kind=kind) for kind in ("encoder", "cross")]
+    maps[0] = maps[0]._replace(queries=["a", "b", "a"])
+    names = {f"{kind}_layer_{n}" for kind in ("encoder", "cross") for n in (1, 2)}
+    assert set(draw(maps, None)) == {f"{name}.png" for name in names}
+    more = {f"encoder_layer_{n}_word.png" for n in (1, 2)}
+    assert set(draw(maps, "a")) == {f"{name}.png" for name in names} | more
+    with pytest.raises(UserError, match=r"--word='c' is no subword .* one of: a b 0 1 2$"):
+        draw(maps, "c")
 
 
 def test_pictures_leave_nothing_behind():
