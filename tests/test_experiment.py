@@ -1,6 +1,7 @@
 """What an experiment's dev evaluation gives to TensorBoard."""
 
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import MagicMock
 
 import gin
@@ -82,6 +83,6 @@ def test_matplotlib_is_missed_before_training(model, data, monkeypatch):
 
 def test_a_sentence_that_is_too_long_is_named(model, data):
     pytest.importorskip("matplotlib")
-    long = SimpleNamespace(**{**vars(data), "text": lambda split: (["a " * 200], ["a"])})
+    long: Any = SimpleNamespace(**{**vars(data), "text": lambda split: (["a " * 200], ["a"])})
     with pytest.raises(UserError, match="attention_sentence is 1: the source has 201 subwords"):
         DevEvaluation(model, long, attention_sentence=1)

@@ -1,6 +1,7 @@
 """What one word attends to, drawn as lines as in the paper's figures 3 and 4."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def lines_picture(attention: AttentionMap, layer: int, word: str) -> bytes:
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    chosen = [query == word for query in attention.queries]
+    chosen = [place for place, query in enumerate(attention.queries) if query == word]
     weights = attention.weights[layer]
     heads, queries, keys = weights.shape
     above, below = map(_length, (attention.queries, attention.keys))
@@ -55,10 +56,10 @@ def lines_picture(attention: AttentionMap, layer: int, word: str) -> bytes:
     axis.text(0, top + _TITLE / 2, title, fontsize=_POINTS, va="center", parse_math=False)
     axis.text(0, bottom - _TITLE / 2, "heads", fontsize=_POINTS, va="center")
     _write(axis, attention.queries, 0, "bottom", chosen)
-    _write(axis, attention.keys, _BETWEEN + heads * _CELL, "top", [True] * keys)
+    _write(axis, attention.keys, _BETWEEN + heads * _CELL, "top", range(keys))
     for head, of_head in enumerate(weights):
         colour = colormaps["tab10"](head % 10)[:3]
-        _draw_head(axis, of_head, np.flatnonzero(chosen), (head - (heads - 1) / 2) / heads, colour)
+        _draw_head(axis, of_head, chosen, (head - (heads - 1) / 2) / heads, colour)
         _draw_cells(axis, of_head[chosen].max(0), head, colour)
         place = (0.55 + 0.25 * head, bottom - _TITLE / 2)
         axis.text(*place, str(head + 1), color=colour, weight="bold", fontsize=_POINTS, va="center")
@@ -75,18 +76,18 @@ def _middle(place: int) -> float:
     return (place + 0.5) * _COLUMN
 
 
-def _write(axis: Any, words: list[str], y: float, side: str, is_dark: list[bool]) -> None:
+def _write(axis: Any, words: list[str], y: float, side: str, dark: Sequence[int]) -> None:
     """Writes words upwards; y is where they end next to the lines, `side` of the letters there."""
     y += -0.06 if side == "bottom" else 0.06
     for place, word in enumerate(words):
         axis.text(
             _middle(place), y, shortened(word), rotation=90, ha="center", va=side,
-            fontsize=_POINTS, color="black" if is_dark[place] else "0.6", parse_math=False,
+            fontsize=_POINTS, color="black" if place in dark else "0.6", parse_math=False,
         )  # fmt: skip
 
 
 def _draw_head(
-    axis: Any, weights: NDArray[np.float32], chosen: NDArray[np.intp], shift: float, colour: Any
+    axis: Any, weights: NDArray[np.float32], chosen: list[int], shift: float, colour: Any
 ) -> None:
     """Draws lines from chosen queries; weights are [query_length, key_length], of one head.
 
@@ -94,8 +95,9 @@ def _draw_head(
     """
     aside = 0.5 * _COLUMN * shift
     for query in chosen:
-        for key in np.flatnonzero(weights[query] >= _FAINTEST):
-            weight = float(weights[query, key])
+        for key, weight in enumerate(weights[query].tolist()):
+            if weight < _FAINTEST:
+                continue
             ends = [_middle(query) + aside, _middle(key) + aside]
             # Rounding lifts some weights above 1, which is no opacity.
             alpha = min(weight, 1.0)
