@@ -171,6 +171,26 @@ def test_memory_grows_with_the_length():
     assert largest(1280) == 2 * largest(640)
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_weights_given_are_a_band_and_those_it_attends_with(is_causal):
+    length, heads, r = 70, 2, 9
+    restricted, whole = pair_of_layers((heads, 3, 4), r, is_causal)
+    x = normal(2, length, D_MODEL)
+    mask = padding(length, [length, 40])
+    weights = restricted.attention_weights(x, mask).numpy()
+    band = whole_mask(r, is_causal, mask)
+    np.testing.assert_allclose(weights, whole.attention_weights(x, None, band), atol=1e-6)
+    np.testing.assert_array_equal(weights[~np.repeat(band.numpy()[:, None], heads, 1)], 0)
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+    # softmax(Q K^T / sqrt(d_k)) V W^O, from these weights, is what the layer gives out.
+    _, values = restricted.project_memory(x)
+    context = np.swapaxes(weights @ values.numpy(), 1, 2).reshape(2, length, -1)
+    expected = context @ restricted.output_projection.kernel.numpy()
+    np.testing.assert_allclose(restricted(x, attention_mask=mask), expected, atol=1e-5)
+    unmasked = restricted.attention_weights(x[:1]).numpy()
+    np.testing.assert_allclose(unmasked, weights[:1], atol=1e-6)
+
+
 def test_dropout_acts_on_the_attention_weights():
     """Values of ones: without dropout every context is 1, with it the sum of what is left."""
     layer = RestrictedSelfAttention(1, 2, 2, 15, dropout=0.5)
