@@ -75,6 +75,32 @@ def on_one_line(error: Exception) -> str:
     return " ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
+def differing_bindings(there: str, now: str) -> list[str]:
+    """What two configurations bind differently, as gin prints them: one text a parameter.
+
+    Args:
+        there: of what has been made before.
+        now: of what is to be made.
+
+    Returns:
+        such as "train.seed 1 there, 2 now", in the order of the parameters' names.
+    """
+    before, after = _bindings(there), _bindings(now)
+    return [
+        f"{name} {before.get(name, 'not bound')} there, {after.get(name, 'not bound')} now"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _bindings(config: str) -> dict[str, str]:
+    """Values by name; gin's comments, continuation marks and line breaks apart."""
+    lines = [line.removesuffix("\\") for line in config.splitlines() if not line.startswith("#")]
+    _, *parts = _BINDING.split("\n".join(lines))
+    values = (" ".join(value.split()) for value in parts[1::2])
+    return dict(zip(parts[::2], values, strict=True))
+
+
 def _check_reachable(config: str, roots: Collection[str]) -> None:
     _, *parts = _BINDING.split(config)
     values = dict(zip(parts[::2], parts[1::2], strict=True))

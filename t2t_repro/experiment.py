@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gin
 import keras
+import tensorflow as tf
 from absl import logging
 
 from t2t_repro.analysis.run_record import record_epoch
@@ -122,6 +123,7 @@ def train(
     seed: int = 1,
     precision: str = "float32",
     optimizer: Callable[[], keras.Optimizer] = adam,
+    deterministic: bool = False,
 ) -> RunState:
     """Trains a model, preparing the data first where that has not been done.
 
@@ -133,6 +135,8 @@ def train(
         seed: of initialisation, shuffling and dropout.
         precision: "float32" or "mixed_bfloat16".
         optimizer: makes the optimizer.
+        deterministic: whether TensorFlow computes every sum in a fixed order (its op determinism),
+            so that two runs, killed or not, have the same bits. Slower on GPUs.
 
     Returns:
         the state of the run at its end.
@@ -144,6 +148,8 @@ def train(
     with _user_errors():
         strategy = choose_strategy()
     keras.utils.set_random_seed(seed)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
     with _user_errors(), strategy.scope():
         model = Transformer(dtype=precision)  # type: ignore[call-arg]  # gin gives the rest
         model.build()
@@ -171,16 +177,20 @@ def train(
     logging.info("data: %s", batches.report())
     config, operative = gin.config_str(), gin.operative_config_str()
     directory = ModelDirectory(model_dir)
+    differing = directory.differing_bindings(config)
     directory.describe(model, data.directory / SUBWORDS, config, operative)
     record_epoch(model_dir, batches.report())
     state = checkpoints.restore()
     if state.step:
         logging.info("train: going on after step %d", state.step)
+        for difference in differing:
+            logging.warning("train: going on with another configuration: %s", difference)
     loop = TrainLoop(step, batches, checkpoints, pace, evaluate)
     loop.compile()
     tensorboard = model_dir / "tensorboard"
     with Journal(tensorboard, pace.steps, state.step, pace.report_every) as journal:
-        journal.text("configuration", gin.config.markdown(operative), state.step)
+        if differing or not state.step:
+            journal.text("configuration", gin.config.markdown(operative), state.step)
         return loop.run(state, journal)
 
 

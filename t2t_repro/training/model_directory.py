@@ -24,6 +24,7 @@ import keras
 import tensorflow as tf
 
 import t2t_repro
+from t2t_repro.configuration import differing_bindings
 from t2t_repro.data.prepared import SUBWORDS
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
@@ -78,6 +79,14 @@ class ModelDirectory:
         self._write("versions.json", (json.dumps(versions, indent=2) + "\n").encode())
         self._write(CONFIG, config.encode())
         self._write("operative_config.gin", operative_config.encode())
+
+    def differing_bindings(self, config: str) -> list[str]:
+        """What `config` binds otherwise than the run that this is the directory of, if it is."""
+        there = self.path / CONFIG
+        if not there.is_file():
+            return []
+        text = there.read_text(encoding="utf-8", errors="replace")
+        return differing_bindings(text, config)
 
     def subwords(self) -> SubwordModel:
         """Opens the subword model.

@@ -63,13 +63,15 @@ class _Unread(NamedTuple):
         before: where the run stood.
         batch: of the epoch.
         result: of the update.
-        tokens: real and padded source + target tokens of the batch.
+        tokens: real source + target tokens of the batch.
+        padding_share: of the batches since the last report.
     """
 
     before: RunState
     batch: int
     result: StepResult
-    tokens: tuple[int, int]
+    tokens: int
+    padding_share: float
 
 
 class TrainLoop:
@@ -128,7 +130,7 @@ class TrainLoop:
                     logging.info("train: stopped by a signal after step %d", state.step)
                     break
             self._report(journal)
-        self._checkpoints.save(state)
+            self._save(state, journal)
         return state
 
     def _train_on(
@@ -142,22 +144,36 @@ class TrainLoop:
         result = self._step(state.step, source, target)
         # A GPU computes still, and has the next update waiting: what is read is the last one.
         self._report(journal)
-        self._unread = _Unread(state, batch, result, count_tokens(source, target))
+        tokens, padded = count_tokens(source, target)
+        real, all_cells = state.tokens + tokens, state.padded_tokens + padded
+        self._unread = _Unread(state, batch, result, tokens, 1.0 - real / all_cells)
         state = dataclasses.replace(state, step=state.step + 1, batch=batch + 1)
+        begins_anew = journal.is_reported(state.step)
+        state = dataclasses.replace(
+            state,
+            tokens=0 if begins_anew else real,
+            padded_tokens=0 if begins_anew else all_cells,
+        )
         if state.step % self._pace.evaluate_every == 0:
             self._report(journal)
             state = self._evaluate_dev(state, journal)
         if self._checkpoints.is_due(state.step):
             self._report(journal)
-            self._checkpoints.save(state)
+            self._save(state, journal)
         return state
+
+    def _save(self, state: RunState, journal: Journal) -> None:
+        # What the checkpoint holds is not made again, and so has to be reported before.
+        journal.flush()
+        self._checkpoints.save(state)
 
     def _report(self, journal: Journal) -> None:
         """Reads the update made last, if that has not been done."""
         if self._unread:
             unread, self._unread = self._unread, None
             self._check_finite(unread)
-            journal.update(unread.before.step + 1, unread.result, unread.tokens)
+            step = unread.before.step + 1
+            journal.update(step, unread.result, unread.tokens, unread.padding_share)
 
     def _is_over(self, state: RunState) -> bool:
         if self._pace.patience is not None and state.stale >= self._pace.patience:
