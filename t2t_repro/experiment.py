@@ -35,8 +35,9 @@ from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.devices import choose_strategy
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
-from t2t_repro.training.model_directory import CONFIG, ModelDirectory
+from t2t_repro.training.model_directory import CONFIG, ModelDirectory, load_weights
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
 from t2t_repro.training.train_step import TrainStep
 
@@ -192,6 +193,27 @@ def train(
         if differing or not state.step:
             journal.text("configuration", gin.config.markdown(operative), state.step)
         return loop.run(state, journal)
+
+
+def replay_batch(file: Path) -> None:
+    """Prints what a batch that gave no finite loss does; see `replay`.
+
+    Args:
+        file: that the trainer wrote, model_dir/nonfinite/step-<n>.npz.
+
+    Raises:
+        UserError: it is no such file.
+    """
+    directory = ModelDirectory(file.resolve().parent.parent)
+    batch = read_batch(file)
+    model = directory.new_model()
+    load_weights(model, str(file.with_suffix("")))
+    configure_experiment(directory.path / CONFIG, [])
+    with _user_errors():
+        seed = gin.get_bindings("train").get("seed", 1)
+        optimizer = keras.optimizers.SGD(0.0)
+        step = TrainStep(model, optimizer, seed, slices=len(batch.source), jit_compile=False)
+    print("\n".join(replay(step, batch)))
 
 
 @gin.configurable(allowlist=["metrics"])

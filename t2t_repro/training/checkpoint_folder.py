@@ -20,6 +20,7 @@ from t2t_repro.errors import UserError
 _INDEX = re.compile(r"step-(\d+)\.index")
 _LISTED = re.compile(r"(?:.*/)?step-(\d+)")
 _PARTIAL = ".partial"
+_PARTIAL_LIST = ".checkpoint.partial"
 _UNREADABLE = ".unreadable"
 
 
@@ -63,6 +64,8 @@ class CheckpointFolder:
             UserError: it cannot be written, as on a full disk; those written before are intact.
         """
         partial = self.path / _PARTIAL
+        # Made on first use, and asked for by whoever restores.
+        _ = checkpoint.save_counter
         try:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
@@ -89,6 +92,7 @@ class CheckpointFolder:
     def tidy(self) -> None:
         """Brings the folder to what a writer that was not killed would have left."""
         shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
+        (self.path / _PARTIAL_LIST).unlink(missing_ok=True)
         steps = self.steps()
         if steps:
             self._list_and_sweep(steps[-1])
@@ -100,11 +104,12 @@ class CheckpointFolder:
     def _list_and_sweep(self, newest: int) -> None:
         steps = self.steps()
         kept = [step for step in steps if step <= newest][-self._keep :]
-        names = [f"step-{step}" for step in kept]
-        # By names relative to the folder, which can be copied elsewhere.
-        tf.compat.v1.train.update_checkpoint_state(
-            str(self.path), names[-1], all_model_checkpoint_paths=names
-        )
+        # TensorFlow's CheckpointState; names are relative to the folder, which can be moved.
+        lines = [f'model_checkpoint_path: "step-{kept[-1]}"']
+        lines += [f'all_model_checkpoint_paths: "step-{step}"' for step in kept]
+        aside = self.path / _PARTIAL_LIST
+        aside.write_text("\n".join(lines) + "\n", encoding="ascii")
+        os.replace(aside, self.path / "checkpoint")
         for step in set(steps) - set(kept):
             self._remove(step)
 

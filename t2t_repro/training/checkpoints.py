@@ -7,6 +7,7 @@ from pathlib import Path
 
 import gin
 import keras
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -46,6 +47,8 @@ class Checkpoints:
 
         model_dir/checkpoints/step-<n>.*    the last `keep`
         model_dir/best/step-<n>.*           the one with the best dev score
+        model_dir/nonfinite/step-<n>.*      before a batch that gave no finite loss or gradient,
+                                            and the batch
 
     See `CheckpointFolder` for what a kill leaves behind.
 
@@ -71,10 +74,9 @@ class Checkpoints:
         self.every_minutes = every_minutes
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, state=self._state)
-        # Checkpoints of the first releases hold this counter, which is made on first use.
-        _ = self._checkpoint.save_counter
         self._last = CheckpointFolder(model_dir / "checkpoints", keep)
         self._best = CheckpointFolder(model_dir / "best", 1)
+        self._bad = CheckpointFolder(model_dir / "nonfinite", 1)
         self._saved_at = time.monotonic()
         self._saved_step = -1
 
@@ -155,6 +157,26 @@ class Checkpoints:
             UserError: it cannot be written.
         """
         self._write(self._best, state)
+
+    def save_bad_batch(self, state: RunState, source: tf.Tensor, target: tf.Tensor) -> Path:
+        """Writes a batch whose loss or gradient is not finite, and the weights it came to.
+
+        Args:
+            state: of the run before the batch.
+            source: [slices, rows, source_length], token ids.
+            target: [slices, rows, target_length], token ids.
+
+        Returns:
+            the file; see `replay`.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        self._write(self._bad, state)
+        path = Path(f"{self._bad.prefix(state.step)}.npz")
+        arrays = {"source": np.asarray(source), "target": np.asarray(target)}
+        np.savez_compressed(path, step=state.step, **arrays)
+        return path
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
         self._state.assign(json.dumps(dataclasses.asdict(state)))

@@ -29,6 +29,7 @@ from t2t_repro.data.prepared import SUBWORDS
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.checkpoint_folder import CheckpointFolder
 
 CONFIG = "config.gin"
 MODEL = "model.json"
@@ -224,9 +225,7 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
 
 
 def _save_weights(model: Transformer, folder: Path, step: int) -> None:
-    tf.train.CheckpointManager(
-        tf.train.Checkpoint(model=model), str(folder), max_to_keep=1, checkpoint_name="step"
-    ).save(checkpoint_number=step)
+    CheckpointFolder(folder, keep=1).write(tf.train.Checkpoint(model=model), step)
 
 
 def step_of(checkpoint: str) -> int:

@@ -18,6 +18,7 @@ from t2t_repro.data.batches import Batches
 from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.journal import Journal
+from t2t_repro.training.loss_spikes import LossSpikes
 from t2t_repro.training.train_step import StepResult, TrainStep
 from t2t_repro.vocabulary import PAD_ID
 
@@ -65,6 +66,7 @@ class _Unread(NamedTuple):
         result: of the update.
         tokens: real source + target tokens of the batch.
         padding_share: of the batches since the last report.
+        ids: source and target, [slices, rows, length] each.
     """
 
     before: RunState
@@ -72,6 +74,7 @@ class _Unread(NamedTuple):
     result: StepResult
     tokens: int
     padding_share: float
+    ids: tuple[tf.Tensor, tf.Tensor]
 
 
 class TrainLoop:
@@ -99,6 +102,7 @@ class TrainLoop:
         self._pace = pace
         self._evaluate = evaluate
         self._unread: _Unread | None = None
+        self._spikes = LossSpikes()
 
     def compile(self) -> None:
         """Compiles every shape before the first step, and says what it took."""
@@ -146,7 +150,8 @@ class TrainLoop:
         self._report(journal)
         tokens, padded = count_tokens(source, target)
         real, all_cells = state.tokens + tokens, state.padded_tokens + padded
-        self._unread = _Unread(state, batch, result, tokens, 1.0 - real / all_cells)
+        share = 1.0 - real / all_cells
+        self._unread = _Unread(state, batch, result, tokens, share, (source, target))
         state = dataclasses.replace(state, step=state.step + 1, batch=batch + 1)
         begins_anew = journal.is_reported(state.step)
         state = dataclasses.replace(
@@ -173,6 +178,7 @@ class TrainLoop:
             unread, self._unread = self._unread, None
             self._check_finite(unread)
             step = unread.before.step + 1
+            self._spikes.observe(step, float(unread.result.loss))
             journal.update(step, unread.result, unread.tokens, unread.padding_share)
 
     def _is_over(self, state: RunState) -> bool:
@@ -217,10 +223,13 @@ class TrainLoop:
         if math.isfinite(float(result.loss)) and math.isfinite(float(result.gradient_norm)):
             return
         newest = self._checkpoints.newest or "none was written yet"
+        batch = self._checkpoints.save_bad_batch(before, *unread.ids)
         raise UserError(
-            f"the loss is {float(result.loss)} at step {before.step + 1} (epoch {before.epoch}, "
-            f"batch {unread.batch}), expected a finite number: lower the learning rate or bind "
-            f"TrainStep.clip_norm, then start again; the last checkpoint is intact ({newest})."
+            f"the loss is {float(result.loss)} and the gradient's norm "
+            f"{float(result.gradient_norm)} at step {before.step + 1} (epoch {before.epoch}, "
+            f"batch {unread.batch}), expected finite numbers: lower the learning rate or bind "
+            f"TrainStep.clip_norm, then start again; the last checkpoint is intact ({newest}); "
+            f"python -m t2t_repro.trainer --replay={batch} runs the batch again."
         )
 
 

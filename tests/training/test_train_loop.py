@@ -15,6 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.replay import read_batch
 from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop, count_tokens
 from t2t_repro.training.train_step import StepResult
 from tests.training.tiny import VOCAB, assert_same, tiny_step
@@ -217,11 +218,19 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, batches, uninterrupted
 
     options = {"every_steps": 2, "pace": {"evaluate_every": 4}, "scores": [(3.0, 9.0)]}
     run = begin(tmp_path, Meddling(batches, 6, poison), 20, **options)
-    expected = r"the loss is nan at step 6 \(epoch 1, batch 1\), .*intact \(.*checkpoints.step-4\)"
+    expected = (
+        r"the loss is nan and .* nan at step 6 \(epoch 1, batch 1\), .*"
+        r"intact \(.*checkpoints.step-4\); .*--replay=.*nonfinite.step-5\.npz"
+    )
     with pytest.raises(UserError, match=expected) as error:
         run.go()
     assert "\n" not in str(error.value)
     assert (written(tmp_path), written(tmp_path, "best")) == ([2, 4], [4])
+    bad = read_batch(tmp_path / "nonfinite" / "step-5.npz")
+    assert bad.step == 5
+    source, target = next(iter(batches.epoch(1, 1, 2)))
+    np.testing.assert_array_equal(bad.source, source)
+    np.testing.assert_array_equal(bad.target, target)
     # It can be gone on with: everything that is restored is finite.
     again = begin(tmp_path, batches)
     state = again.checkpoints.restore()
