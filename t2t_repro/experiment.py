@@ -144,6 +144,7 @@ def train(
 
     Raises:
         UserError: something given cannot be used, or the loss stopped being finite.
+        SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
     """
     _check_precision(precision)
     with _user_errors():
@@ -189,10 +190,16 @@ def train(
     loop = TrainLoop(step, batches, checkpoints, pace, evaluate)
     loop.compile()
     tensorboard = model_dir / "tensorboard"
-    with Journal(tensorboard, pace.steps, state.step, pace.report_every) as journal:
+    with Journal(
+        tensorboard, pace.steps, state.step, pace.report_every, state.awaits_evaluation
+    ) as journal:
         if differing or not state.step:
             journal.text("configuration", gin.config.markdown(operative), state.step)
-        return loop.run(state, journal)
+        state = loop.run(state, journal)
+    if loop.stopped_by:
+        # As if the signal had ended the process: schedulers start such a job again.
+        raise SystemExit(128 + loop.stopped_by)
+    return state
 
 
 def replay_batch(file: Path) -> None:

@@ -1,7 +1,8 @@
 """Trains a model: `python -m t2t_repro.trainer --gin_file=gin/base_ende.gin`.
 
 Prepares what is missing (download, cleaning, subwords, token stores), then trains; started again,
-it goes on where it stopped.
+it goes on where it stopped. SIGTERM (or Ctrl-C) makes it write a checkpoint after the update under
+way, or in place of a dev evaluation, and exit with 143 (130); a second one ends it at once.
 
 `--replay=<model_dir>/nonfinite/step-<n>.npz` runs a batch again that gave no finite loss or
 gradient: prints the loss, the gradient norm of every variable, and what first was not finite.

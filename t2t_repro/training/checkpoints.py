@@ -29,6 +29,7 @@ class RunState:
         stale: dev evaluations since then.
         tokens: real source and target tokens since the last report.
         padded_tokens: likewise, padding included.
+        awaits_evaluation: whether a dev evaluation is due that a signal has interrupted.
     """
 
     step: int = 0
@@ -39,6 +40,7 @@ class RunState:
     stale: int = 0
     tokens: int = 0
     padded_tokens: int = 0
+    awaits_evaluation: bool = False
 
 
 @gin.configurable(denylist=["model_dir", "model", "optimizer"])
@@ -78,7 +80,7 @@ class Checkpoints:
         self._best = CheckpointFolder(model_dir / "best", 1)
         self._bad = CheckpointFolder(model_dir / "nonfinite", 1)
         self._saved_at = time.monotonic()
-        self._saved_step = -1
+        self._saved: RunState | None = None
 
     def restore(self) -> RunState:
         """Restores the newest checkpoint, or returns the state of a run that begins.
@@ -104,7 +106,7 @@ class Checkpoints:
                 "gin file that the checkpoint was trained with."
             ) from error
         state = RunState(**json.loads(self._state.numpy()))
-        self._saved_step = state.step
+        self._saved = state
         return state
 
     def _newest_readable(self) -> int | None:
@@ -139,16 +141,16 @@ class Checkpoints:
         )
 
     def save(self, state: RunState) -> None:
-        """Writes a checkpoint, unless the newest one is of this very step.
+        """Writes a checkpoint, unless the newest one is of this very state.
 
         Raises:
             UserError: it cannot be written; those before are intact.
         """
-        if state.step == self._saved_step:
+        if state == self._saved:
             return
         self._write(self._last, state)
         self._saved_at = time.monotonic()
-        self._saved_step = state.step
+        self._saved = state
 
     def save_best(self, state: RunState) -> None:
         """Writes the checkpoint with the best dev score, in place of the one before.

@@ -16,7 +16,7 @@ _KEPT = "events.out.tfevents.0000000000.before.v2"
 _PARTIAL = ".events.partial"
 
 
-def rewind(directory: Path, step: int) -> None:
+def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
     """Drops everything that was written of updates after `step`, and at 0 everything.
 
     Whatever was written twice is kept once, as it was written last. May itself be killed.
@@ -24,13 +24,15 @@ def rewind(directory: Path, step: int) -> None:
     Args:
         directory: where the event files are.
         step: that the run goes on after.
+        made_again: what of `step` itself is dropped as well: tags that begin so.
     """
     files = sorted(directory.glob("events.out.tfevents.*"))
     values = {}
     for path in files if step else ():
         for event in _events(path):
             for value in event.summary.value:
-                if event.step <= step:
+                is_made_again = made_again and value.tag.startswith(made_again)
+                if event.step < step + (not is_made_again):
                     values[event.step, value.tag] = _alone(event, value)
     if values:
         aside = directory / _PARTIAL

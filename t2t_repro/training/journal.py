@@ -25,10 +25,18 @@ class Journal:
         steps: the run's last step.
         first_step: the step it begins at.
         every_steps: how often scalars are written, in updates.
+        awaits_evaluation: whether `first_step` is to be evaluated (again).
     """
 
-    def __init__(self, directory: Path, steps: int, first_step: int, every_steps: int) -> None:
-        rewind(directory, first_step)
+    def __init__(
+        self,
+        directory: Path,
+        steps: int,
+        first_step: int,
+        every_steps: int,
+        awaits_evaluation: bool = False,
+    ) -> None:
+        rewind(directory, first_step, "dev/" if awaits_evaluation else None)
         self._writer = tf.summary.create_file_writer(str(directory))
         self._every_steps = every_steps
         self._tokens = 0

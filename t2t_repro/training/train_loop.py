@@ -3,10 +3,8 @@
 import dataclasses
 import math
 import re
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 
 import gin
@@ -19,6 +17,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.loss_spikes import LossSpikes
+from t2t_repro.training.preemption import Preempted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
 from t2t_repro.vocabulary import PAD_ID
 
@@ -86,6 +85,9 @@ class TrainLoop:
         checkpoints: written and restored here.
         pace: what happens when.
         evaluate: scores the dev set with the current weights.
+
+    Attributes:
+        stopped_by: the signal that ended `run` before its time, or None.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class TrainLoop:
         self._evaluate = evaluate
         self._unread: _Unread | None = None
         self._spikes = LossSpikes()
+        self._stop = StopRequest()
+        self.stopped_by: int | None = None
 
     def compile(self) -> None:
         """Compiles every shape before the first step, and says what it took."""
@@ -120,21 +124,23 @@ class TrainLoop:
         Raises:
             UserError: the loss stopped being finite.
         """
-        with stop_requested() as stop:
-            while not self._is_over(state):
+        with stop_requested() as self._stop:
+            if state.awaits_evaluation:
+                state = self._evaluate_dev(state, journal)
+            while not self._is_over(state) and not self._stop():
                 for batch, (source, target) in enumerate(
                     self._batches.epoch(state.epoch, state.batch, self._step.slices), state.batch
                 ):
                     state = self._train_on(state, batch, source, target, journal)
-                    if self._is_over(state) or stop():
+                    if self._is_over(state) or self._stop():
                         break
                 else:
                     state = dataclasses.replace(state, epoch=state.epoch + 1, batch=0)
-                if stop():
-                    logging.info("train: stopped by a signal after step %d", state.step)
-                    break
             self._report(journal)
             self._save(state, journal)
+            if self._stop() and (state.awaits_evaluation or not self._is_over(state)):
+                self.stopped_by = self._stop.number
+                logging.info("train: stopped by a signal after step %d", state.step)
         return state
 
     def _train_on(
@@ -189,7 +195,12 @@ class TrainLoop:
 
     def _evaluate_dev(self, state: RunState, journal: Journal) -> RunState:
         began = time.monotonic()
-        scores = self._evaluate()
+        try:
+            with self._stop.interrupting():
+                scores = self._evaluate()
+        except Preempted:
+            # It may take longer than there is time; the run that goes on begins with it.
+            return dataclasses.replace(state, awaits_evaluation=True)
         perplexity = math.exp(min(scores.nll, 50.0))
         logging.info(
             "step %d: dev nll %.4f, perplexity %.3f, %s %.2f (%.0f s)",
@@ -211,6 +222,7 @@ class TrainLoop:
             state,
             best_nll=scores.nll if is_better else state.best_nll,
             stale=0 if is_better else state.stale + 1,
+            awaits_evaluation=False,
         )
         if scores.score > state.best_bleu:
             state = dataclasses.replace(state, best_bleu=scores.score)
@@ -237,18 +249,3 @@ def count_tokens(source: tf.Tensor, target: tf.Tensor) -> tuple[int, int]:
     """Counts the real and the padded tokens of source and target together."""
     sides = [np.asarray(source), np.asarray(target)]
     return sum(int(np.count_nonzero(x != PAD_ID)) for x in sides), sum(x.size for x in sides)
-
-
-@contextmanager
-def stop_requested() -> Iterator[Callable[[], bool]]:
-    """Turns SIGINT and SIGTERM into an answer: yields a function that says if one has come."""
-    received: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, frame: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield lambda: bool(received)
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
