@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import gin
 
@@ -91,6 +92,32 @@ def differing_bindings(there: str, now: str) -> list[str]:
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     ]
+
+
+def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
+    """What two descriptions, nested dictionaries and lists, have differently, key by key.
+
+    Returns:
+        such as "cleaning.max_words 250 there, 77 now".
+    """
+    kinds = (dict, list, tuple)
+    if not isinstance(there, kinds) or not isinstance(now, kinds):
+        return [] if there == now else [f"{name} {_short(there)} there, {_short(now)} now"]
+    before, after = _entries(there), _entries(now)
+    found = []
+    for key in dict.fromkeys([*before, *after]):
+        path = f"{name}.{key}" if name else str(key)
+        found += differing_values(before.get(key), after.get(key), path)
+    return found
+
+
+def _entries(values: dict | list | tuple) -> dict:
+    return values if isinstance(values, dict) else dict(enumerate(values))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]}"
 
 
 def _bindings(config: str) -> dict[str, str]:

@@ -33,6 +33,7 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.devices import choose_strategy
+from t2t_repro.training.guard_rails import check_disk, check_memory, check_writable
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import CONFIG, ModelDirectory, load_weights
@@ -147,6 +148,7 @@ def train(
         SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
     """
     _check_precision(precision)
+    check_writable(model_dir)
     with _user_errors():
         strategy = choose_strategy()
     keras.utils.set_random_seed(seed)
@@ -177,6 +179,8 @@ def train(
         batches = Batches(data.store("train"), data.max_length, seed, step.jit_compile)
         evaluate = DevEvaluation(model, data)
     logging.info("data: %s", batches.report())
+    check_disk(model_dir, model, update, checkpoints.keep)
+    check_memory(model, batches.shapes, step.slices, strategy.num_replicas_in_sync)
     config, operative = gin.config_str(), gin.operative_config_str()
     directory = ModelDirectory(model_dir)
     differing = directory.differing_bindings(config)

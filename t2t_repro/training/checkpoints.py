@@ -74,6 +74,7 @@ class Checkpoints:
     ) -> None:
         self.every_steps = every_steps
         self.every_minutes = every_minutes
+        self.keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, state=self._state)
         self._last = CheckpointFolder(model_dir / "checkpoints", keep)
@@ -110,7 +111,7 @@ class Checkpoints:
         return state
 
     def _newest_readable(self) -> int | None:
-        unreadable = {}
+        unreadable: dict[int, str] = {}
         for step in reversed(self._last.expected()):
             reason = damage(self._last.prefix(step))
             if reason is None:
@@ -176,8 +177,8 @@ class Checkpoints:
         """
         self._write(self._bad, state)
         path = Path(f"{self._bad.prefix(state.step)}.npz")
-        arrays = {"source": np.asarray(source), "target": np.asarray(target)}
-        np.savez_compressed(path, step=state.step, **arrays)
+        ids = np.asarray(source), np.asarray(target)
+        np.savez_compressed(path, step=state.step, source=ids[0], target=ids[1])
         return path
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:

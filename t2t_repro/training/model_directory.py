@@ -24,7 +24,7 @@ import keras
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro.configuration import differing_bindings
+from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.prepared import SUBWORDS
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
@@ -58,10 +58,10 @@ class ModelDirectory:
         sizes = json.loads(json.dumps(model.get_config()))
         # Keras numbers the models of a process: the name says nothing about the model.
         del sizes["name"]
-        if (self.path / MODEL).exists() and self._sizes() != sizes:
+        if (self.path / MODEL).exists() and (differing := differing_values(self._sizes(), sizes)):
             raise UserError(
-                f"{self.path} holds a model of other sizes: give another --model_dir, or the gin "
-                "file that it was trained with."
+                f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
+                "another --model_dir, or the gin file that it was trained with."
             )
         copy = self.path / SUBWORDS
         if copy.exists() and copy.read_bytes() != subwords.read_bytes():

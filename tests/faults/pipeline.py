@@ -4,6 +4,7 @@ Every stage runs as `python -m` runs it, in a child of this process, which has i
 but not used it: so a start costs no import, and a kill takes no more than the stage.
 """
 
+import functools
 import hashlib
 import json
 import mmap
@@ -41,7 +42,7 @@ TransformerSchedule.d_model = 8
 TransformerSchedule.warmup_steps = 10
 Translator.max_extra_length = 2
 BeamSearch.beam_size = 2
-Pace.steps = 40
+Pace.steps = 60
 Pace.report_every = 3
 Pace.evaluate_every = 10
 Checkpoints.every_steps = 4
@@ -107,12 +108,8 @@ def attempt(folder: Path, fault: Fault | None = None) -> Outcome:
     for stage, arguments in STAGES:
         place.begin("start")
         deadline = began + fault.seconds if fault and fault.seconds else None
-        status = in_child(
-            lambda stage=stage, arguments=arguments: _run_verb(
-                folder, stage, arguments, fault, place
-            ),
-            deadline,
-        )
+        verb = functools.partial(_run_verb, folder, stage, arguments, fault, place)
+        status = in_child(verb, deadline)
         if status:
             break
     return Outcome(status, stage, place, time.monotonic() - began)

@@ -30,6 +30,11 @@ def test_the_first_is_noted(number):
         assert stop.number == number
 
 
+def signal_and_wait():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+
+
 def interrupted_by(stop, action):
     with stop.interrupting():
         action()
@@ -38,7 +43,7 @@ def interrupted_by(stop, action):
 def test_what_need_not_be_finished_is_interrupted():
     with stop_requested() as stop:
         with pytest.raises(Preempted):
-            interrupted_by(stop, lambda: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(60)))
+            interrupted_by(stop, signal_and_wait)
         # Nor is it begun thereafter.
         with pytest.raises(Preempted):
             interrupted_by(stop, pytest.fail)
@@ -46,6 +51,7 @@ def test_what_need_not_be_finished_is_interrupted():
 
 def test_the_second_ends_the_process_inside_a_call():
     with subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE) as process:
+        assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
