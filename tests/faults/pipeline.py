@@ -138,12 +138,13 @@ def in_child(function: Callable[[], None], deadline: float | None = None) -> int
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
-    if deadline is not None and os.waitpid(child, os.WNOHANG) == (0, 0):
-        left = max(deadline - time.monotonic(), 0.0)
-        signal.sigtimedwait([signal.SIGCHLD], left)
-        pid, status = os.waitpid(child, os.WNOHANG)
+    while deadline is not None and (left := deadline - time.monotonic()) > 0:
+        pid, ended = os.waitpid(child, os.WNOHANG)
         if pid:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(ended)
+        # A signal of an earlier child may still be pending: so look again.
+        signal.sigtimedwait([signal.SIGCHLD], left)
+    if deadline is not None:
         os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
