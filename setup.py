@@ -33,6 +33,6 @@ setup(
     extras_require={
         "plots": ["matplotlib>=3.8,<4"],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11"],
+        "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11", "PyYAML>=6"],
     },
 )

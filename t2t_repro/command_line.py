@@ -4,6 +4,7 @@ A verb imports what it needs inside its `main`: TensorFlow takes seconds, which 
 misspelt flag need not wait for.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,11 @@ from absl import app, flags, logging
 from t2t_repro.errors import UserError
 
 EXIT_USER_ERROR = 2
+
+# The machine's state, not a fault of the program: a traceback would say nothing more.
+_STORAGE_ERRORS = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO
+}  # fmt: skip
 
 
 def run(main: Callable[[], None]) -> NoReturn:
@@ -38,6 +44,11 @@ def run(main: Callable[[], None]) -> NoReturn:
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            if error.errno not in _STORAGE_ERRORS:
+                raise
+            where = f" ({error.filename})" if error.filename else ""
+            _fail(f"{error.strerror}{where}: mend that, then give the same command again.")
 
     # --help lists the flags that the verb's own module defines; these are its own too.
     for flag in flags.FLAGS.get_flags_for_module(__name__):
@@ -63,9 +74,10 @@ def define_model_dir() -> None:
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
 
 
-def define_experiment() -> None:
-    """Defines the flags of the verbs that begin with a gin file."""
-    flags.DEFINE_string("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", required=True)
+def define_experiment(is_required: bool = True) -> None:
+    """Defines the flags of the verbs that begin with a gin file, always or at times."""
+    text = "The experiment, e.g. gin/base_ende.gin."
+    flags.DEFINE_string("gin_file", None, text, required=is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
     flags.DEFINE_string("data_dir", None, "For data; runs/<experiment>/data by default.")
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import gin
 
@@ -73,6 +74,58 @@ def on_one_line(error: Exception) -> str:
     message = _CONFIG_DUMP.sub("", str(error))
     message = _IN_CALL.sub(r"(in \1)", message)
     return " ".join(line.strip() for line in message.splitlines() if line.strip())
+
+
+def differing_bindings(there: str, now: str) -> list[str]:
+    """What two configurations bind differently, as gin prints them: one text a parameter.
+
+    Args:
+        there: of what has been made before.
+        now: of what is to be made.
+
+    Returns:
+        such as "train.seed 1 there, 2 now", in the order of the parameters' names.
+    """
+    before, after = _bindings(there), _bindings(now)
+    return [
+        f"{name} {before.get(name, 'not bound')} there, {after.get(name, 'not bound')} now"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
+    """What two descriptions, nested dictionaries and lists, have differently, key by key.
+
+    Returns:
+        such as "cleaning.max_words 250 there, 77 now".
+    """
+    kinds = (dict, list, tuple)
+    if not isinstance(there, kinds) or not isinstance(now, kinds):
+        return [] if there == now else [f"{name} {_short(there)} there, {_short(now)} now"]
+    before, after = _entries(there), _entries(now)
+    found = []
+    for key in dict.fromkeys([*before, *after]):
+        path = f"{name}.{key}" if name else str(key)
+        found += differing_values(before.get(key), after.get(key), path)
+    return found
+
+
+def _entries(values: dict | list | tuple) -> dict:
+    return values if isinstance(values, dict) else dict(enumerate(values))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]}"
+
+
+def _bindings(config: str) -> dict[str, str]:
+    """Values by name; gin's comments, continuation marks and line breaks apart."""
+    lines = [line.removesuffix("\\") for line in config.splitlines() if not line.startswith("#")]
+    _, *parts = _BINDING.split("\n".join(lines))
+    values = (" ".join(value.split()) for value in parts[1::2])
+    return dict(zip(parts[::2], values, strict=True))
 
 
 def _check_reachable(config: str, roots: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gin
 import keras
+import tensorflow as tf
 from absl import logging
 
 from t2t_repro.analysis.attention_maps import PairAttention
@@ -34,10 +35,12 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.devices import choose_strategy
+from t2t_repro.training.guard_rails import check_disk, check_memory, check_writable
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
-from t2t_repro.training.model_directory import CONFIG, ModelDirectory
+from t2t_repro.training.model_directory import CONFIG, ModelDirectory, load_weights
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
 from t2t_repro.training.train_step import TrainStep
 
@@ -151,6 +154,7 @@ def train(
     seed: int = 1,
     precision: str = "float32",
     optimizer: Callable[[], keras.Optimizer] = adam,
+    deterministic: bool = False,
 ) -> RunState:
     """Trains a model, preparing the data first where that has not been done.
 
@@ -162,17 +166,23 @@ def train(
         seed: of initialisation, shuffling and dropout.
         precision: "float32" or "mixed_bfloat16".
         optimizer: makes the optimizer.
+        deterministic: whether TensorFlow computes every sum in a fixed order (its op determinism),
+            so that two runs, killed or not, have the same bits. Slower on GPUs.
 
     Returns:
         the state of the run at its end.
 
     Raises:
         UserError: something given cannot be used, or the loss stopped being finite.
+        SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
     """
     _check_precision(precision)
+    check_writable(model_dir)
     with _user_errors():
         strategy = choose_strategy()
     keras.utils.set_random_seed(seed)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
     with _user_errors(), strategy.scope():
         model = Transformer(dtype=precision)  # type: ignore[call-arg]  # gin gives the rest
         model.build()
@@ -198,19 +208,52 @@ def train(
         batches = Batches(data.store("train"), data.max_length, seed, step.jit_compile)
         evaluate = DevEvaluation(model, data)
     logging.info("data: %s", batches.report())
+    check_disk(model_dir, model, update, checkpoints.keep)
+    check_memory(model, batches.shapes, step.slices, strategy.num_replicas_in_sync)
     config, operative = gin.config_str(), gin.operative_config_str()
     directory = ModelDirectory(model_dir)
+    differing = directory.differing_bindings(config)
     directory.describe(model, data.directory / SUBWORDS, config, operative)
     record_epoch(model_dir, batches.report())
     state = checkpoints.restore()
     if state.step:
         logging.info("train: going on after step %d", state.step)
+        for difference in differing:
+            logging.warning("train: going on with another configuration: %s", difference)
     loop = TrainLoop(step, batches, checkpoints, pace, evaluate)
     loop.compile()
     tensorboard = model_dir / "tensorboard"
-    with Journal(tensorboard, pace.steps, state.step, pace.report_every) as journal:
-        journal.text("configuration", gin.config.markdown(operative), state.step)
-        return loop.run(state, journal)
+    with Journal(
+        tensorboard, pace.steps, state.step, pace.report_every, state.awaits_evaluation
+    ) as journal:
+        if differing or not state.step:
+            journal.text("configuration", gin.config.markdown(operative), state.step)
+        state = loop.run(state, journal)
+    if loop.stopped_by:
+        # As if the signal had ended the process: schedulers start such a job again.
+        raise SystemExit(128 + loop.stopped_by)
+    return state
+
+
+def replay_batch(file: Path) -> None:
+    """Prints what a batch that gave no finite loss does; see `replay`.
+
+    Args:
+        file: that the trainer wrote, model_dir/nonfinite/step-<n>.npz.
+
+    Raises:
+        UserError: it is no such file.
+    """
+    directory = ModelDirectory(file.resolve().parent.parent)
+    batch = read_batch(file)
+    model = directory.new_model()
+    load_weights(model, str(file.with_suffix("")))
+    configure_experiment(directory.path / CONFIG, [])
+    with _user_errors():
+        seed = gin.get_bindings("train").get("seed", 1)
+        optimizer = keras.optimizers.SGD(0.0)
+        step = TrainStep(model, optimizer, seed, slices=len(batch.source), jit_compile=False)
+    print("\n".join(replay(step, batch)))
 
 
 @gin.configurable(allowlist=["metrics"])

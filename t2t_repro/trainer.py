@@ -1,7 +1,11 @@
 """Trains a model: `python -m t2t_repro.trainer --gin_file=gin/base_ende.gin`.
 
 Prepares what is missing (download, cleaning, subwords, token stores), then trains; started again,
-it goes on where it stopped.
+it goes on where it stopped. SIGTERM (or Ctrl-C) makes it write a checkpoint after the update under
+way, or in place of a dev evaluation, and exit with 143 (130); a second one ends it at once.
+
+`--replay=<model_dir>/nonfinite/step-<n>.npz` runs a batch again that gave no finite loss or
+gradient: prints the loss, the gradient norm of every variable, and what first was not finite.
 """
 
 from pathlib import Path
@@ -15,6 +19,11 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the trainer on its flags."""
+    if FLAGS.replay:
+        from t2t_repro import experiment
+
+        experiment.replay_batch(Path(FLAGS.replay))
+        return
     command_line.check_gin_file()
     from t2t_repro import experiment
     from t2t_repro.training.xla_cache import keep_programs
@@ -27,7 +36,13 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.define_experiment()
+    command_line.define_experiment(is_required=False)
+    flags.DEFINE_string("replay", None, "A batch to run again, in place of training.")
+    flags.register_multi_flags_validator(
+        ["gin_file", "replay"],
+        lambda given: bool(given["gin_file"]) != bool(given["replay"]),
+        "expected --gin_file, or --replay alone",
+    )
     flags.DEFINE_string("model_dir", None, "For the model; runs/<experiment>/model by default.")
     flags.DEFINE_string(
         "xla_cache_dir",

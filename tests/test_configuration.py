@@ -4,7 +4,7 @@ import gin
 import pytest
 
 from t2t_repro import experiment
-from t2t_repro.configuration import configure, on_one_line
+from t2t_repro.configuration import configure, differing_bindings, differing_values, on_one_line
 from t2t_repro.errors import UserError
 from t2t_repro.training.train_loop import Pace
 
@@ -179,3 +179,24 @@ def test_an_error_becomes_one_line():
     assert on_one_line(ValueError("a\n   b\n\nc ")) == "a b c"
     called = "no.\n  In call to configurable 'Pace' (<class 'x.Pace'>)"
     assert on_one_line(TypeError(called)) == "no. (in Pace)"
+
+
+def test_what_two_configurations_bind_differently():
+    there = "# For train:\ntrain.seed = 1\nBatches.max_shapes = 12\nA.files = \\\n  [('a', 'b')]\n"
+    now = "train.seed = 2\nA.files = [('a', 'b')]\nPace.steps = 9\n"
+    assert differing_bindings(there, now) == [
+        "Batches.max_shapes 12 there, not bound now",
+        "Pace.steps not bound there, 9 now",
+        "train.seed 1 there, 2 now",
+    ]
+    assert differing_bindings(there, there) == []
+
+
+def test_what_two_descriptions_have_differently():
+    there = {"a": 1, "b": {"c": [1, {"sha": "0" * 64}]}, "d": [1]}
+    now = {"a": 1, "b": {"c": [1, {"sha": "1" * 64}]}, "d": [1, 2]}
+    assert differing_values(there, now) == [
+        f"b.c.1.sha '{'0' * 23}...{'0' * 7}' there, '{'1' * 23}...{'1' * 7}' now",
+        "d.1 None there, 2 now",
+    ]
+    assert differing_values(there, there) == []

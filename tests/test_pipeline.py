@@ -62,13 +62,13 @@ def command(folder, module, *arguments, **options):
     )
 
 
-def finish(process, given=None):
-    """What a command printed on standard output and standard error; it must have succeeded."""
+def finish(process, given=None, status=0):
+    """What a command printed on standard output and standard error; it must end with `status`."""
     try:
         out, err = process.communicate(given, timeout=1200)
     finally:
         process.kill()
-    assert process.returncode == 0, err
+    assert process.returncode == status, err
     assert "Traceback" not in err
     return out, err
 
@@ -107,7 +107,7 @@ class Run:
             if "step 50/300" in line:
                 trainer.send_signal(signal.SIGTERM)
                 break
-        _, rest = finish(trainer)
+        _, rest = finish(trainer, status=128 + signal.SIGTERM)
         self.stopped_log = "".join(seen) + rest
         self.stopped_at = self.newest_step()
         _, self.resumed_log = self.train()

@@ -3,7 +3,9 @@
     data_dir/
       downloads/            what a corpus fetched
       prepared/
-        manifest.json       what it was made from, and what cleaning dropped and why
+        manifest.json       what it was made from, what cleaning dropped and why, all files
+                            with sizes and checksums
+        verified.json       which of them have been compared with these, see `file_manifest`
         subwords.model
         train.source.txt    cleaned text, a sentence a line; train.target.txt likewise
         train.tokens/       token store
@@ -24,8 +26,10 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
+from t2t_repro.configuration import differing_values
 from t2t_repro.data.cleaning import Cleaning, CleaningReport, clean
 from t2t_repro.data.corpora import Corpus, Pair, check_split, held_out_pairs
+from t2t_repro.data.file_manifest import FileEntry, check_files, describe_files
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore, write_token_store
 from t2t_repro.errors import UserError
@@ -34,6 +38,7 @@ SUBWORDS = "subwords.model"
 _MANIFEST = "manifest.json"
 _FORMAT = 1
 _FOLDER = "prepared"
+_MOST_NAMED = 5
 
 
 class PreparedData:
@@ -44,24 +49,43 @@ class PreparedData:
         splits: names of the splits, "train" and "dev" among them.
         max_length: most ids of a sentence in a token store, EOS included.
         subwords: the subword model.
+
+    Raises:
+        UserError: a file is missing or damaged.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        manifest = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
-        self.splits: tuple[str, ...] = tuple(manifest["splits"])
-        self.max_length: int = manifest["identity"]["max_length"]
-        self.identity: dict[str, Any] = manifest["identity"]
+        mend = f"copy {directory} again, or delete it and run datagen."
+        try:
+            manifest = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
+            self.splits: tuple[str, ...] = tuple(manifest["splits"])
+            self.max_length: int = manifest["identity"]["max_length"]
+            self.identity: dict[str, Any] = manifest["identity"]
+            # Data that are older than this entry have none.
+            entries = {name: FileEntry(*entry) for name, entry in manifest.get("files", {}).items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"{directory / _MANIFEST} is missing or damaged ({type(error).__name__}): {mend}"
+            ) from error
+        check_files(directory, entries, mend)
         self.subwords = Subwords(directory / SUBWORDS)
 
     def store(self, split: str) -> TokenStore:
         """Opens the token store of a split.
 
         Raises:
-            UserError: there is no such split.
+            UserError: there is no such split, or its ids are not those of the subword model.
         """
         check_split(split, self.splits)
-        return TokenStore(self.directory / f"{split}.tokens")
+        store = TokenStore(self.directory / f"{split}.tokens")
+        if store.vocab_size != self.subwords.size:
+            raise UserError(
+                f"{store.directory} was written with {store.vocab_size} subwords, but "
+                f"{self.subwords.model_path} has {self.subwords.size}: put back the model that "
+                f"belongs to it, or delete {self.directory} and run datagen."
+            )
+        return store
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Reads the source and target sentences of a split; they are as many.
@@ -123,7 +147,12 @@ def prepare(
         for split in corpus.splits:
             reports[split] += _write_store(aside, split, model, max_length)
             logging.info("data: %s: %s", split, reports[split].describe())
-        manifest = {"identity": identity, "splits": corpus.splits, "cleaning": reports}
+        manifest = {
+            "identity": identity,
+            "splits": corpus.splits,
+            "cleaning": reports,
+            "files": describe_files(aside),
+        }
         (aside / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         aside.rename(directory)
     finally:
@@ -229,10 +258,10 @@ def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
     there = dict(data.identity)
     # Data that are older than this setting were made with its default.
     there["subwords"] = {"split_scripts": True} | there["subwords"]
-    differing = [key for key in identity if there.get(key) != identity[key]]
+    differing = differing_values(there, identity)
     if differing:
-        key = differing[0]
+        more = f"; and {len(differing) - _MOST_NAMED} more" * (len(differing) > _MOST_NAMED)
         raise UserError(
-            f"{data.directory} was made with {key} {there.get(key)}, but now {key} is "
-            f"{identity[key]}: give another --data_dir, or delete that directory."
+            f"{data.directory} was made with {'; '.join(differing[:_MOST_NAMED])}{more}: give "
+            "another --data_dir, or delete that directory."
         )

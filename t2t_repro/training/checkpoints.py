@@ -7,9 +7,12 @@ from pathlib import Path
 
 import gin
 import keras
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from t2t_repro.errors import UserError
+from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +27,9 @@ class RunState:
             name stands in every checkpoint.)
         best_nll: the least dev nll so far, in nats per token.
         stale: dev evaluations since then.
+        tokens: real source and target tokens since the last report.
+        padded_tokens: likewise, padding included.
+        awaits_evaluation: whether a dev evaluation is due that a signal has interrupted.
     """
 
     step: int = 0
@@ -32,6 +38,9 @@ class RunState:
     best_bleu: float = -1.0
     best_nll: float = float("inf")
     stale: int = 0
+    tokens: int = 0
+    padded_tokens: int = 0
+    awaits_evaluation: bool = False
 
 
 @gin.configurable(denylist=["model_dir", "model", "optimizer"])
@@ -40,9 +49,10 @@ class Checkpoints:
 
         model_dir/checkpoints/step-<n>.*    the last `keep`
         model_dir/best/step-<n>.*           the one with the best dev score
+        model_dir/nonfinite/step-<n>.*      before a batch that gave no finite loss or gradient,
+                                            and the batch
 
-    TensorFlow writes a checkpoint under temporary names and renames it; the file `checkpoint`,
-    which names the newest, is replaced last.
+    See `CheckpointFolder` for what a kill leaves behind.
 
     Args:
         model_dir: the model directory.
@@ -64,26 +74,30 @@ class Checkpoints:
     ) -> None:
         self.every_steps = every_steps
         self.every_minutes = every_minutes
+        self.keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, state=self._state)
-        self._last, self._best = (
-            tf.train.CheckpointManager(
-                self._checkpoint, str(directory), max_to_keep=count, checkpoint_name="step"
-            )
-            for directory, count in ((model_dir / "checkpoints", keep), (model_dir / "best", 1))
-        )
+        self._last = CheckpointFolder(model_dir / "checkpoints", keep)
+        self._best = CheckpointFolder(model_dir / "best", 1)
+        self._bad = CheckpointFolder(model_dir / "nonfinite", 1)
         self._saved_at = time.monotonic()
-        self._saved_step = -1
+        self._saved: RunState | None = None
 
     def restore(self) -> RunState:
         """Restores the newest checkpoint, or returns the state of a run that begins.
 
+        One that cannot be read is set aside with a warning, and the one before is taken. Nothing
+        is assigned before all of a checkpoint has been read.
+
         Raises:
-            UserError: the checkpoint is of another model, or damaged.
+            UserError: the checkpoint is of another model, or there are some and none can be read.
         """
-        path = self._last.latest_checkpoint
-        if path is None:
+        step = self._newest_readable()
+        self._last.tidy()
+        self._best.tidy()
+        if step is None:
             return RunState()
+        path = self._last.prefix(step)
         try:
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
@@ -93,8 +107,32 @@ class Checkpoints:
                 "gin file that the checkpoint was trained with."
             ) from error
         state = RunState(**json.loads(self._state.numpy()))
-        self._saved_step = state.step
+        self._saved = state
         return state
+
+    def _newest_readable(self) -> int | None:
+        unreadable: dict[int, str] = {}
+        for step in reversed(self._last.expected()):
+            reason = damage(self._last.prefix(step))
+            if reason is None:
+                for later, why in unreadable.items():
+                    logging.warning(
+                        "the checkpoint %s cannot be read (%s): set aside; going on from step %d",
+                        self._last.prefix(later),
+                        why,
+                        step,
+                    )
+                    self._last.set_aside(later)
+                return step
+            unreadable[step] = reason
+        if unreadable:
+            newest = max(unreadable)
+            raise UserError(
+                f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
+                f"({self._last.prefix(newest)}: {unreadable[newest]}): put back a copy, or delete "
+                "the folder to begin anew."
+            )
+        return None
 
     def is_due(self, step: int) -> bool:
         """Whether a checkpoint should be written after update `step`."""
@@ -104,20 +142,51 @@ class Checkpoints:
         )
 
     def save(self, state: RunState) -> None:
-        """Writes a checkpoint, unless the newest one is of this very step."""
-        if state.step == self._saved_step:
+        """Writes a checkpoint, unless the newest one is of this very state.
+
+        Raises:
+            UserError: it cannot be written; those before are intact.
+        """
+        if state == self._saved:
             return
-        self._state.assign(json.dumps(dataclasses.asdict(state)))
-        self._last.save(checkpoint_number=state.step)
+        self._write(self._last, state)
         self._saved_at = time.monotonic()
-        self._saved_step = state.step
+        self._saved = state
 
     def save_best(self, state: RunState) -> None:
-        """Writes the checkpoint with the best dev score, in place of the one before."""
+        """Writes the checkpoint with the best dev score, in place of the one before.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        self._write(self._best, state)
+
+    def save_bad_batch(self, state: RunState, source: tf.Tensor, target: tf.Tensor) -> Path:
+        """Writes a batch whose loss or gradient is not finite, and the weights it came to.
+
+        Args:
+            state: of the run before the batch.
+            source: [slices, rows, source_length], token ids.
+            target: [slices, rows, target_length], token ids.
+
+        Returns:
+            the file; see `replay`.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        self._write(self._bad, state)
+        path = Path(f"{self._bad.prefix(state.step)}.npz")
+        ids = np.asarray(source), np.asarray(target)
+        np.savez_compressed(path, step=state.step, source=ids[0], target=ids[1])
+        return path
+
+    def _write(self, folder: CheckpointFolder, state: RunState) -> None:
         self._state.assign(json.dumps(dataclasses.asdict(state)))
-        self._best.save(checkpoint_number=state.step)
+        folder.write(self._checkpoint, state.step)
 
     @property
     def newest(self) -> str | None:
         """Path of the newest checkpoint."""
-        return self._last.latest_checkpoint
+        steps = self._last.steps()
+        return self._last.prefix(steps[-1]) if steps else None

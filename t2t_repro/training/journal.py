@@ -12,26 +12,36 @@ from absl import logging
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from t2t_repro.training.event_files import rewind
 from t2t_repro.training.train_step import StepResult
 
 
 class Journal:
     """Reports a training run to the terminal and to TensorBoard.
 
-    Speed is stated in real source and target tokens a second, never in steps.
+    What an earlier start wrote of updates after `first_step` is dropped: see `rewind`. Speed is
+    stated in real source and target tokens a second, never in steps.
 
     Args:
         directory: where TensorBoard's event files go.
         steps: the run's last step.
         first_step: the step it begins at.
         every_steps: how often scalars are written, in updates.
+        awaits_evaluation: whether `first_step` is to be evaluated (again).
     """
 
-    def __init__(self, directory: Path, steps: int, first_step: int, every_steps: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        steps: int,
+        first_step: int,
+        every_steps: int,
+        awaits_evaluation: bool = False,
+    ) -> None:
+        rewind(directory, first_step, "dev/" if awaits_evaluation else None)
         self._writer = tf.summary.create_file_writer(str(directory))
         self._every_steps = every_steps
         self._tokens = 0
-        self._padded_tokens = 0
         self._since = time.monotonic()
         self._bar = tqdm(
             total=steps,
@@ -73,23 +83,26 @@ class Journal:
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
 
-    def update(
-        self,
-        step: int,
-        result: StepResult,
-        tokens: tuple[int, int],
-    ) -> None:
+    def flush(self) -> None:
+        """Makes sure that what was reported so far outlives the process."""
+        self._writer.flush()
+
+    def is_reported(self, step: int) -> bool:
+        """Whether scalars are written after update `step`."""
+        return step % self._every_steps == 0 or step == self._steps
+
+    def update(self, step: int, result: StepResult, tokens: int, padding_share: float) -> None:
         """Reports one update.
 
         Args:
             step: updates so far, this one included.
             result: of the update.
-            tokens: real and padded source + target tokens of its batch.
+            tokens: real source + target tokens of its batch.
+            padding_share: of the batches since the last report.
         """
-        self._tokens += tokens[0]
-        self._padded_tokens += tokens[1]
+        self._tokens += tokens
         self._bar.update(1)
-        if step % self._every_steps and step != self._steps:
+        if not self.is_reported(step):
             return
         seconds = time.monotonic() - self._since
         speed = self._tokens / seconds
@@ -103,7 +116,7 @@ class Journal:
                 "train/learning_rate": learning_rate,
                 "train/gradient_norm": float(result.gradient_norm),
                 "train/real_tokens_per_second": speed,
-                "train/padding_share": 1.0 - self._tokens / self._padded_tokens,
+                "train/padding_share": padding_share,
             },
             step,
         )
@@ -125,7 +138,7 @@ class Journal:
 
     def restart_clock(self) -> None:
         """Begins a new interval: what happened since the last update is no training time."""
-        self._tokens = self._padded_tokens = 0
+        self._tokens = 0
         self._since = time.monotonic()
 
     def _time_left(self, step: int) -> str:

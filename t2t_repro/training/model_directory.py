@@ -24,10 +24,12 @@ import keras
 import tensorflow as tf
 
 import t2t_repro
+from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.prepared import SUBWORDS
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.checkpoint_folder import CheckpointFolder
 
 CONFIG = "config.gin"
 MODEL = "model.json"
@@ -56,10 +58,10 @@ class ModelDirectory:
         sizes = json.loads(json.dumps(model.get_config()))
         # Keras numbers the models of a process: the name says nothing about the model.
         del sizes["name"]
-        if (self.path / MODEL).exists() and self._sizes() != sizes:
+        if (self.path / MODEL).exists() and (differing := differing_values(self._sizes(), sizes)):
             raise UserError(
-                f"{self.path} holds a model of other sizes: give another --model_dir, or the gin "
-                "file that it was trained with."
+                f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
+                "another --model_dir, or the gin file that it was trained with."
             )
         copy = self.path / SUBWORDS
         if copy.exists() and copy.read_bytes() != subwords.read_bytes():
@@ -78,6 +80,14 @@ class ModelDirectory:
         self._write("versions.json", (json.dumps(versions, indent=2) + "\n").encode())
         self._write(CONFIG, config.encode())
         self._write("operative_config.gin", operative_config.encode())
+
+    def differing_bindings(self, config: str) -> list[str]:
+        """What `config` binds otherwise than the run that this is the directory of, if it is."""
+        there = self.path / CONFIG
+        if not there.is_file():
+            return []
+        text = there.read_text(encoding="utf-8", errors="replace")
+        return differing_bindings(text, config)
 
     def subwords(self) -> SubwordModel:
         """Opens the subword model.
@@ -215,9 +225,7 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
 
 
 def _save_weights(model: Transformer, folder: Path, step: int) -> None:
-    tf.train.CheckpointManager(
-        tf.train.Checkpoint(model=model), str(folder), max_to_keep=1, checkpoint_name="step"
-    ).save(checkpoint_number=step)
+    CheckpointFolder(folder, keep=1).write(tf.train.Checkpoint(model=model), step)
 
 
 def step_of(checkpoint: str) -> int:

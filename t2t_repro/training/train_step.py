@@ -79,6 +79,7 @@ class TrainStep:
             if variable is model.embedding.table
         )
         self.strategy = tf.distribute.get_strategy()
+        self._is_sound = tf.Variable(True, trainable=False)
         replicas = self.strategy.num_replicas_in_sync
         self.slices_per_replica = -(-slices // replicas)
         self.slices = self.slices_per_replica * replicas
@@ -122,7 +123,8 @@ class TrainStep:
             target: [slices, rows, target_length], token ids.
 
         Returns:
-            what happened, over the whole global batch.
+            what happened, over the whole global batch. Where loss or gradient is not finite,
+            nothing is updated, now and from then on: the weights stay what they were before.
 
         Raises:
             ValueError: if the batch has another number of slices.
@@ -134,6 +136,24 @@ class TrainStep:
                     f"[{self.slices} slices, rows, length]."
                 )
         return StepResult(*self._update(tf.constant(step, tf.int64), source, target))
+
+    def gradients(
+        self, step: int, source: np.ndarray, target: np.ndarray
+    ) -> tuple[LossSums, list[tf.Tensor]]:
+        """Computes what `__call__` would update the weights with, on one device.
+
+        Args:
+            step: number of updates before this one.
+            source: [slices, rows, source_length], token ids.
+            target: [slices, rows, target_length], token ids.
+
+        Returns:
+            the sums over the batch, and the gradient of the loss per target token by every
+            trainable variable, not clipped.
+        """
+        step_tensor, tokens = tf.constant(step, tf.int64), np.count_nonzero(target)
+        scale = tf.constant(1.0 / tokens, tf.float32)
+        return self._accumulate(step_tensor, tf.constant(source), tf.constant(target), scale)
 
     def compile(self, shapes: Sequence[BatchShape]) -> int:
         """Compiles, and runs once, the forward and backward pass of every shape.
@@ -176,8 +196,22 @@ class TrainStep:
         if self.clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        context.merge_call(self._apply, args=(gradients, learning_rate))
+        is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
+        context.merge_call(self._apply_if, args=(is_finite, gradients, learning_rate))
         return [sums.loss / tokens, sums.nll / tokens, tokens, norm, learning_rate]
+
+    def _apply_if(
+        self,
+        strategy: tf.distribute.Strategy,
+        is_finite: tf.Tensor,
+        gradients: list,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        # Every replica holds the same sums. Later updates may be under way before the host has
+        # seen this one's.
+        is_sound = self._is_sound & strategy.experimental_local_results(is_finite)[0]
+        self._is_sound.assign(is_sound)
+        tf.cond(is_sound, lambda: self._apply(strategy, gradients, learning_rate), lambda: None)
 
     def _apply(
         self, strategy: tf.distribute.Strategy, gradients: list, learning_rate: tf.Tensor

@@ -3,10 +3,11 @@
 import dataclasses
 import json
 import random
+import shutil
 
 import pytest
 
-from t2t_repro.data import prepared
+from t2t_repro.data import file_manifest, prepared
 from t2t_repro.data.cleaning import REASONS, Cleaning
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subwords import SubwordTraining
@@ -139,6 +140,7 @@ def test_the_same_input_makes_the_same_bytes(tmp_path):
     for name in ("a", "b"):
         prepare(tmp_path / name, corpus, Cleaning(drop_held_out=False), SUBWORDS)
         made.append({path: data for path, (_, data) in contents(tmp_path / name).items()})
+        del made[-1]["prepared/verified.json"]
     assert made[0] == made[1]
 
 
@@ -167,6 +169,8 @@ def test_data_made_otherwise_are_refused_in_one_line(tmp_path, changed):
         prepare(tmp_path / "data", **{**given, changed: other[changed]})
     line = str(caught.value).splitlines()[0]
     assert f"was made with {changed}" in line
+    assert " there, " in line
+    assert len(line) < 400 + len(str(tmp_path))
     assert "give another --data_dir" in line
     assert contents(tmp_path / "data") == before
 
@@ -242,5 +246,74 @@ def test_data_older_than_a_setting_are_as_good_as_its_default(tmp_path):
     path.write_text(json.dumps(manifest))
     prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
     other = dataclasses.replace(SUBWORDS, split_scripts=False)
-    with pytest.raises(UserError, match=r"was made with subwords .*'split_scripts': True"):
+    with pytest.raises(
+        UserError, match=r"was made with subwords\.split_scripts True there, False now: "
+    ):
         prepare(tmp_path / "data", corpus, Cleaning(), other)
+
+
+def damage(path, how):
+    content = bytearray(path.read_bytes())
+    if how == "missing":
+        path.unlink()
+        return
+    if how == "cut":
+        del content[len(content) // 2 :]
+    else:
+        content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "missing"])
+@pytest.mark.parametrize(
+    "name", ["train.tokens/target.tokens", "dev.source.txt", "subwords.model", "manifest.json"]
+)
+def test_a_damaged_file_is_named(tmp_path, name, how):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    directory = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS).directory
+    if name == "manifest.json" and how == "changed":
+        (directory / name).write_text('{"splits": []}')
+    else:
+        damage(directory / name, how)
+    with pytest.raises(UserError, match=f"{name} .*copy .* again, or delete it") as error:
+        PreparedData(directory)
+    assert "\n" not in str(error.value)
+
+
+def test_checksums_are_read_once_for_every_copy(tmp_path, monkeypatch):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    directory = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS).directory
+    read, inner = [], file_manifest._sha256
+
+    def counting(path):
+        read.append(path)
+        return inner(path)
+
+    monkeypatch.setattr(file_manifest, "_sha256", counting)
+    PreparedData(directory)
+    assert read == []
+    shutil.copytree(directory, tmp_path / "copy")
+    PreparedData(tmp_path / "copy")
+    assert len(read) == 3 * 2 + 1 + 3 * 5
+    PreparedData(tmp_path / "copy")
+    assert len(read) == 3 * 2 + 1 + 3 * 5
+
+
+def test_a_vocabulary_of_other_data(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    data = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+    other = prepare(
+        tmp_path / "other", corpus, Cleaning(), dataclasses.replace(SUBWORDS, vocab_size=290)
+    )
+    (data.directory / "subwords.model").write_bytes(
+        (other.directory / "subwords.model").read_bytes()
+    )
+    with pytest.raises(UserError, match=r"subwords\.model (has|is damaged)"):
+        PreparedData(data.directory)
+    # Data from before there were checksums.
+    path = data.directory / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["files"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match=r"with 300 subwords, but .*subwords.model has 290"):
+        PreparedData(data.directory).store("train")

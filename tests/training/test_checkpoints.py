@@ -1,4 +1,7 @@
+import errno
+import os
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -144,17 +147,137 @@ def test_a_checkpoint_of_another_width(tmp_path):
         Checkpoints(tmp_path, model, optimizer).restore()
 
 
-@pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
-@pytest.mark.parametrize("damage", ["cut", "missing"])
-def test_a_damaged_checkpoint(tmp_path, ending, damage):
-    Run(tmp_path).checkpoints.save(RunState(step=1))
-    file = tmp_path / "checkpoints" / f"step-1.{ending}"
-    if damage == "cut":
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    else:
+def spoil(file, damage):
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
         file.unlink()
-    with pytest.raises(UserError, match="step-1 does not fit this model"):
-        Run(tmp_path).checkpoints.restore()
+        return
+    content[len(content) // 2] ^= 0x10
+    file.write_bytes(
+        {"changed": content, "cut": content[: len(content) // 2], "empty": b""}[damage]
+    )
+
+
+DAMAGES = pytest.mark.parametrize("damage", ["cut", "empty", "changed", "missing"])
+ENDINGS = pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
+
+
+@ENDINGS
+@DAMAGES
+def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(tmp_path, caplog, ending, damage):
+    run = Run(tmp_path)
+    run.update()
+    run.checkpoints.save(RunState(step=1))
+    before = run.values()
+    run.update()
+    run.checkpoints.save(RunState(step=2))
+    spoil(tmp_path / "checkpoints" / f"step-2.{ending}", damage)
+    again = Run(tmp_path, seed=3)
+    assert again.checkpoints.restore() == RunState(step=1)
+    assert_same(again.values(), before)
+    (line,) = (text for text in caplog.messages if "step-2 cannot be read (" in text)
+    assert "going on from step 1" in line
+    assert "\n" not in line
+    # Nobody else takes it for the newest, and it is written anew.
+    assert str(again.checkpoints.newest).endswith("step-1")
+    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("step-1")
+    again.update()
+    again.checkpoints.save(RunState(step=2))
+    assert_same(again.values(), run.values())
+    files = {path.name for path in (tmp_path / "checkpoints").glob("step-2*")}
+    assert files == {"step-2.index", "step-2.data-00000-of-00001"}
+    last = Run(tmp_path, seed=4)
+    assert last.checkpoints.restore().step == 2
+    assert_same(last.values(), run.values())
+
+
+@ENDINGS
+@DAMAGES
+def test_nothing_is_loaded_where_no_checkpoint_can_be_read(tmp_path, ending, damage):
+    Run(tmp_path).checkpoints.save(RunState(step=1))
+    spoil(tmp_path / "checkpoints" / f"step-1.{ending}", damage)
+    again = Run(tmp_path, seed=3)
+    before = again.values()
+    with pytest.raises(UserError, match=r"none of the 1 checkpoints in .* can be read") as error:
+        again.checkpoints.restore()
+    assert "\n" not in str(error.value)
+    assert_same(again.values(), before)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"model_checkpoint_path: 'elsewhere'"])
+def test_the_list_of_checkpoints_may_be_lost(tmp_path, content):
+    run = Run(tmp_path)
+    run.checkpoints.save(RunState(step=1))
+    (tmp_path / "checkpoints" / "checkpoint").write_bytes(content)
+    assert Run(tmp_path).checkpoints.restore() == RunState(step=1)
+    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("step-1")
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing after it is done, not even tidying up."""
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_killed_at_any_file_operation(tmp_path, monkeypatch, count):
+    """One of the two is there whole, and the run that goes on leaves what it would have left."""
+    run = Run(tmp_path, keep=1)
+    run.checkpoints.save(RunState(step=1))
+    values = {1: run.values()}
+    run.update()
+    values[2] = run.values()
+    with monkeypatch.context() as patch:
+        calls = iter(range(1, 100))
+        for owner, name in ((os, "replace"), (Path, "unlink"), (Path, "mkdir"), (Path, "rmdir")):
+            inner = getattr(owner, name)
+
+            def killing(*arguments, inner=inner, **options):
+                if next(calls) == count:
+                    raise Killed
+                return inner(*arguments, **options)
+
+            patch.setattr(owner, name, killing)
+        with pytest.raises(Killed):
+            run.checkpoints.save(RunState(step=2))
+    again = Run(tmp_path, keep=1, seed=3)
+    step = again.checkpoints.restore().step
+    assert_same(again.values(), values[step])
+    if step == 1:
+        again.update()
+        again.checkpoints.save(RunState(step=2))
+    files = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert files == {"checkpoint", "step-2.index", "step-2.data-00000-of-00001"}
+
+
+def test_a_clock_that_is_set_back_changes_nothing(tmp_path, monkeypatch):
+    now = [2e9]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    for step in (1, 2, 3, 4):
+        run = Run(tmp_path, keep=2)
+        assert run.checkpoints.restore().step == step - 1
+        run.checkpoints.save(RunState(step=step))
+        now[0] -= 1e6
+    assert steps_in(tmp_path / "checkpoints") == ["step-3.index", "step-4.index"]
+    listed = tf.train.get_checkpoint_state(str(tmp_path / "checkpoints"))
+    assert [Path(p).name for p in listed.all_model_checkpoint_paths] == ["step-3", "step-4"]
+
+
+def test_a_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
+    run = Run(tmp_path, keep=1)
+    run.checkpoints.save(RunState(step=1))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(UserError, match=r"cannot write .*step-2 .*No space left.*intact"):
+            run.checkpoints.save(RunState(step=2))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        "checkpoint",
+        "step-1.data-00000-of-00001",
+        "step-1.index",
+    ]
+    assert Run(tmp_path).checkpoints.restore().step == 1
 
 
 def test_due_by_steps_and_by_minutes(tmp_path, monkeypatch):

@@ -15,8 +15,10 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.replay import read_batch
 from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop, count_tokens
 from t2t_repro.training.train_step import StepResult
+from tests.training.test_event_files import curve
 from tests.training.tiny import VOCAB, assert_same, tiny_step
 
 SENTENCES = 20
@@ -73,6 +75,7 @@ class FakeStep:
         self.seen.append((step, np.asarray(source), np.asarray(target)))
         loss, norm = self._losses.get(step + 1, (2.0, 1.0))
         self.model.trainable_variables[0].assign_add([[1.0]])
+        self.optimizer.iterations.assign_add(1)
         return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1)))
 
 
@@ -93,9 +96,15 @@ class Run:
         nll, bleu = next(self.scores)
         return DevScores(nll, bleu, "| a |")
 
+    def weight(self):
+        """The updates that a FakeStep has made."""
+        return round(float(self.step.optimizer.iterations.numpy()))
+
     def go(self):
         state = self.checkpoints.restore()
-        with Journal(self.directory / "tensorboard", self.pace.steps, state.step, 1) as journal:
+        with Journal(
+            self.directory / "tensorboard", self.pace.steps, state.step, 1, state.awaits_evaluation
+        ) as journal:
             return self.loop.run(state, journal)
 
     def values(self):
@@ -148,6 +157,30 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted):
     assert second.go() == RunState(step=6, epoch=1, batch=2)
     assert_same(second.values(), end)
     assert written(tmp_path) == [3, 6]
+
+
+@pytest.mark.parametrize("at", [4, 6])
+def test_stopped_in_an_evaluation_it_is_made_by_the_run_that_goes_on(tmp_path, batches, at):
+    """There is no time to finish it; also the last one of the run."""
+    pace = {"evaluate_every": 2}
+    scores = [(4.0, 10.0), (3.0, 12.0), (3.5, 11.0)]
+    expected = Run(tmp_path / "whole", FakeStep(), batches, 6, scores, pace)
+    end = expected.go()
+    first = Run(tmp_path / "cut", FakeStep(), batches, 6, scores[: at // 2 - 1], pace)
+    first.loop._evaluate = lambda: (
+        send(signal.SIGTERM)() if first.weight() == at else first.evaluate()
+    )
+    state = first.go()
+    assert (state.step, state.awaits_evaluation) == (at, True)
+    assert first.loop.stopped_by == signal.SIGTERM
+    second = Run(tmp_path / "cut", FakeStep(), batches, 6, scores[at // 2 - 1 :], pace)
+    assert second.go() == end
+    assert second.loop.stopped_by is None
+    for name in ("dev/nll", "dev/bleu", "train/loss"):
+        assert curve(tmp_path / "cut" / "tensorboard", name) == curve(
+            tmp_path / "whole" / "tensorboard", name
+        )
+    assert Run(tmp_path / "cut", FakeStep(), batches, 6).checkpoints.restore() == end
 
 
 def test_stopped_right_before_the_epoch_ends(tmp_path, batches, uninterrupted):
@@ -217,11 +250,19 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, batches, uninterrupted
 
     options = {"every_steps": 2, "pace": {"evaluate_every": 4}, "scores": [(3.0, 9.0)]}
     run = begin(tmp_path, Meddling(batches, 6, poison), 20, **options)
-    expected = r"the loss is nan at step 6 \(epoch 1, batch 1\), .*intact \(.*checkpoints.step-4\)"
+    expected = (
+        r"the loss is nan and .* nan at step 6 \(epoch 1, batch 1\), .*"
+        r"intact \(.*checkpoints.step-4\); .*--replay=.*nonfinite.step-5\.npz"
+    )
     with pytest.raises(UserError, match=expected) as error:
         run.go()
     assert "\n" not in str(error.value)
     assert (written(tmp_path), written(tmp_path, "best")) == ([2, 4], [4])
+    bad = read_batch(tmp_path / "nonfinite" / "step-5.npz")
+    assert bad.step == 5
+    source, target = next(iter(batches.epoch(1, 1, 2)))
+    np.testing.assert_array_equal(bad.source, source)
+    np.testing.assert_array_equal(bad.target, target)
     # It can be gone on with: everything that is restored is finite.
     again = begin(tmp_path, batches)
     state = again.checkpoints.restore()

@@ -43,6 +43,29 @@ def one_device():
     return train(tiny_step())
 
 
+# A loss that is not finite
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_nothing_is_updated_from_a_bad_batch_on(replicas):
+    """The host sees it an update later: until then the weights must stay what they were."""
+    step = tiny_step(replicas=replicas, slices=2, dropout=0.1)
+    batches = list(global_batches(3, 2))
+    step(0, *batches[0])
+    weight = step.model.trainable_variables[5]
+    good = weight.numpy()
+    weight.assign(np.full_like(good, np.inf))
+    result = step(1, *batches[1])
+    assert not np.isfinite(result.gradient_norm.numpy())
+    weight.assign(good)
+    before = copies(step.model)
+    assert np.isfinite(step(2, *batches[2]).loss.numpy())
+    assert_same(copies(step.model), before)
+    assert step.optimizer.iterations.numpy() == 1
+    moments = [keras.ops.convert_to_numpy(v.value) for v in step.optimizer.variables]
+    assert all(np.isfinite(moment).all() for moment in moments)
+
+
 # Devices
 
 

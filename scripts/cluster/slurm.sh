@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Trains on Slurm, however often the job is taken away: sbatch scripts/cluster/slurm.sh gin/base_ende.gin
+#
+# Ninety seconds before the time limit, and when it is preempted, the trainer gets SIGTERM, writes a
+# checkpoint and exits with 143; the job then puts itself back into the queue and goes on from there.
+# Any other failure ends it, since the same command would fail again.
+#SBATCH --job-name=t2t_repro
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=32
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x-%j.log
+#SBATCH --signal=B:TERM@90
+set -uo pipefail
+
+if [ "$#" -lt 1 ]; then
+    echo "usage: sbatch scripts/cluster/slurm.sh gin/<experiment>.gin [flags of t2t_repro.trainer]" >&2
+    exit 2
+fi
+gin_file=$1
+shift
+source "${VENV:-.venv}/bin/activate"
+
+# Bash runs a trap only between commands: so the trainer runs beside it.
+python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
+trainer=$!
+trap 'kill -TERM "$trainer"' TERM
+wait "$trainer"
+status=$?
+# A trap ends `wait` before its time.
+while kill -0 "$trainer" 2>/dev/null; do
+    wait "$trainer"
+    status=$?
+done
+
+if [ "$status" -eq 143 ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$status"

@@ -1,0 +1,103 @@
+"""Which files a folder holds, with sizes and checksums: half a copy is noticed, and named.
+
+Sizes are compared whenever the folder is opened. Checksums are compared once for every copy of the
+files: a small file beside them, `verified.json`, says which (by size, time of change and inode)
+have been read and found to be right, so that only what was copied, restored or changed since is
+read again. Deleting it has everything read again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import logging
+
+from t2t_repro.errors import UserError
+
+_VERIFIED = "verified.json"
+
+
+class FileEntry(NamedTuple):
+    """What is known of a file.
+
+    Attributes:
+        bytes: its size.
+        sha256: of its content, hexadecimal.
+    """
+
+    bytes: int
+    sha256: str
+
+
+def describe_files(folder: Path) -> dict[str, FileEntry]:
+    """Reads all files below a folder that has just been made, and notes that they are whole.
+
+    Returns:
+        entries by paths relative to the folder.
+    """
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    entries = {
+        name: FileEntry((folder / name).stat().st_size, _sha256(folder / name)) for name in names
+    }
+    _write_verified(folder, {name: _identity(folder, name, entries[name], "") for name in names})
+    return entries
+
+
+def check_files(folder: Path, expected: Mapping[str, FileEntry], mend: str) -> None:
+    """Compares the files below a folder with their entries; see the module for how.
+
+    Args:
+        folder: where they are; where it cannot be written to, all are read at every call.
+        expected: entries by relative path.
+        mend: what the user should do where a file is missing or damaged.
+
+    Raises:
+        UserError: a file is missing, or its size or checksum is another.
+    """
+    verified = _read_verified(folder)
+    now = {name: _identity(folder, name, entry, mend) for name, entry in expected.items()}
+    unread = [name for name in expected if verified.get(name) != now[name]]
+    if unread:
+        logging.info("data: comparing the checksums of %d files in %s", len(unread), folder)
+    for name in unread:
+        if _sha256(folder / name) != expected[name].sha256:
+            raise UserError(f"{folder / name} is damaged (its checksum is another): {mend}")
+    if unread:
+        _write_verified(folder, now)
+
+
+def _identity(folder: Path, name: str, entry: FileEntry, mend: str) -> list[int]:
+    try:
+        status = (folder / name).stat()
+    except OSError as error:
+        raise UserError(f"{folder / name} is missing ({error.strerror}): {mend}") from error
+    if status.st_size != entry.bytes:
+        raise UserError(
+            f"{folder / name} has {status.st_size:,} bytes, expected {entry.bytes:,}: {mend}"
+        )
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+def _read_verified(folder: Path) -> dict[str, list[int]]:
+    try:
+        return dict(json.loads((folder / _VERIFIED).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _write_verified(folder: Path, identities: Mapping[str, list[int]]) -> None:
+    aside = folder / f".{_VERIFIED}.{os.getpid()}"
+    try:
+        aside.write_text(json.dumps(identities, indent=2) + "\n", encoding="utf-8")
+        os.replace(aside, folder / _VERIFIED)
+    except OSError as error:
+        logging.info("data: cannot note that %s is whole (%s)", folder, error.strerror)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

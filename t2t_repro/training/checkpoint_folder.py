@@ -1,0 +1,134 @@
+"""A folder of checkpoints that are there whole or not at all, whenever the writer was killed.
+
+    folder/step-<n>.data-*, step-<n>.index    a checkpoint; it is there when its index is
+    folder/checkpoint                         TensorFlow's list of them, newest last
+    folder/.partial/                          what is being written
+
+TensorFlow's CheckpointManager keeps its list by the clock: where that was set back between two
+starts, it forgets checkpoints that it should keep or delete. Here the names are the list.
+"""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+
+_INDEX = re.compile(r"step-(\d+)\.index")
+_LISTED = re.compile(r"(?:.*/)?step-(\d+)")
+_PARTIAL = ".partial"
+_PARTIAL_LIST = ".checkpoint.partial"
+_UNREADABLE = ".unreadable"
+
+
+class CheckpointFolder:
+    """Writes checkpoints into a folder, and deletes those that are too many.
+
+    Args:
+        path: the folder; it need not exist.
+        keep: how many are kept.
+    """
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self.path = path
+        self._keep = keep
+
+    def steps(self) -> list[int]:
+        """The steps of the checkpoints that are there, ascending."""
+        if not self.path.is_dir():
+            return []
+        names = (_INDEX.fullmatch(path.name) for path in self.path.iterdir())
+        return sorted(int(name[1]) for name in names if name)
+
+    def expected(self) -> list[int]:
+        """The steps of those that are there or should be, because they are listed; ascending."""
+        try:
+            listing = tf.train.get_checkpoint_state(str(self.path))
+        except (ValueError, tf.errors.OpError):
+            listing = None
+        listed = listing.all_model_checkpoint_paths if listing else []
+        names = (_LISTED.fullmatch(path) for path in listed)
+        return sorted({*self.steps(), *(int(name[1]) for name in names if name)})
+
+    def prefix(self, step: int) -> str:
+        """The path of a checkpoint as TensorFlow writes it: without the endings of its files."""
+        return str(self.path / f"step-{step}")
+
+    def write(self, checkpoint: tf.train.Checkpoint, step: int) -> None:
+        """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`.
+
+        Raises:
+            UserError: it cannot be written, as on a full disk; those written before are intact.
+        """
+        partial = self.path / _PARTIAL
+        # Made on first use, and asked for by whoever restores.
+        _ = checkpoint.save_counter
+        try:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            checkpoint.write(str(partial / f"step-{step}"))
+            self._remove(step)
+            # The index last: with it the checkpoint is there.
+            for file in sorted(partial.glob(f"step-{step}.*")):
+                os.replace(file, self.path / file.name)
+            partial.rmdir()
+            self._list_and_sweep(step)
+        except (OSError, tf.errors.OpError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise UserError(
+                f"cannot write the checkpoint {self.prefix(step)} ({_reason(error)}): make room or "
+                "mend the permissions, then start again; those written before are intact."
+            ) from error
+
+    def set_aside(self, step: int) -> None:
+        """Renames the index of a checkpoint that cannot be read, so that nobody reads it."""
+        index = Path(f"{self.prefix(step)}.index")
+        if index.exists():
+            os.replace(index, index.with_name(f"{index.name}{_UNREADABLE}"))
+
+    def tidy(self) -> None:
+        """Brings the folder to what a writer that was not killed would have left."""
+        shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
+        (self.path / _PARTIAL_LIST).unlink(missing_ok=True)
+        steps = self.steps()
+        if steps:
+            self._list_and_sweep(steps[-1])
+        for data in self.path.glob("step-*.data-*"):
+            index = data.with_suffix(".index")
+            if not index.exists() and not index.with_name(f"{index.name}{_UNREADABLE}").exists():
+                data.unlink()
+
+    def _list_and_sweep(self, newest: int) -> None:
+        steps = self.steps()
+        kept = [step for step in steps if step <= newest][-self._keep :]
+        # TensorFlow's CheckpointState; names are relative to the folder, which can be moved.
+        lines = [f'model_checkpoint_path: "step-{kept[-1]}"']
+        lines += [f'all_model_checkpoint_paths: "step-{step}"' for step in kept]
+        aside = self.path / _PARTIAL_LIST
+        aside.write_text("\n".join(lines) + "\n", encoding="ascii")
+        os.replace(aside, self.path / "checkpoint")
+        for step in set(steps) - set(kept):
+            self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        Path(f"{self.prefix(step)}.index").unlink(missing_ok=True)
+        for file in self.path.glob(f"step-{step}.*"):
+            file.unlink()
+
+
+def damage(path: str) -> str | None:
+    """Reads a checkpoint whole, checksums included; None where it can be read, or the reason."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (ValueError, IndexError, RuntimeError, MemoryError, tf.errors.OpError) as error:
+        return _reason(error)
+    return None
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

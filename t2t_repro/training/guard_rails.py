@@ -1,0 +1,132 @@
+"""What would end a run hours later, looked at before it begins."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.errors import UserError
+from t2t_repro.models.transformer import Transformer
+
+_FLOAT = 4
+
+
+def check_writable(folder: Path) -> None:
+    """Sees whether a file can be made in a folder, or in what it would be made in.
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=_existing(folder)):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {folder} ({error.strerror}): mend its permissions, or give another "
+            "--model_dir."
+        ) from error
+
+
+def check_disk(model_dir: Path, model: keras.Model, optimizer: keras.Optimizer, keep: int) -> None:
+    """Holds the size of all checkpoints that are to come against the free space.
+
+    `keep` of them and the best one, and while a checkpoint is written one more; those that are
+    there already need no further space.
+
+    Raises:
+        UserError: there is too little.
+    """
+    variables = [*model.variables, *optimizer.variables]
+    size = sum(tf.DType(v.dtype).size * v.shape.num_elements() for v in map(_value, variables))
+    there = sum(len(list((model_dir / name).glob("*.index"))) for name in ("checkpoints", "best"))
+    count = max(keep + 1 - there, 0) + 1
+    free = shutil.disk_usage(_existing(model_dir)).free
+    if count * size > free:
+        raise UserError(
+            f"{count} checkpoints of {_gigabytes(size)} are to come, but {model_dir} has "
+            f"{_gigabytes(free)} free: make room, lower Checkpoints.keep, or give a --model_dir on "
+            "another disk."
+        )
+
+
+def check_memory(
+    model: Transformer, shapes: Sequence[BatchShape], slices: int, replicas: int
+) -> None:
+    """Holds an estimate of what an update needs against the memory that is available on a CPU.
+
+    Gradients are certain to be made; less memory than they take is an error. The activations of
+    the largest shape are estimated (see `activation_bytes`); less than that is a warning.
+
+    Args:
+        model: the Transformer; it and the optimizer's moments are in memory already.
+        shapes: of the batches.
+        slices: that a batch is cut into.
+        replicas: that work at the same time.
+
+    Raises:
+        UserError: there is too little for certain.
+    """
+    available = available_memory()
+    if available is None or tf.config.list_physical_devices("GPU"):
+        return
+    # Of every replica, the sum over its slices and what is added to it.
+    gradients = _FLOAT * model.count_params() * replicas * (2 if slices > replicas else 1)
+    most = max(activation_bytes(model, shape, slices) for shape in shapes) * replicas
+    needed = gradients + most
+    text = (
+        f"an update needs about {_gigabytes(needed)} of memory ({_gigabytes(gradients)} for "
+        f"gradients), but {_gigabytes(available)} are available: lower Batches.tokens_per_batch, "
+        "raise TrainStep.slices, or end other programs"
+    )
+    if gradients > available:
+        raise UserError(f"{text}.")
+    if needed > available:
+        logging.warning("train: %s", text)
+
+
+def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
+    """Estimates what the forward pass of a slice keeps for the backward pass, in bytes.
+
+    Counted per token: what every layer puts out at its sub-layers and norms, queries, keys and
+    values, the hidden layer twice (before and after ReLU), and the attention weights three times
+    (scores, softmax, dropout).
+    """
+    rows = -(-shape.rows // slices)
+    d_model, heads, d_ff = model.layer.d_model, model.layer.num_heads, model.layer.d_ff
+    source, target = shape.source_length, shape.target_length
+    encoder = source * (14 * d_model + 2 * d_ff) + 3 * heads * source * source
+    decoder = target * (22 * d_model + 2 * d_ff) + 3 * heads * target * (target + source)
+    return _FLOAT * rows * model.num_layers * (encoder + decoder)
+
+
+def available_memory() -> int | None:
+    """Bytes that the machine, or the container, can still give; None where nobody says."""
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+        group = Path("/sys/fs/cgroup")
+        limit = (group / "memory.max").read_text().strip()
+        if limit != "max":
+            found.append(int(limit) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):
+        pass
+    return min(found, default=None)
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+
+
+def _value(variable: keras.Variable | tf.Variable) -> tf.Variable:
+    return getattr(variable, "value", variable)
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 1e9:.3g} GB"

@@ -1,0 +1,88 @@
+"""Runs a batch again that gave no finite loss or gradient, and looks where that begins."""
+
+import traceback
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+from t2t_repro.training.train_step import TrainStep
+
+
+class BadBatch(NamedTuple):
+    """What `Checkpoints.save_bad_batch` wrote.
+
+    Attributes:
+        step: number of updates before the batch.
+        source: [slices, rows, source_length], token ids.
+        target: [slices, rows, target_length], token ids.
+    """
+
+    step: int
+    source: np.ndarray
+    target: np.ndarray
+
+
+def read_batch(file: Path) -> BadBatch:
+    """Reads a batch.
+
+    Raises:
+        UserError: there is no such file, or it holds no batch.
+    """
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            batch = BadBatch(int(arrays["step"]), arrays["source"], arrays["target"])
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"--replay={file}: cannot be read ({type(error).__name__}); expected a file that the "
+            "trainer wrote, <model_dir>/nonfinite/step-<n>.npz."
+        ) from error
+    return batch
+
+
+def replay(step: TrainStep, batch: BadBatch) -> list[str]:
+    """Computes loss and gradients of a batch, without an update; lines to be read by a person.
+
+    Args:
+        step: of the weights before the batch, on one device, with as many slices as the batch.
+        batch: to be run again.
+    """
+    variables = step.model.trainable_variables
+    bad = [variable.path for variable in variables if not np.isfinite(variable.numpy()).all()]
+    lines = [f"step {batch.step + 1}: weights not finite before it: {', '.join(bad) or 'none'}"]
+    sums, gradients = step.gradients(*batch)
+    loss, nll = (float(x / sums.tokens) for x in (sums.loss, sums.nll))
+    lines.append(f"loss {loss:.6g}, nll {nll:.6g}, {int(sums.tokens)} target tokens")
+    lines.append(f"gradient norm {float(tf.linalg.global_norm(gradients)):.6g}, by variable:")
+    norms = [float(tf.norm(gradient)) for gradient in gradients]
+    lines += [
+        f"  {norm:12.6g}  {variable.path}" for norm, variable in zip(norms, variables, strict=True)
+    ]
+    return [*lines, _first_bad_operation(step, batch)]
+
+
+def _first_bad_operation(step: TrainStep, batch: BadBatch) -> str:
+    """Runs the batch operation by operation, until one gives something that is not finite."""
+    tf.config.run_functions_eagerly(True)
+    tf.debugging.enable_check_numerics()
+    try:
+        step.gradients(*batch)
+    except tf.errors.InvalidArgumentError as error:
+        operation = str(error).split("eagerly-executing op", 1)[-1].split("(#")[0].strip(" \n\"'")
+        frames = [
+            f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+            for frame in traceback.extract_tb(error.__traceback__)
+            if "t2t_repro" in Path(frame.filename).parts
+        ]
+        where = f" in {' > '.join(frames[-3:])}" if frames else ""
+        return f"first not finite: the output of {operation}{where}"
+    finally:
+        tf.debugging.disable_check_numerics()
+        tf.config.run_functions_eagerly(False)
+    return (
+        "everything is finite here, on one device and without XLA: what was not came from another "
+        "device, another precision of its sums, or damaged memory"
+    )

@@ -1,0 +1,79 @@
+"""The cluster's files: their shape, and what the Slurm job does with the trainer's exit status."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CLUSTER = Path(__file__).parents[2] / "scripts" / "cluster"
+
+# Stands for the trainer: ends with a status, on SIGTERM with 143.
+TRAINER = """#!/usr/bin/env bash
+echo "$@" > arguments
+trap 'exit 143' TERM
+touch begun
+if [ -n "$END" ]; then exit "$END"; fi
+while true; do sleep 0.05; done
+"""
+
+
+def executable(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("end", [0, 1, 2, 143, None])
+def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end):
+    executable(tmp_path / "bin" / "python", TRAINER)
+    executable(tmp_path / "bin" / "scontrol", '#!/usr/bin/env bash\necho "$@" > requeued\n')
+    executable(tmp_path / ".venv" / "bin" / "activate", "")
+    environment = os.environ | {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "SLURM_JOB_ID": "42",
+        "END": "" if end is None else str(end),
+    }
+    command = ["bash", str(CLUSTER / "slurm.sh"), "gin/x.gin", "--model_dir=m"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment) as job:
+        while end is None and not (tmp_path / "begun").exists():
+            assert job.poll() is None
+        if end is None:
+            job.send_signal(signal.SIGTERM)
+        assert job.wait(20) == (143 if end is None else end)
+    assert (tmp_path / "requeued").exists() == (end in (143, None))
+    if end in (143, None):
+        assert (tmp_path / "requeued").read_text() == "requeue 42\n"
+    expected = "-m t2t_repro.trainer --gin_file=gin/x.gin --model_dir=m\n"
+    assert (tmp_path / "arguments").read_text() == expected
+
+
+def test_the_slurm_job_asks_for_an_experiment():
+    job = subprocess.run(["bash", str(CLUSTER / "slurm.sh")], capture_output=True, text=True)
+    assert job.returncode == 2
+    assert "usage: sbatch" in job.stderr
+
+
+def test_the_manifest_is_a_tfjob():
+    """As Kubeflow's v1 API has it; a wrong restart policy or container name is ignored silently."""
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((CLUSTER / "tfjob.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "TFJob")
+    assert set(job["spec"]) == {"runPolicy", "tfReplicaSpecs"}
+    assert set(job["spec"]["runPolicy"]) <= {
+        "cleanPodPolicy",
+        "backoffLimit",
+        "activeDeadlineSeconds",
+    }
+    ((kind, replica),) = job["spec"]["tfReplicaSpecs"].items()
+    assert kind in ("Worker", "Chief")
+    assert replica["restartPolicy"] == "ExitCode"
+    pod = replica["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["name"] == "tensorflow"
+    assert container["command"][:3] == ["python", "-m", "t2t_repro.trainer"]
+    # The default is 30 seconds; a checkpoint of the big model takes longer.
+    assert pod["terminationGracePeriodSeconds"] >= 60
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} <= volumes

@@ -1,0 +1,84 @@
+"""What is looked at before a run: room for checkpoints, memory, permissions."""
+
+import shutil
+from collections import namedtuple
+
+import pytest
+
+from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.errors import UserError
+from t2t_repro.training import guard_rails
+from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.guard_rails import (
+    activation_bytes,
+    available_memory,
+    check_disk,
+    check_memory,
+    check_writable,
+)
+from t2t_repro.training.optimizer import adam
+from tests.training.tiny import tiny_model
+
+SHAPES = [BatchShape(8, 10, 12), BatchShape(4, 30, 20)]
+
+
+@pytest.fixture(scope="module")
+def run():
+    model = tiny_model()
+    optimizer = adam(learning_rate=0.1)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def free(monkeypatch, count):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, count))
+
+
+def test_room_for_all_checkpoints_that_are_to_come(tmp_path, monkeypatch, run):
+    model, optimizer = run
+    Checkpoints(tmp_path / "measured", *run).save(RunState(step=1))
+    files = (tmp_path / "measured" / "checkpoints").glob("step-1.data*")
+    size = sum(file.stat().st_size for file in files)
+    free(monkeypatch, 6 * size)
+    check_disk(tmp_path, model, optimizer, 4)
+    # The weights and two moments of each.
+    free(monkeypatch, 6 * 12 * model.count_params() - 1)
+    with pytest.raises(UserError, match=r"^6 checkpoints of .* GB are to come, but .* GB free: "):
+        check_disk(tmp_path, model, optimizer, 4)
+    # What is there needs no room.
+    check_disk(tmp_path / "measured", model, optimizer, 4)
+
+
+def test_too_little_memory_for_gradients_is_an_error(monkeypatch, run):
+    gradients = 4 * run[0].count_params()
+    monkeypatch.setattr(guard_rails, "available_memory", lambda: 2 * gradients - 1)
+    check_memory(run[0], SHAPES, slices=1, replicas=1)
+    for slices, replicas in ((2, 1), (2, 2)):
+        with pytest.raises(UserError, match=r"^an update needs .* are available: lower Batches"):
+            check_memory(run[0], SHAPES, slices, replicas)
+
+
+def test_too_little_for_the_activations_is_a_warning(monkeypatch, caplog, run):
+    needed = 4 * run[0].count_params() + activation_bytes(run[0], SHAPES[1], 1)
+    monkeypatch.setattr(guard_rails, "available_memory", lambda: needed)
+    check_memory(run[0], SHAPES, slices=1, replicas=1)
+    assert not caplog.messages
+    monkeypatch.setattr(guard_rails, "available_memory", lambda: needed - 1)
+    check_memory(run[0], SHAPES, slices=1, replicas=1)
+    assert "an update needs about" in caplog.text
+
+
+def test_the_machine_says_what_it_has():
+    assert (available_memory() or 0) > 10**7
+    assert activation_bytes(tiny_model(), SHAPES[1], 4) < activation_bytes(
+        tiny_model(), SHAPES[1], 1
+    )
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    check_writable(tmp_path / "new" / "model")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"^cannot write to .*file.model \(.*\): mend its"):
+        check_writable(tmp_path / "file" / "model")
