@@ -19,6 +19,7 @@ setup(
         "keras>=3.12,<4",
         "tensorboard>=2.18",  # TensorFlow 2.21 no longer brings it
         "tensorflow-text>=2.20,<2.22",
+        "tensorflow-serving-api>=2.21,<2.22",  # messages alone: kilobytes
         "tensorflow-datasets>=4.9.8,<5",
         "importlib_resources>=6",  # tensorflow-datasets' WMT builders import it undeclared
         "sentencepiece>=0.2,<0.3",

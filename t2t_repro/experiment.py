@@ -271,7 +271,10 @@ def evaluate(
 
 
 def load_translator(
-    model_dir: Path, gin_params: Sequence[str], checkpoint: str | None
+    model_dir: Path,
+    gin_params: Sequence[str],
+    checkpoint: str | None,
+    precision: str | None = None,
 ) -> Translator:
     """Loads a trained model for translation, with the configuration it was trained with.
 
@@ -279,6 +282,7 @@ def load_translator(
         model_dir: of the training run.
         gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
         checkpoint: see `ModelDirectory.checkpoint`.
+        precision: see `ModelDirectory.new_model`.
 
     Raises:
         UserError: something is missing or cannot be used.
@@ -287,7 +291,7 @@ def load_translator(
     subwords = directory.subwords()
     configure_experiment(directory.path / CONFIG, gin_params)
     with _user_errors():
-        return Translator(directory.load_model(checkpoint), subwords)
+        return Translator(directory.load_model(checkpoint, precision), subwords)
 
 
 def _check_precision(precision: str) -> None:

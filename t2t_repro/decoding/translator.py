@@ -67,7 +67,7 @@ class Translator:
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
         self.workers = workers or _idle_workers()
-        self._decode = tf.function(self._decode_batch)
+        self._decode = tf.function(self.search_batch)
 
     def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
         """Translates sentences.
@@ -129,10 +129,13 @@ class Translator:
         fair_share = max(-(-sum(widths) // self.workers), *widths, 1)
         return group_by_length(widths, min(self.tokens_per_batch, fair_share))
 
-    def _decode_batch(self, source: tf.Tensor, n_best: int) -> BeamResult:
-        """Beam search over source ids [batch, source_length]."""
-        limits = tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32)
-        limits = tf.minimum(limits + self.max_extra_length, self._max_positions)
+    def limits(self, lengths: tf.Tensor) -> tf.Tensor:
+        """The most ids of a translation, from the ids of its source, [batch] int32 both."""
+        return tf.minimum(lengths + self.max_extra_length, self._max_positions)
+
+    def search_batch(self, source: tf.Tensor, n_best: int) -> BeamResult:
+        """Beam search over source ids [batch, source_length], one at least in every row."""
+        limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)
         decoder = StepDecoder(self.model, self.search.beam_size)
         return self.search.search(decoder, decoder.begin(source), limits, max_steps, n_best)

@@ -10,6 +10,7 @@ from t2t_repro.layers import cache
 from t2t_repro.layers.decoder import KeysValues, StepPlace
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.models.weight_values import with_values
 
 
 class DecodingCache(NamedTuple):
@@ -48,7 +49,7 @@ class StepDecoder:
         ]
 
     def _reading_once(self) -> keras.StatelessScope:
-        return keras.StatelessScope(state_mapping=self._weights)
+        return with_values(self._weights)
 
     def begin(self, source: KerasTensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; there is no room for positions yet."""

@@ -142,23 +142,31 @@ class ModelDirectory:
             )
         return paths[-count:]
 
-    def new_model(self) -> Transformer:
+    def new_model(self, precision: str | None = None) -> Transformer:
         """Builds the Transformer without restoring its weights.
+
+        Args:
+            precision: "float32" or "mixed_bfloat16"; that of the training run by default.
 
         Raises:
             UserError: this is no model directory, or its model.json is damaged.
         """
         self._check()
+        sizes = self._sizes()
+        if precision:
+            sizes["dtype"] = precision
         try:
-            model = Transformer.from_config(self._sizes())
+            model = Transformer.from_config(sizes)
         except (TypeError, ValueError) as error:
             raise self._damaged() from error
         model.build()
         return model
 
-    def load_model(self, checkpoint: str | None = None) -> Transformer:
-        """Builds the Transformer with the weights of a checkpoint, see `checkpoint`."""
-        model = self.new_model()
+    def load_model(
+        self, checkpoint: str | None = None, precision: str | None = None
+    ) -> Transformer:
+        """Builds the Transformer, see `new_model`, with the weights of a `checkpoint`."""
+        model = self.new_model(precision)
         load_weights(model, self.checkpoint(checkpoint))
         return model
 

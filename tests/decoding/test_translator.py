@@ -3,33 +3,13 @@
 import numpy as np
 import pytest
 
-from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import EOS_ID
+from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 
-TEXT = ["the red bird sees a tree", "a blue house", "the river, the stone and the cloud"] * 9
 ALPHA = 0.6
-ODD_LINES = [
-    "the red bird",
-    "",
-    "   ",
-    "\u2028",
-    "\t\r",
-    "a",
-    "a tree\u2028a house",
-    "the\tred\tbird",
-    "🙂👩‍👩‍👧",
-    "𒀀𒀁 Ω",
-    "\u200b",
-    "\ufeff",
-    "word " * 2000,
-    "x" * 10_000,
-    "a ⁇ \u2581 b",
-    "the red bird",
-]
 
 
 class RecordingSubwords(Subwords):
@@ -42,26 +22,12 @@ class RecordingSubwords(Subwords):
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
-    path = tmp_path_factory.mktemp("subwords") / "subwords.model"
-    SubwordTraining(vocab_size=300).train(TEXT, path)
-    return RecordingSubwords(path)
+    return RecordingSubwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
 
 
 @pytest.fixture(scope="module")
 def model(subwords):
-    """Random, and inclined to end its sentences, so that both kinds of hypotheses are seen."""
-    layer = LayerConfig(d_model=16, d_ff=16, num_heads=2)
-    model = Transformer(vocab_size=subwords.size + 20, num_layers=1, layer=layer)
-    model.build()
-    generator = np.random.default_rng(2)
-    for weight in model.trainable_variables:
-        centre = 1.0 if weight.name == "gamma" else 0.0
-        spread = 1.0 if weight.name == "table" else 0.5
-        weight.assign(generator.normal(centre, spread, weight.shape))
-    end = np.asarray(model.embedding.table)[EOS_ID]
-    last_norm = model.trainable_variables[-1]
-    last_norm.assign(np.asarray(last_norm) + 6.0 * end / (end @ end))
-    return model
+    return random_model(subwords)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,214 @@
+"""A translator as one graph: text in, text out, nothing of Python left."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.decoding.beam_search import UNFILLED_SCORE
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.models.weight_values import with_values
+from t2t_repro.serving.groups import in_groups
+from t2t_repro.serving.stored_weights import StoredWeights
+from t2t_repro.serving.text_ops import TextOps, is_text
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+Outputs = dict[str, tf.Tensor]
+
+_TEXTS = tf.TensorSpec([None], tf.string)
+
+
+class _Sentences(NamedTuple):
+    """Encoded sentences.
+
+    Attributes:
+        ids: [batch, length] int32, EOS last and PAD after it; PAD alone where there are none.
+        lengths: [batch] int32, ids of each.
+        truncated: [batch] bool, whether ids beyond the longest permitted were cut off.
+    """
+
+    ids: tf.Tensor
+    lengths: tf.Tensor
+    truncated: tf.Tensor
+
+
+class Servable(tf.Module):
+    """What a `Translator` does, as functions that a SavedModel can hold.
+
+    They give the same texts and scores, whatever is translated together: every method takes a
+    batch of any size, 0 too, of any texts. All inputs and outputs begin with `batch`.
+
+    Args:
+        translator: its model, subwords, search and limits are used; its number of workers is not.
+        weights: how the model's weights are stored; see `StoredWeights`.
+
+    Attributes:
+        subwords: of source and target.
+    """
+
+    def __init__(self, translator: Translator, weights: str) -> None:
+        super().__init__()
+        # A Keras model as an attribute would be saved with all that belongs to it.
+        self._translator = translator
+        self.subwords = translator.subwords
+        self._weights = StoredWeights(translator.model, weights)
+        self._text = TextOps(self.subwords)
+
+    def signatures(self) -> dict[str, tf.types.experimental.GenericFunction]:
+        """The functions that a server offers, by name."""
+        return {
+            "serving_default": self.translate,
+            "nbest": self.translate_n_best,
+            "token_ids": self.translate_ids,
+            "score": self.score,
+        }
+
+    @tf.function(input_signature=[_TEXTS])
+    def translate(self, source: tf.Tensor) -> Outputs:
+        """Translates texts.
+
+        Args:
+            source: [batch] strings.
+
+        Returns:
+            translation: [batch] strings.
+            score: [batch] float32, log-probability over length penalty, in nats.
+            truncated: [batch] bool, whether only the beginning of the source was translated.
+        """
+        outputs = self._translated(source, 1)
+        best = {name: outputs[name][:, 0] for name in ("translation", "score")}
+        return {**outputs, **best}
+
+    @tf.function(input_signature=[_TEXTS])
+    def translate_n_best(self, source: tf.Tensor) -> Outputs:
+        """Finds several translations of each text, the best first.
+
+        Args:
+            source: [batch] strings.
+
+        Returns:
+            translation: [batch, beam] strings.
+            score: [batch, beam] float32; `UNFILLED_SCORE` where beam search found fewer.
+            truncated: [batch] bool, as in `translate`.
+        """
+        return self._translated(source, self._translator.search.beam_size)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def translate_ids(self, source_ids: tf.Tensor) -> Outputs:
+        """Translates ids, for clients that encode and decode by themselves.
+
+        Args:
+            source_ids: [batch, source_length] int32; what follows the first EOS is not read, PAD
+                is skipped, EOS may be left out, and ids outside the vocabulary count as UNK.
+
+        Returns:
+            translation_ids: [batch, target_length] int32, EOS last, then PAD.
+            score: [batch] float32, as in `translate`.
+            truncated: [batch] bool, as in `translate`.
+        """
+        tokens = tf.ragged.boolean_mask(self._text.known(source_ids), is_text(source_ids))
+        sentences = self._sentences(tokens, tokens.row_lengths() == 0)
+        ids, scores = self._search(sentences, 1)
+        steps = tf.range(tf.shape(ids)[2]) + 1
+        longest = tf.reduce_max(
+            tf.concat([[0], tf.reshape(tf.where(ids != PAD_ID, steps, 0), [-1])], axis=0)
+        )
+        return {
+            "translation_ids": ids[:, 0, :longest],
+            "score": scores[:, 0],
+            "truncated": sentences.truncated,
+        }
+
+    @tf.function(input_signature=[_TEXTS, _TEXTS])
+    def score(self, source: tf.Tensor, target: tf.Tensor) -> Outputs:
+        """Scores given translations under the model, without length penalty.
+
+        Args:
+            source: [batch] strings.
+            target: [batch] strings, their translations.
+
+        Returns:
+            log_probability: [batch] float32, log P(target, EOS included | source), in nats.
+            length: [batch] int32, ids of the target, EOS included.
+            truncated: [batch] bool, whether only the beginning of either was read.
+        """
+        sources, targets = (
+            self._sentences(ids, tf.zeros_like(is_blank))
+            for ids, is_blank in map(self._text.encode, (source, target))
+        )
+        return {
+            "log_probability": self._log_probabilities(sources, targets),
+            "length": targets.lengths,
+            "truncated": sources.truncated | targets.truncated,
+        }
+
+    def _translated(self, texts: tf.Tensor, n_best: int) -> Outputs:
+        sentences = self._sentences(*self._text.encode(texts))
+        ids, scores = self._search(sentences, n_best)
+        batch, _, steps = tf.unstack(tf.shape(ids))
+        found = self._text.decode(tf.reshape(ids, [batch * n_best, steps]))
+        return {
+            "translation": tf.reshape(found, [batch, n_best]),
+            "score": scores,
+            "truncated": sentences.truncated,
+        }
+
+    def _sentences(self, tokens: tf.RaggedTensor, is_blank: tf.Tensor) -> _Sentences:
+        """Cuts off what is too long and adds EOS; a blank sentence has no ids at all."""
+        longest = self._translator.max_source_length
+        kept = tokens[:, : longest - 1]
+        ids = tf.concat([kept, tf.fill([kept.nrows(), 1], EOS_ID)], axis=1).to_tensor(PAD_ID)
+        return _Sentences(
+            ids=tf.where(is_blank[:, None], PAD_ID, ids),
+            lengths=tf.where(is_blank, 0, tf.cast(kept.row_lengths(), tf.int32) + 1),
+            truncated=(tokens.row_lengths() >= longest) & ~is_blank,
+        )
+
+    def _search(self, sentences: _Sentences, n_best: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """Ids [batch, n_best, steps] and scores [batch, n_best]; "" with score 0 for the blank."""
+        batch = tf.size(sentences.lengths)
+        limits = self._translator.limits(sentences.lengths)
+        steps = tf.reduce_max(tf.concat([[0], limits], axis=0))
+        scores = tf.constant([0.0] + [UNFILLED_SCORE] * (n_best - 1))
+
+        def search(rows: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            group = tf.gather(sentences.ids, rows)[:, :length]
+            found = self._translator.search_batch(group, n_best)
+            room = steps - tf.shape(found.ids)[2]
+            return tf.pad(found.ids, [[0, 0], [0, 0], [0, room]]), found.scores
+
+        of_blank = (tf.fill([batch, n_best, steps], PAD_ID), tf.tile(scores[None], [batch, 1]))
+        with self._stored_weights():
+            return in_groups(sentences.lengths, self._tokens_per_group, search, of_blank)
+
+    def _log_probabilities(self, sources: _Sentences, targets: _Sentences) -> tf.Tensor:
+        """Each log P(target | source), [batch]."""
+        model = self._translator.model
+
+        def score(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            source, target = (_group(sentences, rows) for sentences in (sources, targets))
+            memory = model.encode(source, training=False)
+            vectors = model.decode(target, memory, source, training=False)
+            logits = tf.cast(model.embedding.logits(vectors), tf.float32)
+            nll = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+            return -tf.reduce_sum(tf.where(target != PAD_ID, nll, 0.0), axis=1)
+
+        lengths = tf.maximum(sources.lengths, targets.lengths)
+        with self._stored_weights():
+            return in_groups(
+                lengths, self._tokens_per_group, score, tf.zeros_like(lengths, tf.float32)
+            )
+
+    def _stored_weights(self) -> keras.StatelessScope:
+        weights = self._translator.model.trainable_variables
+        return with_values(zip(weights, self._weights.read(), strict=True))
+
+    @property
+    def _tokens_per_group(self) -> int:
+        return max(self._translator.tokens_per_batch // self._translator.search.beam_size, 1)
+
+
+def _group(sentences: _Sentences, rows: tf.Tensor) -> tf.Tensor:
+    """The ids of some sentences, as wide as the longest of them."""
+    width = tf.reduce_max(tf.gather(sentences.lengths, rows))
+    return tf.gather(sentences.ids, rows)[:, :width]

@@ -1,0 +1,69 @@
+"""Text to ids and back inside a graph, with the very results of `data.subwords`."""
+
+import tensorflow as tf
+import tensorflow_text
+
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+
+# What Python's str.strip takes away: tests hold this against it.
+_BLANK = (
+    r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
+    r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
+)
+
+_REPLACEMENT_CHARACTER = 0xFFFD
+
+
+class TextOps(tf.Module):
+    """Encodes and decodes batches of texts with a subword model that becomes part of the graph.
+
+    Args:
+        subwords: the vocabulary.
+    """
+
+    def __init__(self, subwords: Subwords) -> None:
+        super().__init__()
+        self._size = subwords.size
+        # An attribute of a module, so that a SavedModel takes it along.
+        self._tokenizer = tensorflow_text.SentencepieceTokenizer(
+            model=subwords.model_path.read_bytes(), out_type=tf.int32
+        )
+
+    def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """The ids of every text.
+
+        Args:
+            texts: [batch] strings, whatever they hold; bytes that are no UTF-8 count as U+FFFD.
+
+        Returns:
+            ids [batch, (length)] int32, without EOS; and [batch] bool, which texts are blank.
+        """
+        texts = tf.strings.unicode_transcode(
+            texts, "UTF-8", "UTF-8", errors="replace", replacement_char=_REPLACEMENT_CHARACTER
+        )
+        ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, "\u2581", " "))
+        is_blank = tf.strings.regex_full_match(texts, _BLANK) | (ids.row_lengths() == 0)
+        return ids, is_blank
+
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
+        """The text of every sentence.
+
+        Args:
+            ids: [batch, length] int32; what follows the first EOS is not read, PAD is skipped, and
+                an id outside the vocabulary counts as UNK.
+
+        Returns:
+            [batch] strings, valid UTF-8; UNK is written as " ⁇ ", stray bytes as U+FFFD.
+        """
+        return self._tokenizer.detokenize(tf.ragged.boolean_mask(self.known(ids), is_text(ids)))
+
+    def known(self, ids: tf.Tensor) -> tf.Tensor:
+        """The ids, UNK in the place of those outside the vocabulary."""
+        return tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
+
+
+def is_text(ids: tf.Tensor) -> tf.Tensor:
+    """Which ids [batch, length] stand before the first EOS and are not PAD: [batch, length]."""
+    ends = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1)
+    return (ends == 0) & (ids != PAD_ID)

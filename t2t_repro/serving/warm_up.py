@@ -1,0 +1,80 @@
+"""Requests that a server makes of a model before it says that the model is ready.
+
+TensorFlow prepares a graph when it first runs, and a matrix product when it first sees a shape: the
+first client should not wait for either.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
+
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.vocabulary import EOS_ID, UNK_ID
+
+WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
+
+# Sentences of a request, and subwords of its longest; the others are shorter.
+_SHAPES = ((1, 6), (1, 24), (4, 12), (16, 24))
+
+
+class Request(NamedTuple):
+    """A request for a prediction.
+
+    Attributes:
+        signature: the signature that it is for.
+        inputs: its inputs by name.
+    """
+
+    signature: str
+    inputs: Mapping[str, NDArray]
+
+
+def warm_up_requests(subwords: Subwords) -> list[Request]:
+    """Requests for all signatures; those for the default one in several lengths and batch sizes."""
+    texts = [np.array(_texts(subwords, *shape), dtype=object) for shape in _SHAPES]
+    some = texts[0]
+    ids = np.array([[*_ids(subwords, 6), EOS_ID]], np.int32)
+    return [
+        *(Request("serving_default", {"source": source}) for source in texts),
+        Request("nbest", {"source": some}),
+        Request("token_ids", {"source_ids": ids}),
+        Request("score", {"source": some, "target": some}),
+    ]
+
+
+def write_warm_up(saved_model: Path, asked: Sequence[Request], model_name: str) -> None:
+    """Writes requests where TensorFlow Serving looks for them in a SavedModel.
+
+    Args:
+        saved_model: the SavedModel's directory.
+        asked: the requests, in the order in which they will be made.
+        model_name: as clients name the model.
+    """
+    path = saved_model / WARM_UP_FILE
+    path.parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for request in asked:
+            message = PredictRequest()
+            message.model_spec.name = model_name
+            message.model_spec.signature_name = request.signature
+            for name, value in request.inputs.items():
+                message.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+            log = PredictionLog(predict_log=PredictLog(request=message))
+            file.write(log.SerializeToString())
+
+
+def _texts(subwords: Subwords, batch: int, length: int) -> list[str]:
+    """Sentences of `length` subwords and fewer."""
+    return [subwords.decode(_ids(subwords, length - row % (length // 2))) for row in range(batch)]
+
+
+def _ids(subwords: Subwords, count: int) -> list[int]:
+    """Some subwords that are neither special nor bytes, which come first in the vocabulary."""
+    first = UNK_ID + 1 + 256
+    return [first + number % (subwords.size - first) for number in range(count)]

@@ -1,0 +1,49 @@
+"""A small translator of odd sentences: random weights, and a vocabulary of few words."""
+
+import numpy as np
+
+from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.vocabulary import EOS_ID
+
+TEXT = ["the red bird sees a tree", "a blue house", "the river, the stone and the cloud"] * 9
+ODD_LINES = [
+    "the red bird",
+    "",
+    "   ",
+    "\u2028",
+    "\t\r",
+    "a",
+    "a tree\u2028a house",
+    "the\tred\tbird",
+    "🙂👩‍👩‍👧",
+    "𒀀𒀁 Ω",
+    "\u200b",
+    "\ufeff",
+    "word " * 2000,
+    "x" * 10_000,
+    "a ⁇ \u2581 b",
+    "the red bird",
+]
+
+
+def write_subwords(path):
+    SubwordTraining(vocab_size=300).train(TEXT, path)
+    return path
+
+
+def random_model(subwords: Subwords, dtype="float32"):
+    """Inclined to end its sentences, so that finished and unfinished hypotheses are seen."""
+    layer = LayerConfig(d_model=16, d_ff=16, num_heads=2)
+    model = Transformer(subwords.size + 20, num_layers=1, layer=layer, dtype=dtype)
+    model.build()
+    generator = np.random.default_rng(2)
+    for weight in model.trainable_variables:
+        centre = 1.0 if weight.name == "gamma" else 0.0
+        spread = 1.0 if weight.name == "table" else 0.5
+        weight.assign(generator.normal(centre, spread, weight.shape))
+    end = np.asarray(model.embedding.table)[EOS_ID]
+    last_norm = model.trainable_variables[-1]
+    last_norm.assign(np.asarray(last_norm) + 6.0 * end / (end @ end))
+    return model

@@ -1,0 +1,159 @@
+"""Runs a SavedModel through TensorFlow's own C++ loader, without TensorFlow's Python.
+
+A program: JSON in, JSON out, so that its process imports neither TensorFlow's Python nor t2t_repro.
+`TF_LoadSessionFromSavedModel` is the C name of `tensorflow::LoadSavedModel`, which is what
+TensorFlow Serving calls.
+
+Input: {"folder": of tensorflow, "ops": libraries of further ops, "saved_model": its directory,
+"calls": [{"feeds": {tensor: [dtype, shape, values]}, "fetches": [tensor]}]}.
+Output: {"error": why it was not loaded} or {"results": [{"error": why} or {tensor: [dtype, shape,
+values]}]}. Strings travel as Latin-1, a character for every byte.
+"""
+
+import ctypes
+import json
+import math
+import sys
+from pathlib import Path
+
+STRING = 7
+TYPES = {1: ctypes.c_float, 3: ctypes.c_int32, 10: ctypes.c_bool}
+STRING_BYTES = 24
+
+POINTER = ctypes.c_void_p
+RETURNS_POINTER = (
+    "TF_NewStatus",
+    "TF_Message",
+    "TF_NewGraph",
+    "TF_NewSessionOptions",
+    "TF_LoadLibrary",
+    "TF_LoadSessionFromSavedModel",
+    "TF_GraphOperationByName",
+    "TF_AllocateTensor",
+    "TF_TensorData",
+    "TF_StringGetDataPointer",
+)
+RETURNS_SIZE = ("TF_StringGetSize", "TF_Dim")
+
+
+class Place(ctypes.Structure):
+    """TF_Output: one of an operation's outputs."""
+
+    _fields_ = (("operation", POINTER), ("index", ctypes.c_int))
+
+
+class Session:
+    """A SavedModel, loaded."""
+
+    def __init__(self, folder, ops, saved_model):
+        self.tf = ctypes.CDLL(str(Path(folder) / "libtensorflow_cc.so.2"))
+        for name in RETURNS_POINTER:
+            getattr(self.tf, name).restype = POINTER
+        for name in RETURNS_SIZE:
+            getattr(self.tf, name).restype = ctypes.c_int64
+        self.status = POINTER(self.tf.TF_NewStatus())
+        for library in ops:
+            self.tf.TF_LoadLibrary(library.encode(), self.status)
+            self.check()
+        self.graph = POINTER(self.tf.TF_NewGraph())
+        tags = (ctypes.c_char_p * 1)(b"serve")
+        self.session = POINTER(
+            self.tf.TF_LoadSessionFromSavedModel(
+                POINTER(self.tf.TF_NewSessionOptions()),
+                None,
+                saved_model.encode(),
+                tags,
+                1,
+                self.graph,
+                None,
+                self.status,
+            )
+        )
+        self.check()
+
+    def check(self):
+        if self.tf.TF_GetCode(self.status):
+            message = ctypes.string_at(self.tf.TF_Message(self.status))
+            raise RuntimeError(message.decode("utf-8", errors="replace"))
+
+    def run(self, feeds, fetches):
+        values = (POINTER * len(feeds))(*(self.tensor(*value) for value in feeds.values()))
+        results = (POINTER * len(fetches))()
+        self.tf.TF_SessionRun(
+            self.session,
+            None,
+            self.places(feeds),
+            values,
+            len(feeds),
+            self.places(fetches),
+            results,
+            len(fetches),
+            None,
+            0,
+            None,
+            self.status,
+        )
+        self.check()
+        return {name: self.value(POINTER(x)) for name, x in zip(fetches, results, strict=True)}
+
+    def places(self, names):
+        places = (Place * len(names))()
+        for place, name in zip(places, names, strict=True):
+            operation, _, index = name.partition(":")
+            place.operation = self.tf.TF_GraphOperationByName(self.graph, operation.encode())
+            place.index = int(index)
+        return places
+
+    def tensor(self, dtype, shape, values):
+        size = STRING_BYTES if dtype == STRING else ctypes.sizeof(TYPES[dtype])
+        dimensions = (ctypes.c_int64 * len(shape))(*shape)
+        count = math.prod(shape)
+        length = ctypes.c_size_t(size * count)
+        tensor = POINTER(self.tf.TF_AllocateTensor(dtype, dimensions, len(shape), length))
+        data = self.tf.TF_TensorData(tensor)
+        if dtype != STRING:
+            if count:
+                (TYPES[dtype] * count).from_address(data)[:] = values
+            return tensor
+        for number, text in enumerate(values):
+            place = POINTER(data + number * STRING_BYTES)
+            self.tf.TF_StringInit(place)
+            content = text.encode("latin-1")
+            self.tf.TF_StringCopy(place, content, ctypes.c_size_t(len(content)))
+        return tensor
+
+    def value(self, tensor):
+        dtype = self.tf.TF_TensorType(tensor)
+        shape = [self.tf.TF_Dim(tensor, axis) for axis in range(self.tf.TF_NumDims(tensor))]
+        count, data = math.prod(shape), self.tf.TF_TensorData(tensor)
+        if not count:
+            return dtype, shape, []
+        if dtype != STRING:
+            return dtype, shape, list((TYPES[dtype] * count).from_address(data))
+        texts = []
+        for number in range(count):
+            place = POINTER(data + number * STRING_BYTES)
+            size = self.tf.TF_StringGetSize(place)
+            start = self.tf.TF_StringGetDataPointer(place)
+            texts.append(ctypes.string_at(start, size).decode("latin-1"))
+        return dtype, shape, texts
+
+
+def main():
+    request = json.load(sys.stdin)
+    try:
+        session = Session(request["folder"], request["ops"], request["saved_model"])
+    except RuntimeError as error:
+        return {"error": str(error)}
+    results = []
+    for call in request["calls"]:
+        try:
+            results.append(session.run(call["feeds"], call["fetches"]))
+        except RuntimeError as error:
+            results.append({"error": str(error)})
+    return {"results": results}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))
+    assert not {"tensorflow", "keras", "t2t_repro", "numpy"} & set(sys.modules)
