@@ -233,6 +233,47 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--source=a", "--output=train.en", "--nopictures"],
         "--output=train.en: File exists; expected a folder",
     ),
+    "model to export missing": (
+        "export",
+        ["--model_dir=nowhere", "--export_dir=new"],
+        "nowhere is no model directory",
+    ),
+    "checkpoint to export missing": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--checkpoint=best"],
+        "no checkpoint best in model",
+    ),
+    "export_dir left out": ("export", ["--model_dir=model"], "flag --export_dir"),
+    "no such format": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--format=onnx"],
+        "flag --format=onnx",
+    ),
+    "no such weights": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--weights=int4"],
+        "flag --weights=int4",
+    ),
+    "model name no part of a URL": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--model_name=a/b"],
+        "--model_name=a/b: expected letters",
+    ),
+    "version there": (
+        "export",
+        ["--model_dir=model", "--export_dir=exported", "--version=4"],
+        "--version=4: exported holds that version already",
+    ),
+    "version no number of one": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--version=0"],
+        "--version=0: expected 1 or more",
+    ),
+    "export_dir a file": (
+        "export",
+        ["--model_dir=model", "--export_dir=a"],
+        "--export_dir=a: expected a directory",
+    ),
     "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
     "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
@@ -285,6 +326,9 @@ AT_ONCE = {
             "flag left out",
             "no flag at all",
             "gin file missing",
+            "export_dir left out",
+            "no such weights",
+            "model name no part of a URL",
             "nothing to evaluate",
             "no reference",
             "input missing",
@@ -326,6 +370,7 @@ def folder(tmp_path_factory):
     (folder / "train.de").write_text("eins zwei\ndrei\n")
     (folder / "latin.txt").write_bytes("gut\ncaf\xe9\n".encode("latin-1"))
     (folder / "a").write_text("a\n")
+    (folder / "exported" / "4").mkdir(parents=True)
     (folder / "x.gin").write_text(GIN)
     (folder / "t2t").mkdir()
     write_checkpoint(folder / "t2t", t2t_variables()[0])

@@ -67,7 +67,7 @@ class Translator:
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
         self.workers = workers or _idle_workers()
-        self._decode = tf.function(self.search_batch)
+        self._decode = tf.function(self.search_batch, autograph=False)
 
     def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
         """Translates sentences.

@@ -23,9 +23,12 @@ def next_version(export_dir: Path, asked: int | None = None) -> int:
     """The number of the version to write: the one asked for, or that after the largest there is.
 
     Raises:
-        UserError: the one asked for is there already, or is no number that a server would take.
+        UserError: the one asked for is there already, or is no number that a server would take;
+            or `export_dir` is a file.
     """
-    entries = export_dir.iterdir() if export_dir.is_dir() else ()
+    if export_dir.exists() and not export_dir.is_dir():
+        raise UserError(f"--export_dir={export_dir}: expected a directory, found a file.")
+    entries = export_dir.iterdir() if export_dir.exists() else ()
     there = {int(entry.name) for entry in entries if entry.name.isdecimal()}
     if asked is None:
         return max(there, default=0) + 1

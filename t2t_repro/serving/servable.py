@@ -63,7 +63,7 @@ class Servable(tf.Module):
             "score": self.score,
         }
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def translate(self, source: tf.Tensor) -> Outputs:
         """Translates texts.
 
@@ -79,7 +79,7 @@ class Servable(tf.Module):
         best = {name: outputs[name][:, 0] for name in ("translation", "score")}
         return {**outputs, **best}
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def translate_n_best(self, source: tf.Tensor) -> Outputs:
         """Finds several translations of each text, the best first.
 
@@ -93,7 +93,7 @@ class Servable(tf.Module):
         """
         return self._translated(source, self._translator.search.beam_size)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def translate_ids(self, source_ids: tf.Tensor) -> Outputs:
         """Translates ids, for clients that encode and decode by themselves.
 
@@ -107,19 +107,16 @@ class Servable(tf.Module):
             truncated: [batch] bool, as in `translate`.
         """
         tokens = tf.ragged.boolean_mask(self._text.known(source_ids), is_text(source_ids))
-        sentences = self._sentences(tokens, tokens.row_lengths() == 0)
+        is_empty = tokens.row_lengths() == 0
+        sentences = _sentences(tokens, is_empty, self._translator.max_source_length)
         ids, scores = self._search(sentences, 1)
-        steps = tf.range(tf.shape(ids)[2]) + 1
-        longest = tf.reduce_max(
-            tf.concat([[0], tf.reshape(tf.where(ids != PAD_ID, steps, 0), [-1])], axis=0)
-        )
         return {
-            "translation_ids": ids[:, 0, :longest],
+            "translation_ids": _without_room(ids[:, 0]),
             "score": scores[:, 0],
             "truncated": sentences.truncated,
         }
 
-    @tf.function(input_signature=[_TEXTS, _TEXTS])
+    @tf.function(input_signature=[_TEXTS, _TEXTS], autograph=False)
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Outputs:
         """Scores given translations under the model, without length penalty.
 
@@ -132,10 +129,11 @@ class Servable(tf.Module):
             length: [batch] int32, ids of the target, EOS included.
             truncated: [batch] bool, whether only the beginning of either was read.
         """
-        sources, targets = (
-            self._sentences(ids, tf.zeros_like(is_blank))
-            for ids, is_blank in map(self._text.encode, (source, target))
-        )
+        longest = self._translator.max_source_length
+        (source_ids, _), (target_ids, _) = map(self._text.encode, (source, target))
+        never = tf.zeros_like(source, tf.bool)
+        sources = _sentences(source_ids, never, longest)
+        targets = _sentences(target_ids, never, self._translator.limits(longest))
         return {
             "log_probability": self._log_probabilities(sources, targets),
             "length": targets.lengths,
@@ -143,7 +141,8 @@ class Servable(tf.Module):
         }
 
     def _translated(self, texts: tf.Tensor, n_best: int) -> Outputs:
-        sentences = self._sentences(*self._text.encode(texts))
+        ids, is_blank = self._text.encode(texts)
+        sentences = _sentences(ids, is_blank, self._translator.max_source_length)
         ids, scores = self._search(sentences, n_best)
         batch, _, steps = tf.unstack(tf.shape(ids))
         found = self._text.decode(tf.reshape(ids, [batch * n_best, steps]))
@@ -153,17 +152,7 @@ class Servable(tf.Module):
             "truncated": sentences.truncated,
         }
 
-    def _sentences(self, tokens: tf.RaggedTensor, is_blank: tf.Tensor) -> _Sentences:
-        """Cuts off what is too long and adds EOS; a blank sentence has no ids at all."""
-        longest = self._translator.max_source_length
-        kept = tokens[:, : longest - 1]
-        ids = tf.concat([kept, tf.fill([kept.nrows(), 1], EOS_ID)], axis=1).to_tensor(PAD_ID)
-        return _Sentences(
-            ids=tf.where(is_blank[:, None], PAD_ID, ids),
-            lengths=tf.where(is_blank, 0, tf.cast(kept.row_lengths(), tf.int32) + 1),
-            truncated=(tokens.row_lengths() >= longest) & ~is_blank,
-        )
-
+    @tf.function(autograph=False)
     def _search(self, sentences: _Sentences, n_best: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Ids [batch, n_best, steps] and scores [batch, n_best]; "" with score 0 for the blank."""
         batch = tf.size(sentences.lengths)
@@ -208,7 +197,27 @@ class Servable(tf.Module):
         return max(self._translator.tokens_per_batch // self._translator.search.beam_size, 1)
 
 
+def _sentences(
+    tokens: tf.RaggedTensor, is_blank: tf.Tensor, longest: int | tf.Tensor
+) -> _Sentences:
+    """Cuts off what is too long and adds EOS; a blank sentence has no ids at all."""
+    kept = tokens[:, : longest - 1]
+    ids = tf.concat([kept, tf.fill([kept.nrows(), 1], EOS_ID)], axis=1).to_tensor(PAD_ID)
+    lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
+    return _Sentences(
+        ids=tf.where(is_blank[:, None], PAD_ID, ids),
+        lengths=tf.where(is_blank, 0, lengths),
+        truncated=(all_lengths > longest) & ~is_blank,
+    )
+
+
 def _group(sentences: _Sentences, rows: tf.Tensor) -> tf.Tensor:
     """The ids of some sentences, as wide as the longest of them."""
     width = tf.reduce_max(tf.gather(sentences.lengths, rows))
     return tf.gather(sentences.ids, rows)[:, :width]
+
+
+def _without_room(ids: tf.Tensor) -> tf.Tensor:
+    """[batch, length] ids without the columns at the end that hold nothing but PAD."""
+    is_used = tf.reduce_any(ids != PAD_ID, axis=0)
+    return ids[:, : tf.reduce_max(tf.concat([[0], tf.where(is_used)[:, 0] + 1], axis=0))]

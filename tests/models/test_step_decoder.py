@@ -97,3 +97,17 @@ def test_mixed_bfloat16_is_close():
     assert logits.dtype == tf.bfloat16
     difference = np.abs(tf.cast(logits, tf.float32).numpy() - exact)
     assert 0 < difference.mean() < 0.03 * np.abs(exact).mean()
+
+
+def test_matrices_are_not_cast_at_every_step():
+    model = Transformer(**small_config("paper"), dtype="mixed_bfloat16")
+    model.build()
+    decoder = StepDecoder(model, BEAM)
+    cache = decoder.make_room(decoder.begin(tf.constant(SOURCE)), 1)
+    ids = tf.zeros((len(SOURCE), BEAM), tf.int32)
+    graph = tf.function(decoder.step).get_concrete_function(ids, ids, tf.constant(0), cache).graph
+    matrices = {tuple(w.shape) for w in model.trainable_variables if len(w.shape) == 2}
+    assert matrices
+    for operation in graph.get_operations():
+        if operation.type == "Cast":
+            assert tuple(operation.inputs[0].shape) not in matrices

@@ -1,13 +1,13 @@
 """Runs a SavedModel through TensorFlow's own C++ loader, without TensorFlow's Python.
 
-A program: JSON in, JSON out, so that its process imports neither TensorFlow's Python nor t2t_repro.
-`TF_LoadSessionFromSavedModel` is the C name of `tensorflow::LoadSavedModel`, which is what
-TensorFlow Serving calls.
+A program: JSON lines in, JSON lines out, so that its process imports neither TensorFlow's Python
+nor t2t_repro. `TF_LoadSessionFromSavedModel` is the C name of `tensorflow::LoadSavedModel`, which
+is what TensorFlow Serving calls.
 
-Input: {"folder": of tensorflow, "ops": libraries of further ops, "saved_model": its directory,
-"calls": [{"feeds": {tensor: [dtype, shape, values]}, "fetches": [tensor]}]}.
-Output: {"error": why it was not loaded} or {"results": [{"error": why} or {tensor: [dtype, shape,
-values]}]}. Strings travel as Latin-1, a character for every byte.
+The first line is {"folder": of tensorflow, "ops": libraries of further ops, "saved_model": its
+directory}; its answer is {}, or {"error": why it was not loaded}. Every further one is {"feeds":
+{tensor: [dtype, shape, values]}, "fetches": [tensor]}; its answer is {tensor: [dtype, shape,
+values]} or {"error": why}. Strings travel as Latin-1, a character for every byte.
 """
 
 import ctypes
@@ -140,20 +140,19 @@ class Session:
 
 
 def main():
-    request = json.load(sys.stdin)
-    try:
-        session = Session(request["folder"], request["ops"], request["saved_model"])
-    except RuntimeError as error:
-        return {"error": str(error)}
-    results = []
-    for call in request["calls"]:
+    session = None
+    for line in map(json.loads, sys.stdin):
         try:
-            results.append(session.run(call["feeds"], call["fetches"]))
+            if session is None:
+                session = Session(**line)
+                answer = {}
+            else:
+                answer = session.run(**line)
         except RuntimeError as error:
-            results.append({"error": str(error)})
-    return {"results": results}
+            answer = {"error": str(error)}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
-    print(json.dumps(main()))
+    main()
     assert not {"tensorflow", "keras", "t2t_repro", "numpy"} & set(sys.modules)
