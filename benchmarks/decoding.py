@@ -17,6 +17,7 @@ from work import OUTPUT_TOKENS, PAD_ID, SIZES, load_sources
 PEERS = (
     "ours",
     "ours@whole",
+    "ours@saved_model",
     "keras_hub",
     "tf_official",
     "ctranslate2@1x2",

@@ -1,7 +1,10 @@
 """t2t_repro, as its trainer and its translator use it."""
 
 import argparse
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import keras
@@ -15,6 +18,8 @@ from t2t_repro.decoding.beam_search import BeamResult, BeamSearch, Cache, StepMo
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.serving.saved_model import write_saved_model
+from t2t_repro.serving.servable import Servable
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -43,13 +48,22 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
 def decoder(
     arguments: argparse.Namespace, size: ModelSize, variant: str
 ) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
-    """See `peers`. Variant "whole": all sentences in one call, batched as the library does."""
-    if variant not in ("", "whole"):
+    """See `peers`.
+
+    Variants: "whole", all sentences in one call, batched as the library does; "saved_model", every
+    batch a request to the exported model, as many at a time as there are cores.
+    """
+    if variant not in ("", "whole", "saved_model"):
         raise NotImplementedError(f"no variant {variant!r}")
-    model = random_model(size, arguments.dtype)
+    dtype = arguments.dtype
+    # What is stored in int8 is computed in float32.
+    is_int8 = variant == "saved_model" and dtype == "int8"
+    model = random_model(size, "float32" if is_int8 else dtype)
     never_end(model)
     subwords = _Recorder(subword_model(arguments.work, size.vocab_size))
     translator = Translator(model, subwords, _FixedLength(arguments.beam))
+    if variant == "saved_model":
+        return _served(translator, dtype)
     path = arguments.work / f"sources_{arguments.size}.txt"
     lines = path.read_text(encoding="utf-8").splitlines()
 
@@ -60,6 +74,29 @@ def decoder(
         for first in range(0, len(asked), at_once):
             translator.translate(asked[first : first + at_once])
         yield from subwords.seen
+
+    return decode
+
+
+def _served(
+    translator: Translator, weights: str
+) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
+    """Decodes through a SavedModel, from ids to ids: the text would hide how many there are."""
+    with tempfile.TemporaryDirectory() as folder:
+        servable = Servable(translator, weights)
+        version = write_saved_model(servable, Path(folder), 1, "benchmark")
+        loaded = tf.saved_model.load(str(version))
+    pool = ThreadPoolExecutor(os.cpu_count())
+
+    def translate(source: NDArray) -> NDArray:
+        outputs = loaded.signatures["token_ids"](source_ids=tf.constant(source))
+        return outputs["translation_ids"].numpy()
+
+    def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
+        # The longest first, as the translator does.
+        found = list(pool.map(translate, reversed(sources)))
+        for ids in reversed(found):
+            yield from ids.tolist()
 
     return decode
 
