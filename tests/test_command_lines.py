@@ -243,6 +243,11 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--export_dir=new", "--checkpoint=best"],
         "no checkpoint best in model",
     ),
+    "vocabulary of T2T to export": (
+        "export",
+        ["--model_dir=imported", "--export_dir=new"],
+        "imported/subwords.model is a vocabulary of Tensor2Tensor, which no operation of",
+    ),
     "export_dir left out": ("export", ["--model_dir=model"], "flag --export_dir"),
     "no such format": (
         "export",
@@ -393,6 +398,9 @@ def folder(tmp_path_factory):
     config = "BeamSearch.beam_size = 2\nTranslator.max_extra_length = 3\n"
     ModelDirectory(folder / "model").describe(model, folder / "made.model", config, config)
     Checkpoints(folder / "model", model, optimizer).save(RunState(step=7))
+    imported = ModelDirectory(folder / "imported")
+    imported.describe(model, folder / "t2t.vocab", config, config)
+    imported.write_imported(model, step=7)
     return folder
 
 

@@ -18,6 +18,8 @@ from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.server_files import write_server_files
 from t2t_repro.serving.warm_up import warm_up_requests, write_warm_up
 
+_LARGEST_VERSION = 2**63 - 1  # of a server's int64
+
 
 def next_version(export_dir: Path, asked: int | None = None) -> int:
     """The number of the version to write: the one asked for, or that after the largest there is.
@@ -32,8 +34,8 @@ def next_version(export_dir: Path, asked: int | None = None) -> int:
     there = {int(entry.name) for entry in entries if entry.name.isdecimal()}
     if asked is None:
         return max(there, default=0) + 1
-    if asked < 1:
-        raise UserError(f"--version={asked}: expected 1 or more.")
+    if not 1 <= asked <= _LARGEST_VERSION:
+        raise UserError(f"--version={asked}: expected 1 or more, at most {_LARGEST_VERSION}.")
     if asked in there:
         raise UserError(
             f"--version={asked}: {export_dir} holds that version already, and a server may be "

@@ -5,8 +5,10 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
 from t2t_repro.models.weight_values import with_values
 from t2t_repro.serving.groups import in_groups
 from t2t_repro.serving.stored_weights import StoredWeights
@@ -44,10 +46,21 @@ class Servable(tf.Module):
 
     Attributes:
         subwords: of source and target.
+
+    Raises:
+        UserError: the subwords are not SentencePiece's.
     """
+
+    subwords: Subwords
 
     def __init__(self, translator: Translator, weights: str) -> None:
         super().__init__()
+        if not isinstance(translator.subwords, Subwords):
+            raise UserError(
+                f"{translator.subwords.model_path} is a vocabulary of Tensor2Tensor, which no "
+                "operation of TensorFlow applies; expected SentencePiece's: translate with "
+                "t2t_repro.translate, or train a model on data that datagen prepared."
+            )
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self.subwords = translator.subwords
@@ -99,7 +112,9 @@ class Servable(tf.Module):
 
         Args:
             source_ids: [batch, source_length] int32; what follows the first EOS is not read, PAD
-                is skipped, EOS may be left out, and ids outside the vocabulary count as UNK.
+                is skipped, and ids outside the vocabulary count as UNK. A row may lack EOS, but not
+                where a server joins requests of different lengths: what TensorFlow Serving fills
+                rows up with is the request's first id.
 
         Returns:
             translation_ids: [batch, target_length] int32, EOS last, then PAD.

@@ -19,18 +19,18 @@ model_config_list {{
 _BATCHING = """\
 # tensorflow_model_server --enable_batching=true \\
 #     --batching_parameters_file=/models/{name}/batching_params.pbtxt
-# Sentences of different requests are translated together, up to so many:
-max_execution_batch_size {{ value: 32 }}
-# A request may hold more; it is cut into such batches, which all cores share.
-enable_large_batch_splitting {{ value: true }}
-max_batch_size {{ value: 1024 }}
+# Sentences of different requests are translated together, up to so many; no request may hold more.
+max_batch_size {{ value: 128 }}
+# enable_large_batch_splitting must stay off: the server glues the parts' answers together, those
+# of token_ids have different widths, and it would end there.
 # How long the first waits for company: little beside what a translation takes.
 batch_timeout_micros {{ value: 5000 }}
 # What waits beyond that is refused with UNAVAILABLE.
 max_enqueued_batches {{ value: 256 }}
 # num_batch_threads is one a core where it is not given, which is what decoding wants.
 # allowed_batch_sizes would fill batches up with copies: the model takes any size.
-# token_ids of different lengths are filled up with 0, which is PAD.
+# token_ids of different lengths are filled up, with the first id of each request: clients that join
+# in must end every sentence with EOS, what follows is not read.
 pad_variable_length_inputs: true
 """
 

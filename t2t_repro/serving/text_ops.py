@@ -7,9 +7,9 @@ from t2t_repro.data.subwords import Subwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 # What Python's str.strip takes away: tests hold this against it.
-_BLANK = (
+_SPACES = (
     r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
-    r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
+    r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 )
 
 _REPLACEMENT_CHARACTER = 0xFFFD
@@ -31,7 +31,7 @@ class TextOps(tf.Module):
         )
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """The ids of every text.
+        """The ids of every text, white space at its ends left out, as `Translator` does.
 
         Args:
             texts: [batch] strings, whatever they hold; bytes that are no UTF-8 count as U+FFFD.
@@ -42,9 +42,9 @@ class TextOps(tf.Module):
         texts = tf.strings.unicode_transcode(
             texts, "UTF-8", "UTF-8", errors="replace", replacement_char=_REPLACEMENT_CHARACTER
         )
+        texts = tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
         ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, "\u2581", " "))
-        is_blank = tf.strings.regex_full_match(texts, _BLANK) | (ids.row_lengths() == 0)
-        return ids, is_blank
+        return ids, (texts == "") | (ids.row_lengths() == 0)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """The text of every sentence.

@@ -15,9 +15,10 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 STRING = 7
-TYPES = {1: ctypes.c_float, 3: ctypes.c_int32, 10: ctypes.c_bool}
+TYPES: dict[int, Any] = {1: ctypes.c_float, 3: ctypes.c_int32, 10: ctypes.c_bool}
 STRING_BYTES = 24
 
 POINTER = ctypes.c_void_p

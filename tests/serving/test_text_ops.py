@@ -5,11 +5,14 @@ import sys
 
 import pytest
 import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.serving.text_ops import TextOps
 from t2t_repro.vocabulary import EOS_ID
-from tests.decoding.random_translator import ODD_LINES, TEXT
+from tests.decoding.random_translator import ODD_LINES, TEXT, random_model
 
 SURROGATES = range(0xD800, 0xE000)
 CHARACTERS = [chr(code) for code in range(sys.maxunicode + 1) if code not in SURROGATES]
@@ -25,7 +28,12 @@ def random_texts(count):
     return texts
 
 
-LINES = [*ODD_LINES, *TEXT[:3], *random_texts(1500), *CHARACTERS[:0x3100]]
+# What str.strip takes away, and what looks like it.
+ENDS = [c for c in CHARACTERS if c.isspace()] + list("\0\x1b\x7f\u180e\u200b\u2060\u2581\ufeff")
+LINES = [
+    *(*ODD_LINES, *TEXT[:3], *random_texts(1500), *CHARACTERS[:0x3100]),
+    *(f"{end}a {end} tree{end} {end}" for end in ENDS),
+]
 
 
 @pytest.fixture(scope="module", params=["nmt_nfkc", "identity"])
@@ -41,17 +49,34 @@ def text_ops(subwords):
     return TextOps(subwords)
 
 
+@pytest.fixture(scope="module")
+def translator(subwords):
+    return Translator(random_model(subwords), subwords, max_source_length=100_000)
+
+
+def encoded(text_ops, texts):
+    """The ids of every text as the model sees them: EOS last, none at all for a blank one."""
+    ids, is_blank = text_ops.encode(tf.constant(texts, tf.string))
+    rows = zip(ids.to_list(), is_blank.numpy().tolist(), strict=True)
+    return [[] if blank else [*row, EOS_ID] for row, blank in rows]
+
+
 def texts_of(strings):
     return [text.decode() for text in strings.numpy()]
 
 
-def test_ids_are_those_of_the_subword_model(text_ops, subwords):
-    ids, is_blank = text_ops.encode(tf.constant(LINES))
-    expected = subwords.encode(LINES)
-    assert [[*row, EOS_ID] for row in ids.to_list()] == expected
-    assert is_blank.numpy().tolist() == [
-        len(row) == 1 or not line.strip() for row, line in zip(expected, LINES, strict=True)
-    ]
+def test_ids_are_those_of_the_translator(text_ops, translator):
+    assert encoded(text_ops, LINES) == translator._encode(LINES)
+
+
+CHARACTER = st.one_of(st.sampled_from(ENDS), st.sampled_from("ab"), st.characters(codec="utf-8"))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(texts=st.lists(st.text(CHARACTER)))
+@example(texts=["\x1c\x85a\x0b"])
+def test_ids_of_any_text_are_those_of_the_translator(text_ops, translator, texts):
+    assert encoded(text_ops, texts) == translator._encode(texts)
 
 
 def test_blank_is_what_python_strips(text_ops):
