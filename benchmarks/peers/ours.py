@@ -146,7 +146,7 @@ class _FixedLength(BeamSearch):
         cache: Cache,
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
-        n_best: int = 1,
+        n_best: int | tf.Tensor = 1,
     ) -> BeamResult:
         """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)

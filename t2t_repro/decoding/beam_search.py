@@ -151,7 +151,7 @@ class BeamSearch:
         cache: Cache,
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
-        n_best: int = 1,
+        n_best: int | tf.Tensor = 1,
     ) -> BeamResult:
         """Decodes a batch of sentences.
 
@@ -171,7 +171,8 @@ class BeamSearch:
                 max_steps counts as max_steps. A row with the limit 0 gets one hypothesis without
                 ids and with score 0.
             max_steps: width of the result; at least the largest limit, unless that shall be cut.
-            n_best: number of hypotheses returned for each row, 1 ... beam_size.
+            n_best: number of hypotheses returned for each row, 1 ... beam_size; an int32 scalar
+                (not checked) has one graph serve all numbers.
 
         Returns:
             See `BeamResult`.
@@ -215,7 +216,7 @@ class BeamSearch:
         return _best_hypotheses(results, steps, n_best)
 
     def _segment(
-        self, model: StepModel, first_step: tf.Tensor, search: _Search, n_best: int
+        self, model: StepModel, first_step: tf.Tensor, search: _Search, n_best: int | tf.Tensor
     ) -> tuple[tf.Tensor, _Search]:
         """Makes `SEGMENT` steps, or fewer if all rows are done before."""
         limits = search.limits
@@ -243,7 +244,9 @@ class BeamSearch:
         )
         return step, search._replace(state=state, cache=cache)
 
-    def _without_done(self, step: int | tf.Tensor, search: _Search, n_best: int) -> _Search:
+    def _without_done(
+        self, step: int | tf.Tensor, search: _Search, n_best: int | tf.Tensor
+    ) -> _Search:
         """Takes the rows that are done out of the batch."""
         left = tf.where(~self._is_done(search.state, step, search.limits, n_best))[:, 0]
 
@@ -267,7 +270,9 @@ class BeamSearch:
             finished_scores=tf.fill([batch, self.beam_size], UNFILLED_SCORE),
         )
 
-    def _is_done(self, state: _State, step: tf.Tensor, limits: tf.Tensor, n_best: int) -> tf.Tensor:
+    def _is_done(
+        self, state: _State, step: tf.Tensor, limits: tf.Tensor, n_best: int | tf.Tensor
+    ) -> tf.Tensor:
         """Which rows ([batch] bool) have nothing to gain from another step."""
         # [batch]
         bound = state.alive_log_probs[:, 0] / penalty(limits, self.length_penalty)
@@ -329,7 +334,7 @@ class BeamSearch:
         )
 
     def _check_arguments(
-        self, cache: Cache, limits: tf.Tensor, max_steps: int | tf.Tensor, n_best: int
+        self, cache: Cache, limits: tf.Tensor, max_steps: int | tf.Tensor, n_best: int | tf.Tensor
     ) -> None:
         if limits.shape.rank != 1 or not limits.dtype.is_integer:
             raise ValueError(
@@ -340,7 +345,7 @@ class BeamSearch:
             raise ValueError(
                 f"max_steps is {max_steps}, expected 0 or more: give the largest of the limits."
             )
-        if not 1 <= n_best <= self.beam_size:
+        if isinstance(n_best, int) and not 1 <= n_best <= self.beam_size:
             raise ValueError(
                 f"n_best is {n_best}, expected 1 ... beam_size = {self.beam_size}: "
                 f"ask for fewer hypotheses or search with a larger beam."
@@ -380,7 +385,7 @@ def _where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
 
 
-def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int) -> BeamResult:
+def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> BeamResult:
     """Returns the finished hypotheses of each row or, where it has none, the alive ones."""
     has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
     exists = state.alive_log_probs > _IMPOSSIBLE  # [batch, beam]

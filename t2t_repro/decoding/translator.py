@@ -133,7 +133,7 @@ class Translator:
         """The most ids of a translation, from the ids of its source, [batch] int32 both."""
         return tf.minimum(lengths + self.max_extra_length, self._max_positions)
 
-    def search_batch(self, source: tf.Tensor, n_best: int) -> BeamResult:
+    def search_batch(self, source: tf.Tensor, n_best: int | tf.Tensor) -> BeamResult:
         """Beam search over source ids [batch, source_length], one at least in every row."""
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)

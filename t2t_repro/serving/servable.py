@@ -66,6 +66,9 @@ class Servable(tf.Module):
         self.subwords = translator.subwords
         self._weights = StoredWeights(translator.model, weights)
         self._text = TextOps(self.subwords)
+        # One graph for all signatures. A tf.function itself as an attribute would be traced anew by
+        # tf.saved_model.save, and written twice.
+        self._search = tf.function(self._search_sentences, autograph=False).__call__
 
     def signatures(self) -> dict[str, tf.types.experimental.GenericFunction]:
         """The functions that a server offers, by name."""
@@ -124,7 +127,7 @@ class Servable(tf.Module):
         tokens = tf.ragged.boolean_mask(self._text.known(source_ids), is_text(source_ids))
         is_empty = tokens.row_lengths() == 0
         sentences = _sentences(tokens, is_empty, self._translator.max_source_length)
-        ids, scores = self._search(sentences, 1)
+        ids, scores = self._search(sentences, tf.constant(1))
         return {
             "translation_ids": _without_room(ids[:, 0]),
             "score": scores[:, 0],
@@ -158,22 +161,23 @@ class Servable(tf.Module):
     def _translated(self, texts: tf.Tensor, n_best: int) -> Outputs:
         ids, is_blank = self._text.encode(texts)
         sentences = _sentences(ids, is_blank, self._translator.max_source_length)
-        ids, scores = self._search(sentences, n_best)
+        ids, scores = self._search(sentences, tf.constant(n_best))
         batch, _, steps = tf.unstack(tf.shape(ids))
         found = self._text.decode(tf.reshape(ids, [batch * n_best, steps]))
         return {
             "translation": tf.reshape(found, [batch, n_best]),
-            "score": scores,
+            "score": tf.ensure_shape(scores, [None, n_best]),
             "truncated": sentences.truncated,
         }
 
-    @tf.function(autograph=False)
-    def _search(self, sentences: _Sentences, n_best: int) -> tuple[tf.Tensor, tf.Tensor]:
+    def _search_sentences(
+        self, sentences: _Sentences, n_best: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Ids [batch, n_best, steps] and scores [batch, n_best]; "" with score 0 for the blank."""
         batch = tf.size(sentences.lengths)
         limits = self._translator.limits(sentences.lengths)
         steps = tf.reduce_max(tf.concat([[0], limits], axis=0))
-        scores = tf.constant([0.0] + [UNFILLED_SCORE] * (n_best - 1))
+        scores = tf.constant([0.0] + [UNFILLED_SCORE] * (self._translator.search.beam_size - 1))
 
         def search(rows: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             group = tf.gather(sentences.ids, rows)[:, :length]
@@ -181,7 +185,10 @@ class Servable(tf.Module):
             room = steps - tf.shape(found.ids)[2]
             return tf.pad(found.ids, [[0, 0], [0, 0], [0, room]]), found.scores
 
-        of_blank = (tf.fill([batch, n_best, steps], PAD_ID), tf.tile(scores[None], [batch, 1]))
+        of_blank = (
+            tf.fill([batch, n_best, steps], PAD_ID),
+            tf.tile(scores[None, :n_best], [batch, 1]),
+        )
         with self._stored_weights():
             return in_groups(sentences.lengths, self._tokens_per_group, search, of_blank)
 

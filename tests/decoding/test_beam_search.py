@@ -300,6 +300,14 @@ def test_one_hypothesis_is_the_best_of_several():
     np.testing.assert_allclose(one.scores, several.scores[:, :1], rtol=1e-6)
 
 
+def test_one_graph_serves_every_number_of_hypotheses():
+    tables = random_tables(seed=1, batch=16, vocab=5, depth=5)
+    in_graph = tf.function(lambda n_best: search(tables, [5] * 16, 4, 0.6, n_best), autograph=False)
+    for n_best in (1, 3, 4):
+        assert_same(in_graph(tf.constant(n_best)), search(tables, [5] * 16, 4, 0.6, n_best))
+    assert in_graph.experimental_get_tracing_count() == 1
+
+
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),

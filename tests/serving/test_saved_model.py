@@ -79,6 +79,12 @@ def test_inputs_and_outputs_begin_with_the_batch(graph):
                 assert not place.tensor_shape.unknown_rank
 
 
+def test_the_search_is_written_once(graph, translator):
+    # Keys and values of every decoder layer are written in place, in beam search and nowhere else.
+    written = [node for node in nodes(graph) if node.op == "InplaceUpdate"]
+    assert len(written) == 2 * translator.model.num_layers
+
+
 def test_the_weights_are_stored_once(export_dir, translator):
     prefix = str(export_dir / "3" / "variables" / "variables")
     stored = 0

@@ -1,0 +1,159 @@
+"""What float32, bfloat16 and int8 weights of an exported model cost: bytes, BLEU, sentences/s.
+
+    python benchmarks/servable.py --model_dir=runs/multi30k_tiny/model
+
+Exports the model three times, loads the SavedModels and has each translate a split of the run's
+data, text in, text out: requests of `--rows` sentences, as many at a time as there are cores; then
+some sentences alone, one after the other. The kinds take turns; the first turn counts for none. The
+translator answers once, in the same precision with the exact weights: how many lines are the same.
+Prints a JSON line a kind and a Markdown table.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+
+from t2t_repro import experiment
+from t2t_repro.data.prepared import open_data
+from t2t_repro.evaluation.scores import Score
+from t2t_repro.serving.saved_model import write_saved_model
+from t2t_repro.serving.servable import Servable
+from t2t_repro.serving.stored_weights import PRECISIONS
+
+Translate = Callable[[Sequence[str]], list[str]]
+
+ALONE = 50
+"""How many sentences are translated by themselves."""
+
+
+class Exported(NamedTuple):
+    """A SavedModel and what is known of it before it is timed.
+
+    Attributes:
+        translate: its default signature, a request.
+        megabytes: of the whole directory.
+        relative_size: that, over the bytes of the weights in the kind's own format.
+        from_python: what the translator makes of the sentences.
+    """
+
+    translate: Translate
+    megabytes: float
+    relative_size: float
+    from_python: list[str]
+
+
+class Measured(NamedTuple):
+    """A round.
+
+    Attributes:
+        sentences_per_second: all sentences, requests side by side.
+        cpu_seconds: user + system, for the same.
+        milliseconds_alone: median of the sentences by themselves.
+    """
+
+    sentences_per_second: float
+    cpu_seconds: float
+    milliseconds_alone: float
+
+
+def export(options: argparse.Namespace, kind: str, sources: Sequence[str]) -> Exported:
+    """Writes and loads a SavedModel with weights of a kind."""
+    translator = experiment.load_translator(
+        options.model_dir, options.gin_param, options.checkpoint, PRECISIONS[kind]
+    )
+    servable = Servable(translator, kind)
+    with tempfile.TemporaryDirectory() as folder:
+        version = write_saved_model(servable, Path(folder), 1, "benchmark")
+        size = sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
+        loaded = tf.saved_model.load(str(version))
+    weights = sum(x.dtype.size * x.shape.num_elements() for x in servable.variables)
+
+    def translate(texts: Sequence[str]) -> list[str]:
+        found = loaded.signatures["serving_default"](source=tf.constant(texts))
+        return [text.decode() for text in found["translation"].numpy()]
+
+    from_python = [found[0].text for found in translator.translate(sources)]
+    return Exported(translate, size / 1e6, size / weights, from_python)
+
+
+def translate_all(translate: Translate, sources: Sequence[str], rows: int) -> list[str]:
+    """Requests of so many rows, as many at a time as there are cores."""
+    requests = [sources[first : first + rows] for first in range(0, len(sources), rows)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [text for texts in pool.map(translate, requests) for text in texts]
+
+
+def measure(translate: Translate, sources: Sequence[str], rows: int) -> Measured:
+    """One round of an exported model."""
+    began, cpu_began = time.perf_counter(), time.process_time()
+    translate_all(translate, sources, rows)
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+    alone = []
+    for source in sources[:ALONE]:
+        began = time.perf_counter()
+        translate([source])
+        alone.append(1000 * (time.perf_counter() - began))
+    return Measured(len(sources) / seconds, cpu_seconds, statistics.median(alone))
+
+
+def report(
+    exported: Exported, translations: Sequence[str], scores: Sequence[Score], rounds: list[Measured]
+) -> dict[str, str]:
+    """A row of the table: cells by their columns' names."""
+    speeds, cpu_seconds, alone = zip(*rounds, strict=True)
+    same = sum(a == b for a, b in zip(translations, exported.from_python, strict=True))
+    return {
+        "MB": f"{exported.megabytes:.2f}",
+        "× its weights": f"{exported.relative_size:.3f}",
+        **{score.name: f"{score.value:.2f}" for score in scores},
+        "lines as `translate`": f"{same} of {len(translations)}",
+        "sentences/s": f"{statistics.median(speeds):.0f} ({min(speeds):.0f}–{max(speeds):.0f})",
+        "CPU s": f"{statistics.median(cpu_seconds):.2f}",
+        "ms alone": f"{statistics.median(alone):.1f}",
+    }
+
+
+def main() -> None:
+    """Exports, translates, measures and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model_dir", type=Path, required=True)
+    parser.add_argument("--data_dir", type=Path, help="of the run; <model_dir>/../data by default")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--checkpoint")
+    parser.add_argument("--gin_param", action="append", default=[])
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    data = open_data(options.data_dir or options.model_dir.parent / "data")
+    sources, references = data.text(options.split)
+    exported = {kind: export(options, kind, sources) for kind in PRECISIONS}
+    rounds: dict[str, list[Measured]] = {kind: [] for kind in exported}
+    for _ in range(1 + options.rounds):
+        for kind, model in exported.items():
+            rounds[kind].append(measure(model.translate, sources, options.rows))
+    rows = {}
+    for kind, model in exported.items():
+        translations = translate_all(model.translate, sources, options.rows)
+        scores = experiment.evaluate(translations, references)
+        rows[kind] = report(model, translations, scores, rounds[kind][1:])
+    for kind, row in rows.items():
+        print(json.dumps({"benchmark": "servable", "case": kind, **row}, ensure_ascii=False))
+    columns = list(rows["float32"])
+    print(f"\n| weights | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
+    for kind, row in rows.items():
+        print(f"| {kind} | {' | '.join(row.values())} |")
+
+
+if __name__ == "__main__":
+    main()
