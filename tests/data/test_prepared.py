@@ -4,8 +4,12 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import os
 import random
 import shutil
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -345,9 +349,10 @@ def test_killed_before_the_last_step_it_describes_the_same_files(tmp_path, monke
         raise Killed
 
     for _ in range(2):
-        with monkeypatch.context() as patch, pytest.raises(Killed):
+        with monkeypatch.context() as patch:
             patch.setattr(Path, "rename", die)
-            prepare(tmp_path / "data", *given)
+            with pytest.raises(Killed):
+                prepare(tmp_path / "data", *given)
     prepare(tmp_path / "data", *given)
     assert files_of(tmp_path / "data") == files_of(tmp_path / "whole")
 
@@ -481,3 +486,51 @@ def test_a_vocabulary_of_other_data(tmp_path):
     path.write_text(json.dumps(manifest))
     with pytest.raises(UserError, match=r"with 300 subwords, but .*subwords.model has 290"):
         PreparedData(data.directory).store("train")
+
+
+def test_a_process_killed_with_all_its_workers_is_gone_on_with(tmp_path):
+    """SIGKILL, while a pool encodes; the same command then ends with the same bytes."""
+    corpus_of(tmp_path, repetitive_corpus_pairs(20), dev=pairs_of(5, 2))
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def start(folder):
+        return subprocess.Popen([sys.executable, script, folder], cwd=tmp_path, env=environment)
+
+    assert start("whole").wait() == 0
+    for journal, blocks in (("train.text.journal", 5), ("train.tokens.journal", 3)):
+        run = start("killed")
+        path = tmp_path / "killed" / ".prepared.partial" / "work" / journal
+        while run.poll() is None and not (
+            path.is_file() and path.read_bytes().count(b"\n") > blocks
+        ):
+            time.sleep(0.001)
+        run.kill()
+        run.wait()
+    assert start("killed").wait() == 0
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
+
+
+def lines_of(path):
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
+
+
+def repetitive_corpus_pairs(times):
+    return [pair for seed in range(times) for pair in pairs_of(60, seed % 15)]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from t2t_repro.data import clean_text
+from t2t_repro.data.prepared import prepare
+from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.text_files import TextFilesCorpus
+
+if __name__ == "__main__":
+    clean_text._PAIRS_IN_BLOCK = 20
+    files = {split: (f"{split}.en", f"{split}.de") for split in ("train", "dev")}
+    recipe = SubwordTraining(vocab_size=280, character_coverage=1.0)
+    prepare(Path(sys.argv[1]), TextFilesCorpus(**files), subwords=recipe, workers=2)
+"""
