@@ -17,21 +17,24 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.data.token_store import TokenStore, write_token_store
+
+if TYPE_CHECKING:
+    from t2t_repro.data.batches import Batches
 
 MAX_LENGTH = 256
 TOKENS_PER_BATCH = 25_000
@@ -89,15 +92,15 @@ def print_table(results: list[Result]) -> None:
 
 
 class Stopwatch:
-    """Wall-clock seconds, and processor seconds of this process and all its threads."""
+    """Wall-clock seconds, and processor seconds of this process and of those that it started."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), self._used()
 
     @staticmethod
     def _used() -> float:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return usage.ru_utime + usage.ru_stime
+        usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
     def stop(self) -> tuple[float, dict[str, float]]:
         """Returns the wall-clock seconds, and both as settings of a result."""
@@ -142,32 +145,43 @@ def write_store(directory: Path, sentences: int) -> TokenStore:
     return write_token_store(directory, pairs(), vocab_size=VOCAB_SIZE)
 
 
-def write_text(folder: Path, sentences: int) -> tuple[Path, Path]:
+def write_text(folder: Path, sentences: int, length_share: float = 1.0) -> tuple[Path, Path]:
     """Writes two aligned files of made-up words that are as frequent as words are.
 
     Frequent words are short, and rank r of 2 million words has a share of (r + 3)^-1.2: of the
     first 1.3 million words, 10 % are distinct. In 68,000 pairs of WMT news, Europarl and Tatoeba
     7 % of as many English words are, and 11 % of the German.
+
+    Args:
+        folder: where to write.
+        sentences: how many on either side; memory does not depend on it.
+        length_share: how long sentences are, compared with `draw_lengths`.
     """
     weights = (np.arange(2_000_000) + 3.0) ** -1.2
     up_to = np.cumsum(weights / weights.sum())
     generator = np.random.default_rng(2)
-    syllables = [c + v + e for c in "bdfgklmnprstwz" for v in "aeiouäöü" for e in ("", "n", "s")]
-
-    def word(rank: int) -> str:
-        spelled = syllables[rank % len(syllables)]
-        while rank := rank // len(syllables):
-            spelled += syllables[rank % len(syllables)]
-        return spelled
-
     paths = folder / "drawn.source", folder / "drawn.target"
-    for path, lengths in zip(paths, draw_lengths(sentences, seed=3), strict=True):
-        with path.open("w", encoding="utf-8") as file:
-            # Three words make about four subwords.
-            for length in (lengths * 3 // 4 + 1).tolist():
-                ranks = np.searchsorted(up_to, generator.random(length))
-                file.write(" ".join(map(word, ranks.tolist())) + ".\n")
+    with paths[0].open("w", encoding="utf-8") as source, paths[1].open("w", encoding="utf-8") as to:
+        for start in range(0, sentences, 100_000):
+            sides = draw_lengths(min(100_000, sentences - start), seed=3 + start)
+            for file, lengths in zip((source, to), sides, strict=True):
+                # Three words make about four subwords.
+                words = (lengths * length_share * 3 / 4).astype(int) + 1
+                drawn = np.searchsorted(up_to, generator.random(words.sum()))
+                for ranks in np.split(drawn, np.cumsum(words)[:-1]):
+                    file.write(" ".join(map(_word, ranks.tolist())) + ".\n")
     return paths
+
+
+_SYLLABLES = [c + v + e for c in "bdfgklmnprstwz" for v in "aeiouäöü" for e in ("", "n", "s")]
+
+
+@lru_cache(200_000)
+def _word(rank: int) -> str:
+    spelled = _SYLLABLES[rank % len(_SYLLABLES)]
+    while rank := rank // len(_SYLLABLES):
+        spelled += _SYLLABLES[rank % len(_SYLLABLES)]
+    return spelled
 
 
 @dataclass(frozen=True)
@@ -183,7 +197,11 @@ class TimedTraining(SubwordTraining):
 
 
 def measure_preparation(
-    work: Path, source: Path | None, target: Path | None, sentences: int
+    work: Path,
+    source: Path | None,
+    target: Path | None,
+    sentences: int = 0,
+    sample_size: int = 100_000,
 ) -> Result:
     """Pairs a second from text files to a token store, the learning of subwords not counted."""
     train = (source, target) if source and target else write_text(work, sentences)
@@ -192,7 +210,7 @@ def measure_preparation(
         held_out.append(work / f"dev.{side}")
         with path.open("rb") as file:
             held_out[-1].write_bytes(b"".join(islice(file, HELD_OUT)))
-    recipe = TimedTraining(vocab_size=VOCAB_SIZE, sample_size=100_000, normalization="nmt_nfkc")
+    recipe = TimedTraining(vocab_size=VOCAB_SIZE, sample_size=sample_size, normalization="nmt_nfkc")
     corpus = TextFilesCorpus(train=tuple(map(str, train)), dev=tuple(map(str, held_out)))
     watch = Stopwatch()
     data = prepare(work / "data", corpus, Cleaning(), recipe, MAX_LENGTH)
@@ -208,13 +226,18 @@ def measure_preparation(
         **taken,
         pairs_per_cpu_second=round(pairs / taken["cpu_seconds"]),
         pairs=pairs,
+        learning_seconds=learning["wall_seconds"],
         text="files" if source else "drawn",
         subwords=VOCAB_SIZE,
     )
 
 
-def batches_of(store: TokenStore, max_shapes: int) -> Batches:
+def batches_of(store: TokenStore, max_shapes: int) -> "Batches":
     """The batches that a run with the paper's batch size would train on."""
+    # Imports TensorFlow, for which the workers of the preparation, that import this script, have
+    # no use.
+    from t2t_repro.data.batches import Batches
+
     return Batches(store, MAX_LENGTH, 1, tokens_per_batch=TOKENS_PER_BATCH, max_shapes=max_shapes)
 
 

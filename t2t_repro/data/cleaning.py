@@ -1,14 +1,17 @@
 """Which sentence pairs are fit to train on: rules, and a stream that applies and counts them."""
 
 import hashlib
-from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import itertools
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import gin
+import numpy as np
+from numpy.typing import NDArray
 
 from t2t_repro.data.corpora import Pair
+from t2t_repro.data.parallel import map_in_order
 from t2t_repro.errors import UserError
 
 REASONS = (
@@ -20,6 +23,12 @@ REASONS = (
     "over_long_subwords",
 )
 """Why a pair is dropped, in the order in which the rules are tried; the last by `prepare`."""
+
+# Hashes in an array at most: merging two takes as much again for a moment, 128 megabytes.
+_LONGEST_RUN = 2**24
+
+# More makes more merging, but fewer arrays to look into.
+_MERGE_RATIO = 8
 
 
 @gin.configurable
@@ -74,47 +83,100 @@ class CleaningReport(Counter[str]):
         return f"{line}; dropped {sum(dropped.values()):,}: {reasons}"
 
 
+@dataclass(frozen=True)
+class CleanBlock:
+    """What is left of a block of pairs.
+
+    Attributes:
+        pairs: the pairs that passed, unchanged and in their order.
+        hashes: [pairs] uint64, theirs; none where duplicates are not dropped.
+        report: counts each pair of the block under "kept" or the first reason that applied.
+    """
+
+    pairs: list[Pair]
+    hashes: NDArray[np.uint64]
+    report: CleaningReport
+
+
 def clean(
-    pairs: Iterable[Pair],
+    blocks: Iterable[Sequence[Pair]],
     rules: Cleaning,
     held_out: Iterable[Pair] = (),
-    report: CleaningReport | None = None,
-) -> Iterator[Pair]:
-    """Yield, unchanged and in their order, the pairs that pass the rules.
+    seen: "SeenHashes | None" = None,
+    workers: int = 1,
+) -> Iterator[CleanBlock]:
+    """Apply the rules to blocks of training pairs.
 
-    Training pairs are remembered as 64-bit hashes, 12 to 24 bytes a pair, so that tens of millions
-    of them fit in memory; that a pair is dropped because of a colliding hash is to be expected once
-    in some 10,000 corpora of 40 million pairs. Held-out sentences, which are few, are kept whole.
+    Training pairs are remembered as 64-bit hashes, so that tens of millions of them fit in memory;
+    that a pair is dropped because of a colliding hash is to be expected once in some 10,000 corpora
+    of 40 million pairs. Held-out sentences, which are few, are kept whole.
 
     Args:
-        pairs: The training pairs; consumed as the result is.
+        blocks: The training pairs; consumed as the result is, a few blocks ahead.
         rules: The rules.
-        held_out: All pairs of the dev and test splits; consumed before the first pair is yielded.
-        report: Counts each pair under "kept" or the first reason that applies.
+        held_out: All pairs of the dev and test splits; consumed before the first block is.
+        seen: Hashes of the pairs that were kept of earlier blocks; grows.
+        workers: Processes to start, see `map_in_order`.
     """
-    report = CleaningReport() if report is None else report
-    seen = HashSet()
-    held_out_sources: set[str] = set()
-    held_out_targets: set[str] = set()
-    if rules.drop_held_out:
-        for source, target in held_out:
-            held_out_sources.add(_squeeze(source).casefold())
-            held_out_targets.add(_squeeze(target).casefold())
+    seen = SeenHashes() if seen is None else seen
+    waiting: deque[Sequence[Pair]] = deque()
 
-    for pair in pairs:
-        source, target = map(_squeeze, pair)
-        reason = _misshapen(source, target, rules)
-        if reason is None and rules.drop_held_out:
-            overlaps = (
-                source.casefold() in held_out_sources or target.casefold() in held_out_targets
-            )
-            reason = "held_out_overlap" if overlaps else None
-        # A tab cannot be part of a squeezed sentence, so that it keeps the two sides apart.
-        if reason is None and rules.drop_duplicates and not seen.add(f"{source}\t{target}"):
-            reason = "duplicate"
-        report[reason or "kept"] += 1
-        if reason is None:
-            yield pair
+    def remembered() -> Iterator[Sequence[Pair]]:
+        for block in blocks:
+            waiting.append(block)
+            yield block
+
+    for reasons, hashes in map_in_order(_Judge(rules, held_out), remembered(), workers):
+        pairs = waiting.popleft()
+        if rules.drop_duplicates:
+            fit = np.flatnonzero(reasons == _KEPT)
+            new = seen.add(hashes)
+            reasons[fit[~new]] = _VERDICTS.index("duplicate")
+            hashes = hashes[new]
+        kept = list(itertools.compress(pairs, (reasons == _KEPT).tolist()))
+        yield CleanBlock(
+            kept, hashes, CleaningReport(_VERDICTS[reason] for reason in reasons.tolist())
+        )
+
+
+_VERDICTS = ("kept", *REASONS)
+_KEPT = 0
+
+
+class _Judge:
+    """The rules that look at a pair by itself; picklable, so that other processes can apply them.
+
+    Args:
+        rules: The rules.
+        held_out: All pairs of the dev and test splits.
+    """
+
+    def __init__(self, rules: Cleaning, held_out: Iterable[Pair]) -> None:
+        self._rules = rules
+        self._sources: set[str] = set()
+        self._targets: set[str] = set()
+        if rules.drop_held_out:
+            for source, target in held_out:
+                self._sources.add(_squeeze(source).casefold())
+                self._targets.add(_squeeze(target).casefold())
+
+    def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+        """Return each pair's verdict, [pairs], and the hashes of the kept, if they are needed."""
+        reasons, digests = bytearray(), bytearray()
+        for pair in pairs:
+            source, target = map(_squeeze, pair)
+            reason = _misshapen(source, target, self._rules) or self._held_out(source, target)
+            reasons.append(_VERDICTS.index(reason or "kept"))
+            if reason is None and self._rules.drop_duplicates:
+                # A tab cannot be part of a squeezed sentence, so that it keeps the sides apart.
+                digests += _digest(f"{source}\t{target}")
+        return np.frombuffer(reasons, np.uint8), np.frombuffer(digests, "<u8")
+
+    def _held_out(self, source: str, target: str) -> str | None:
+        overlaps = self._rules.drop_held_out and (
+            source.casefold() in self._sources or target.casefold() in self._targets
+        )
+        return "held_out_overlap" if overlaps else None
 
 
 def _squeeze(sentence: str) -> str:
@@ -134,49 +196,43 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
     return None
 
 
-class HashSet:
-    """A set of strings that remembers their 64-bit hashes in one flat array.
+class SeenHashes:
+    """A set of 64-bit hashes that takes little more than their 8 bytes each.
 
-    Open addressing with linear probing in an array of 8-byte slots; a Python set of the same
-    hashes takes five times the memory.
+    They lie in sorted arrays. A new block of hashes becomes an array of its own, which is merged
+    with those before it that are not much longer; so there are few of them, and what merging takes
+    beside is limited.
     """
 
     def __init__(self) -> None:
-        self._slots = array("Q", bytes(8 * 1024))
-        self._used = 0
+        self._runs: list[NDArray[np.uint64]] = []
 
     def __len__(self) -> int:
-        return self._used
+        return sum(map(len, self._runs))
 
-    def add(self, text: str) -> bool:
-        """Add a string; return whether it is new."""
-        hashed = _hash(text)
-        slot = self._find(hashed)
-        if self._slots[slot] == hashed:
-            return False
-        self._slots[slot] = hashed
-        self._used += 1
-        if 3 * self._used > 2 * len(self._slots):
-            self._grow()
-        return True
+    def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Add hashes; return for each, [hashes], whether it is new, the first of equals only."""
+        distinct, first = np.unique(hashes, return_index=True)
+        unseen = np.ones(len(distinct), dtype=bool)
+        for run in self._runs:
+            places = np.searchsorted(run, distinct)
+            unseen &= run[np.minimum(places, len(run) - 1)] != distinct
+        new = np.zeros(len(hashes), dtype=bool)
+        new[first[unseen]] = True
+        self._keep(distinct[unseen])
+        return new
 
-    def _find(self, hashed: int) -> int:
-        """Return the slot that holds `hashed`, or else the free one where it belongs."""
-        slots, mask = self._slots, len(self._slots) - 1
-        slot = hashed & mask
-        while slots[slot] not in (0, hashed):
-            slot = (slot + 1) & mask
-        return slot
+    def _keep(self, run: NDArray[np.uint64]) -> None:
+        def merges(last: int) -> bool:
+            return last <= _MERGE_RATIO * len(run) and last + len(run) <= _LONGEST_RUN
 
-    def _grow(self) -> None:
-        old = self._slots
-        self._slots = array("Q", bytes(2 * 8 * len(old)))
-        for hashed in old:
-            if hashed:
-                self._slots[self._find(hashed)] = hashed
+        while self._runs and merges(len(self._runs[-1])):
+            run = np.concatenate([self._runs.pop(), run])
+            run.sort(kind="stable")  # Merges what is sorted already.
+        if len(run):
+            self._runs.append(run)
 
 
-def _hash(text: str) -> int:
-    """Hash a string, the same in every process, to a number from 1 (0 marks a free slot)."""
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") or 1
+def _digest(text: str) -> bytes:
+    """Hash a string to 8 bytes, the same in every process."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

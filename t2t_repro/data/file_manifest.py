@@ -38,7 +38,10 @@ def describe_files(folder: Path) -> dict[str, FileEntry]:
     Returns:
         entries by paths relative to the folder.
     """
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    for left in folder.glob(f".{_VERIFIED}.*"):
+        left.unlink()  # By a process that was killed while it wrote the note.
+    files = (path for path in folder.rglob("*") if path.is_file())
+    paths = sorted(path for path in files if path != folder / _VERIFIED)
     names = [path.relative_to(folder).as_posix() for path in paths]
     entries = {
         name: FileEntry((folder / name).stat().st_size, _sha256(folder / name)) for name in names

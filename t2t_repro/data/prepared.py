@@ -11,27 +11,33 @@
         train.tokens/       token store
         dev.source.txt ...  and so on for every split the corpus has
 
-`prepared` appears whole or not at all.
+`prepared` appears whole or not at all. Until then, what there is of it lies in `.prepared.partial`
+with journals of the blocks that are whole: a preparation that was killed goes on from there.
 """
 
 import dataclasses
+import fcntl
 import json
+import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import gin
-import numpy as np
 from absl import logging
-from numpy.typing import NDArray
 
 from t2t_repro.configuration import differing_values
-from t2t_repro.data.cleaning import Cleaning, CleaningReport, clean
-from t2t_repro.data.corpora import Corpus, Pair, check_split, held_out_pairs
+from t2t_repro.data.clean_text import CleanedCorpus, CleanText
+from t2t_repro.data.cleaning import Cleaning, CleaningReport
+from t2t_repro.data.corpora import Corpus, check_split
+from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_manifest import FileEntry, check_files, describe_files
+from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
 
 SUBWORDS = "subwords.model"
@@ -94,7 +100,7 @@ class PreparedData:
             UserError: there is no such split.
         """
         check_split(split, self.splits)
-        source, target = zip(*_read_pairs(self.directory, split), strict=True)
+        source, target = zip(*CleanText(self.directory, split), strict=True)
         return list(source), list(target)
 
 
@@ -105,8 +111,12 @@ def prepare(
     cleaning: Cleaning | None = None,
     subwords: SubwordTraining | None = None,
     max_length: int = 256,
+    workers: int | None = None,
 ) -> PreparedData:
     """Makes whatever is missing of `data_dir`, and opens it.
+
+    Killed and called again with the same arguments, it goes on from the last whole block, and ends
+    with the same bytes.
 
     Args:
         data_dir: see the module.
@@ -115,6 +125,8 @@ def prepare(
         subwords: how to learn the subword model.
         max_length: most ids of a sentence on either side, EOS included; training pairs beyond
             it are dropped, and counted as over-long subwords.
+        workers: processes that clean and encode a large corpus; by default one a core, eight at
+            most. The result does not depend on it.
 
     Returns:
         The data, ready for training.
@@ -132,32 +144,54 @@ def prepare(
         "subwords": dataclasses.asdict(subwords),
         "max_length": max_length,
     }
-    directory = data_dir / _FOLDER
+    identity = json.loads(json.dumps(identity))
+    directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
     if directory.exists():
-        there = PreparedData(directory)
-        _check_identity(there, json.loads(json.dumps(identity)))
         logging.info("data: %s is there", directory)
-        return there
-    aside = data_dir / ".prepared.partial"
+    else:
+        cleaned = CleanedCorpus(corpus, downloads, cleaning, workers or default_workers())
+        with _alone(data_dir / ".prepared.lock"):
+            if not directory.exists():
+                _clear_unless_made_alike(aside, identity)
+                _make(directory, aside, identity, cleaned, subwords)
     shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
+    there = PreparedData(directory)
+    _check_identity(there, identity)
+    return there
+
+
+def _make(
+    directory: Path,
+    aside: Path,
+    identity: dict[str, Any],
+    cleaned: CleanedCorpus,
+    subwords: SubwordTraining,
+) -> None:
+    """Makes what is missing in `aside`, and from it `directory`."""
+    result, work = aside / "result", aside / "work"
+    splits, max_length = cleaned.corpus.splits, identity["max_length"]
     try:
-        reports = _write_text(aside, corpus, cleaning, downloads)
-        model = _train_subwords(aside, subwords)
-        for split in corpus.splits:
-            reports[split] += _write_store(aside, split, model, max_length)
+        reports = _write_text(result, work, cleaned)
+        model = _train_subwords(result, reports["train"]["kept"], subwords)
+        for split in splits:
+            text, store = CleanText(result, split), result / f"{split}.tokens"
+            encoder = BlockEncoder(text, model.model_path, model.size, max_length)
+            reports[split] += encode_text(text, store, work, encoder, cleaned.workers)
             logging.info("data: %s: %s", split, reports[split].describe())
-        manifest = {
-            "identity": identity,
-            "splits": corpus.splits,
-            "cleaning": reports,
-            "files": describe_files(aside),
-        }
-        (aside / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        aside.rename(directory)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return PreparedData(directory)
+    except UserError:
+        # What mends it makes other data.
+        shutil.rmtree(aside)
+        raise
+    # Killed just before the last line, it would describe its own manifest.
+    (result / _MANIFEST).unlink(missing_ok=True)
+    manifest = {
+        "identity": identity,
+        "splits": splits,
+        "cleaning": reports,
+        "files": describe_files(result),
+    }
+    (result / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    result.rename(directory)
 
 
 def open_data(data_dir: Path) -> PreparedData:
@@ -175,83 +209,73 @@ def open_data(data_dir: Path) -> PreparedData:
     return PreparedData(directory)
 
 
-def _write_text(
-    directory: Path, corpus: Corpus, cleaning: Cleaning, downloads: Path
-) -> dict[str, CleaningReport]:
-    """Writes the text of all splits; only training pairs are ever dropped."""
+def _write_text(result: Path, work: Path, cleaned: CleanedCorpus) -> dict[str, CleaningReport]:
+    """Writes the text of all splits."""
     reports = {}
-    for split in corpus.splits:
-        reports[split] = report = CleaningReport()
-        pairs = corpus.read(split, downloads)
-        if split == "train":
-            pairs = clean(pairs, cleaning, held_out_pairs(corpus, downloads), report)
-        written = _write_pairs(directory, split, pairs)
-        if not written:
+    for split in cleaned.corpus.splits:
+        reports[split] = report = CleanText(result, split).write(work, cleaned)
+        if not report["kept"]:
             raise UserError(
                 f"the split {split!r} has no sentence pairs left ({report.describe()}), "
                 "expected at least one: check the corpus, or loosen Cleaning."
             )
-        report["kept"] = written
     return reports
 
 
-def _train_subwords(directory: Path, subwords: SubwordTraining) -> Subwords:
+class _Sentences:
+    """All sentences of a text, source and target in turn."""
+
+    def __init__(self, text: CleanText, pairs: int) -> None:
+        self._text, self._pairs = text, pairs
+
+    def __len__(self) -> int:
+        return 2 * self._pairs
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._text)
+
+
+def _train_subwords(result: Path, pairs: int, subwords: SubwordTraining) -> Subwords:
+    path = result / SUBWORDS
+    if path.exists():
+        return Subwords(path)
     logging.info("data: learning %d subwords", subwords.vocab_size)
-    sentences = (sentence for pair in _read_pairs(directory, "train") for sentence in pair)
-    return subwords.train(sentences, directory / SUBWORDS)
+    return subwords.train(_Sentences(CleanText(result, "train"), pairs), path)
 
 
-def _write_store(
-    directory: Path, split: str, subwords: Subwords, max_length: int
-) -> CleaningReport:
-    """Encodes one split; returns what its length limit changes in the split's report."""
-    change = CleaningReport()
-
-    def within_limit() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        shortest = max_length + 1
-        for source, target in subwords.encode_pairs(_read_pairs(directory, split)):
-            longer = max(len(source), len(target))
-            shortest = min(shortest, longer)
-            if longer <= max_length:
-                yield source, target
-            else:
-                change["over_long_subwords"] += 1
-                change["kept"] -= 1
-        if shortest > max_length:
-            raise UserError(
-                f"all sentence pairs of the split {split!r} have more than prepare.max_length = "
-                f"{max_length} subwords on one side: raise it."
-            )
-
-    write_token_store(directory / f"{split}.tokens", within_limit(), vocab_size=subwords.size)
-    return change
+def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:
+    """Deletes what a killed process left, if it is part of something else."""
+    path, content = aside / "identity.json", json.dumps(identity).encode()
+    if path.is_file() and path.read_bytes() == content:
+        logging.info("data: going on with what is in %s", aside)
+        return
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    path.write_bytes(content)
 
 
-def _text_path(directory: Path, split: str, side: str) -> Path:
-    return directory / f"{split}.{side}.txt"
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Waits until no other process holds the lock, then holds it; the system frees it at the end.
 
-
-def _write_pairs(directory: Path, split: str, pairs: Iterable[Pair]) -> int:
-    count = 0
-    with (
-        _text_path(directory, split, "source").open("w", encoding="utf-8", newline="\n") as source,
-        _text_path(directory, split, "target").open("w", encoding="utf-8", newline="\n") as target,
-    ):
-        for source_line, target_line in pairs:
-            source.write(source_line + "\n")
-            target.write(target_line + "\n")
-            count += 1
-    return count
-
-
-def _read_pairs(directory: Path, split: str) -> Iterator[Pair]:
-    # newline="\n": a sentence may hold a carriage return.
-    with (
-        _text_path(directory, split, "source").open(encoding="utf-8", newline="\n") as source,
-        _text_path(directory, split, "target").open(encoding="utf-8", newline="\n") as target,
-    ):
-        for source_line, target_line in zip(source, target, strict=True):
-            yield source_line[:-1], target_line[:-1]
+    Workers of one training that start together would write to the same files otherwise.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        while True:
+            file = held.enter_context(lock.open("w"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                logging.info("data: waiting for another process that prepares %s", lock.parent)
+                fcntl.flock(file, fcntl.LOCK_EX)
+            # Whoever held it has deleted it since, unless it has a name.
+            if os.fstat(file.fileno()).st_nlink:
+                break
+        try:
+            yield
+        finally:
+            lock.unlink()
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:

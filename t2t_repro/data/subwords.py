@@ -9,9 +9,12 @@ import io
 import os
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
+from typing import Protocol
 
 import gin
 import numpy as np
@@ -26,6 +29,15 @@ from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
 _SPACE_MARK = "\u2581"
 
 _EOS = np.int32(EOS_ID).tobytes()
+_ID_BYTES = len(_EOS)
+
+
+class Sentences(Protocol):
+    """Sentences that are counted, but need not be in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[str]: ...
 
 
 @gin.configurable
@@ -57,13 +69,13 @@ class SubwordTraining:
     split_scripts: bool = True
     normalization: str = "nmt_nfkc"
 
-    def train(self, sentences: Iterable[str], model_path: Path) -> "Subwords":
+    def train(self, sentences: Sentences, model_path: Path) -> "Subwords":
         """Learns the vocabulary and writes the model in one piece: whole, or not at all.
 
         The same sentences and recipe give the same file, byte for byte.
 
         Args:
-            sentences: source and target sentences, in any order; read once.
+            sentences: source and target sentences, in any order; read once, in bounded memory.
             model_path: the file to write; an old one is replaced.
 
         Returns:
@@ -78,7 +90,8 @@ class SubwordTraining:
                 f"SubwordTraining.normalization is {self.normalization!r}; "
                 "expected 'nmt_nfkc' or 'identity'."
             )
-        sample = _reservoir_sample(sentences, self.sample_size, self.seed)
+        sampled = _sample(len(sentences), self.sample_size, self.seed)
+        sample = compress(sentences, sampled)
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -174,28 +187,26 @@ class Subwords:
         Returns:
             One list of ids a line, in the same order.
         """
-        return [self._line_ids(line).tolist() for line in lines]
+        return [np.frombuffer(self._line_bytes(line), np.int32).tolist() for line in lines]
 
-    def encode_pairs(
-        self, pairs: Iterable[tuple[str, str]]
-    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        """Encodes a corpus that does not fit in memory, a sentence pair at a time.
+    def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The ids of many lines at less cost a line than `encode`.
 
         Args:
-            pairs: source and target sentences.
+            lines: sentences; at least one.
 
-        Yields:
-            The ids of source and target of every pair, in the same order, EOS last in both; each
-            [length].
+        Returns:
+            The ids of all lines one after the other, [ids], EOS last in each line's, and how many
+            each line has, [lines].
         """
-        for source, target in pairs:
-            yield self._line_ids(source), self._line_ids(target)
+        encoded = [self._line_bytes(line) for line in lines]
+        lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
+        return np.frombuffer(b"".join(encoded), dtype=np.int32), lengths // _ID_BYTES
 
-    def _line_ids(self, line: str) -> NDArray[np.int32]:
-        """The ids of one line, [length], EOS last."""
+    def _line_bytes(self, line: str) -> bytes:
+        """The ids of one line, int32 one after the other, EOS last."""
         # At plain spaces only: which other characters are spaces, the model's rule says.
-        words = map(self._word_ids.__getitem__, line.split(" "))
-        return np.frombuffer(b"".join(words) + _EOS, dtype=np.int32)
+        return b"".join(map(self._word_ids.__getitem__, line.split(" "))) + _EOS
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of one sentence of ids.
@@ -255,16 +266,19 @@ def _as_utf8(line: str) -> bytes:
     return line.replace(_SPACE_MARK, " ").encode("utf-8", errors="replace")
 
 
-def _reservoir_sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
-    """A uniform sample without replacement from a stream (Waterman's algorithm R)."""
+def _sample(count: int, size: int, seed: int) -> bytes:
+    """Which of `count` sentences are in a uniform sample without replacement: 1 or 0 for each.
+
+    Waterman's algorithm R, on the sentences' numbers: so memory does not grow with their text.
+    """
     generator = random.Random(seed)
-    sample: list[str] = []
-    for count, sentence in enumerate(sentences):
-        if count < size:
-            sample.append(sentence)
-        elif (place := generator.randrange(count + 1)) < size:
-            sample[place] = sentence
-    return sample
+    chosen = array("q", range(min(size, count)))
+    for number in range(size, count):
+        if (place := generator.randrange(number + 1)) < size:
+            chosen[place] = number
+    sampled = np.zeros(count, dtype=bool)
+    sampled[chosen] = True
+    return sampled.tobytes()
 
 
 def _training_failure(message: str, vocab_size: int) -> str:

@@ -4,7 +4,7 @@ import functools
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -113,21 +113,42 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
         UserError: The file is missing, is a damaged gzip file, or a line is not UTF-8.
     """
+    number = 1
     with _open(path) as file:
-        # Iterating over bytes ends lines at "\n" only; text mode and str.splitlines would also end
-        # them at a lone "\r", U+2028 and others, and so put aligned files out of step.
-        for number, line in enumerate(_guarded(path, file), start=1):
+        for chunk in _whole_lines(_guarded(path, iter(lambda: file.read(_CHUNK_BYTES), b""))):
             if number == 1:
-                line = line.removeprefix(_BYTE_ORDER_MARK)
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path}, line {number}: byte 0x{line[error.start]:02x} at position "
-                    f"{error.start} is not valid UTF-8; convert the file to UTF-8 "
-                    "(e.g. with iconv)"
-                ) from error
-            yield text.removesuffix("\n").removesuffix("\r")
+                chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
+            # At "\n" only; text mode and str.splitlines would also end lines at a lone "\r", U+2028
+            # and others, and so put aligned files out of step.
+            lines = _decode(path, number, chunk).removesuffix("\n").split("\n")
+            number += len(lines)
+            yield from (line.removesuffix("\r") for line in lines)
+
+
+def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cuts a file's bytes behind newlines, not far from where they are cut already."""
+    rest: list[bytes] = []
+    for chunk in chunks:
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*rest, chunk[:end]])
+            rest = []
+        if end < len(chunk):
+            rest.append(chunk[end:])
+    if rest:
+        yield b"".join(rest)
+
+
+def _decode(path: Path, number: int, chunk: bytes) -> str:
+    """Decodes whole lines, of which the first has that number."""
+    try:
+        return chunk.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = chunk[: error.start].split(b"\n")
+        raise UserError(
+            f"{path}, line {number + len(before) - 1}: byte 0x{chunk[error.start]:02x} at position "
+            f"{len(before[-1])} is not valid UTF-8; convert the file to UTF-8 (e.g. with iconv)"
+        ) from error
 
 
 def check_line_counts(paths: Sequence[Path]) -> int:

@@ -14,9 +14,9 @@ and several processes share them.
 import json
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,14 @@ _SUMMARY = "store.json"
 _SIDES = ("source", "target")
 _LENGTH_TYPE = np.dtype("<i4")
 
+STORE_FILES = ("source.tokens", "source.lengths", "target.tokens", "target.lengths")
+"""The arrays of a store, in which block follows on block."""
+
 Ids = Sequence[int] | NDArray[np.integer]
 """One sentence, [length]."""
+
+FlatIds = tuple[NDArray[np.integer], NDArray[np.integer]]
+"""Many sentences: their ids one after the other, [ids], and how many each has, [sentences]."""
 
 # Sentence pairs held in memory while a store is written: tens of megabytes as Python integers, ten
 # as arrays.
@@ -59,27 +65,71 @@ def write_token_store(
     directory = Path(directory)
     if directory.exists() and not (directory / _SUMMARY).is_file():
         raise UserError(f"{directory} exists and is not a token store; give another directory.")
-    token_type = np.dtype("<u2") if vocab_size <= 2**16 else np.dtype("<i4")
     aside = directory.with_name(f".{directory.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
-        sentences, tokens = _write_arrays(aside, pairs, token_type, vocab_size)
-        if not sentences:
+        stream = iter(pairs)
+        with ExitStack() as files:
+            opened = {name: files.enter_context(open(aside / name, "wb")) for name in STORE_FILES}
+            while block := list(islice(stream, _WRITE_BLOCK)):
+                sources, targets = (_flat(side) for side in zip(*block, strict=True))
+                for name, part in token_block(sources, targets, vocab_size).items():
+                    opened[name].write(part)
+        if not (aside / STORE_FILES[0]).stat().st_size:
             raise UserError(f"no sentence pairs to write to {directory}; expected at least one.")
-        summary = {
-            "sentences": sentences,
-            "tokens": dict(zip(_SIDES, tokens, strict=True)),
-            "token_type": token_type.str,
-            "vocab_size": vocab_size,
-        }
-        (aside / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        complete_token_store(aside, vocab_size)
         if directory.exists():
             shutil.rmtree(directory)
         aside.rename(directory)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return TokenStore(directory)
+
+
+def token_block(source: FlatIds, target: FlatIds, vocab_size: int) -> dict[str, bytes]:
+    """What a block of sentence pairs adds to each of `STORE_FILES`, by name.
+
+    Raises:
+        ValueError: an id is outside [0, vocab_size).
+    """
+    parts = {}
+    for side, (tokens, lengths) in zip(_SIDES, (source, target), strict=True):
+        if tokens.min(initial=0) < 0 or tokens.max(initial=0) >= vocab_size:
+            raise ValueError(
+                f"ids lie in [{tokens.min()}, {tokens.max()}]; expected [0, vocab_size="
+                f"{vocab_size}): give the size of the vocabulary that made them."
+            )
+        parts[f"{side}.tokens"] = tokens.astype(_token_type(vocab_size)).tobytes()
+        parts[f"{side}.lengths"] = lengths.astype(_LENGTH_TYPE).tobytes()
+    return parts
+
+
+def complete_token_store(directory: Path, vocab_size: int) -> None:
+    """Makes a store of a directory that holds `STORE_FILES`, the blocks one after the other."""
+
+    def entries(name: str, entry_type: np.dtype) -> int:
+        return (directory / name).stat().st_size // entry_type.itemsize
+
+    token_type = _token_type(vocab_size)
+    summary = {
+        "sentences": entries("source.lengths", _LENGTH_TYPE),
+        "tokens": {side: entries(f"{side}.tokens", token_type) for side in _SIDES},
+        "token_type": token_type.str,
+        "vocab_size": vocab_size,
+    }
+    (directory / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+
+def _token_type(vocab_size: int) -> np.dtype:
+    return np.dtype("<u2") if vocab_size <= 2**16 else np.dtype("<i4")
+
+
+def _flat(sentences: Sequence[Ids]) -> FlatIds:
+    lengths = np.fromiter(map(len, sentences), dtype=_LENGTH_TYPE, count=len(sentences))
+    if lengths.min() < 1:
+        raise ValueError("a sentence has no ids; expected at least EOS: leave empty pairs out.")
+    return np.concatenate(sentences, dtype=np.int64), lengths
 
 
 class TokenStore:
@@ -184,55 +234,6 @@ class TokenStore:
             f"the token store {self.directory} is incomplete or damaged ({name}); "
             "delete it and run datagen again."
         )
-
-
-def _write_arrays(
-    directory: Path,
-    pairs: Iterable[tuple[Ids, Ids]],
-    token_type: np.dtype,
-    vocab_size: int,
-) -> tuple[int, tuple[int, int]]:
-    """Writes the four arrays; returns the number of sentences, and of tokens of each side."""
-    sentences, source_tokens, target_tokens = 0, 0, 0
-    with (
-        open(directory / "source.tokens", "wb") as source_file,
-        open(directory / "source.lengths", "wb") as source_lengths_file,
-        open(directory / "target.tokens", "wb") as target_file,
-        open(directory / "target.lengths", "wb") as target_lengths_file,
-    ):
-        stream = iter(pairs)
-        while block := list(islice(stream, _WRITE_BLOCK)):
-            sources, targets = zip(*block, strict=True)
-            sentences += len(block)
-            source_tokens += _append(
-                sources, source_file, source_lengths_file, token_type, vocab_size
-            )
-            target_tokens += _append(
-                targets, target_file, target_lengths_file, token_type, vocab_size
-            )
-    return sentences, (source_tokens, target_tokens)
-
-
-def _append(
-    sentences: Sequence[Ids],
-    tokens_file: BinaryIO,
-    lengths_file: BinaryIO,
-    token_type: np.dtype,
-    vocab_size: int,
-) -> int:
-    """Appends one side of a block of sentences; returns how many ids it had."""
-    lengths = np.fromiter(map(len, sentences), dtype=_LENGTH_TYPE, count=len(sentences))
-    if lengths.min() < 1:
-        raise ValueError("a sentence has no ids; expected at least EOS: leave empty pairs out.")
-    tokens = np.concatenate(sentences, dtype=np.int64)
-    if tokens.min() < 0 or tokens.max() >= vocab_size:
-        raise ValueError(
-            f"ids lie in [{tokens.min()}, {tokens.max()}]; expected [0, vocab_size={vocab_size}): "
-            "give the size of the vocabulary that made them."
-        )
-    tokens_file.write(tokens.astype(token_type).tobytes())
-    lengths_file.write(lengths.tobytes())
-    return len(tokens)
 
 
 def _sentence(tokens: NDArray, ends: NDArray, lengths: NDArray, index: int) -> list[int]:

@@ -1,22 +1,28 @@
+import itertools
 import random
-import string
-import sys
 
 import gin
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t_repro.data.cleaning import REASONS, Cleaning, CleaningReport, HashSet, clean
+from t2t_repro.data import cleaning
+from t2t_repro.data.cleaning import REASONS, Cleaning, CleaningReport, SeenHashes, clean
 from t2t_repro.errors import UserError
 
 DEFAULT = Cleaning()
 PLAIN = Cleaning(drop_duplicates=False, drop_held_out=False)
 
 
-def run(pairs, rules=DEFAULT, held_out=()):
-    report = CleaningReport()
-    return list(clean(pairs, rules, held_out, report)), +report
+def run(pairs, rules=DEFAULT, held_out=(), block=3, workers=1):
+    blocks = [pairs[start : start + block] for start in range(0, len(pairs), block)]
+    kept, report = [], CleaningReport()
+    for cleaned in clean(blocks, rules, held_out, workers=workers):
+        kept += cleaned.pairs
+        report.update(cleaned.report)
+        assert len(cleaned.hashes) == (len(cleaned.pairs) if rules.drop_duplicates else 0)
+    return kept, +report
 
 
 @pytest.mark.parametrize("pair", [("", "b"), ("a", ""), (" \t\u2003", "b"), ("", "")])
@@ -69,11 +75,33 @@ def test_a_pair_counts_under_the_first_reason_that_applies():
     assert report == {"empty_side": 1, "over_long": 1, "length_ratio": 1, "held_out_overlap": 2}
 
 
-def test_pairs_stream_and_the_report_grows_with_them():
-    report = CleaningReport()
-    endless = ((f"a{i // 2}", f"b{i // 2}") for i in iter(int, 1))
-    assert next(clean(endless, Cleaning(), report=report)) == ("a0", "b0")
-    assert report["kept"] == 1
+def test_blocks_stream_and_each_has_its_own_report():
+    endless = ([(f"a{i // 2}", f"b{i // 2}")] for i in itertools.count())
+    cleaned = clean(endless, DEFAULT)
+    assert [(block.pairs, dict(block.report)) for block in itertools.islice(cleaned, 3)] == [
+        ([("a0", "b0")], {"kept": 1}),
+        ([], {"duplicate": 1}),
+        ([("a1", "b1")], {"kept": 1}),
+    ]
+
+
+def test_workers_and_blocks_change_nothing():
+    rng = random.Random(5)
+    pairs = [(rng.choice("ab ") * rng.randrange(31), rng.choice("aB ") * 3) for _ in range(300)]
+    held_out = [("aaa", "x")]
+    expected = run(pairs, held_out=held_out, block=300)
+    assert expected[1].keys() == set(REASONS) - {"over_long", "over_long_subwords"} | {"kept"}
+    assert run(pairs, held_out=held_out, block=7) == expected
+    assert run(pairs, held_out=held_out, block=50, workers=2) == expected
+
+
+def test_what_was_kept_before_is_a_duplicate():
+    pairs = [("a", "b"), ("c", "d"), ("e", "f")]
+    (first,) = clean([pairs[:2]], DEFAULT)
+    seen = SeenHashes()
+    seen.add(first.hashes)
+    (rest,) = clean([pairs], DEFAULT, seen=seen)
+    assert (rest.pairs, rest.report) == (pairs[2:], {"duplicate": 2, "kept": 1})
 
 
 def test_description_is_one_line_with_every_number():
@@ -106,23 +134,29 @@ def test_kept_pairs_are_a_clean_subsequence_and_every_pair_is_counted(pairs, hel
     assert len({(*a.split(), "\t", *b.split()) for a, b in kept}) == len(kept)
 
 
-@given(st.lists(st.text(string.ascii_lowercase[:4], max_size=4)))
-def test_hash_set_behaves_like_a_set(texts):
-    hashed, reference = HashSet(), set()
-    for text in texts:
-        assert hashed.add(text) == (text not in reference)
-        reference.add(text)
-    assert len(hashed) == len(reference)
+blocks_of_hashes = st.lists(st.lists(st.integers(0, 20) | st.just(2**64 - 1), max_size=8))
 
 
-def test_hash_set_keeps_everything_as_it_grows_and_stays_small():
-    rng = random.Random(1)
-    texts = [str(rng.getrandbits(64)) for _ in range(100_000)]
-    hashed = HashSet()
-    assert all(hashed.add(text) for text in texts)
-    assert not any(hashed.add(text) for text in texts)
-    assert len(hashed) == 100_000
-    assert sys.getsizeof(hashed._slots) <= 24 * len(texts)
+@given(blocks_of_hashes, st.integers(1, 6))
+def test_hashes_seen_behave_like_a_set(blocks, longest):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cleaning, "_LONGEST_RUN", longest)
+        seen, reference = SeenHashes(), set()
+        for block in blocks:
+            expected = []
+            for number in block:
+                expected.append(number not in reference)
+                reference.add(number)
+            assert seen.add(np.array(block, np.uint64)).tolist() == expected
+        assert len(seen) == len(reference)
+
+
+def test_hashes_take_eight_bytes_each_and_few_arrays():
+    seen, rng = SeenHashes(), np.random.default_rng(1)
+    for _ in range(200):
+        assert seen.add(rng.integers(0, 2**64, 1000, np.uint64)).all()
+    assert sum(run.nbytes for run in seen._runs) == 8 * len(seen) == 1_600_000
+    assert len(seen._runs) <= 4
 
 
 @pytest.mark.parametrize("rules", [{"max_words": 0}, {"max_length_ratio": 0.5}])

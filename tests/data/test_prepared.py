@@ -1,14 +1,25 @@
 """From text files to what training reads: nothing lost unseen, whole or not at all."""
 
+import contextlib
 import dataclasses
+import itertools
 import json
+import os
 import random
 import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from t2t_repro.data import file_manifest, prepared
+from t2t_repro.data import clean_text, file_manifest, prepared
+from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.cleaning import REASONS, Cleaning
+from t2t_repro.data.corpora import held_out_pairs
+from t2t_repro.data.prepared import SUBWORDS as SUBWORDS_FILE
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.data.text_files import TextFilesCorpus
@@ -219,6 +230,164 @@ def test_what_a_killed_run_left_is_cleared_away(tmp_path):
     assert "half" not in (tmp_path / "data" / "prepared" / "train.source.txt").read_text()
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(clean_text, "_PAIRS_IN_BLOCK", 7)
+
+
+def repetitive_corpus(folder):
+    """Duplicates near and far, overlaps with dev, a pair beyond 64 subwords."""
+    some = pairs_of(60, 1)
+    train = [*some, *some[20:30], ("", "x"), *pairs_of(5, 2), (10 * some[0][0], 10 * some[0][1])]
+    return corpus_of(folder, train + some[::-1] + pairs_of(60, 4) + [("x", "y" * 99)] * 14)
+
+
+def plainly_prepared(folder, corpus, rules):
+    """What train becomes, by the rules as they read; text and ids, sentence by sentence."""
+    squeezed = [(" ".join(a.split()), " ".join(b.split())) for a, b in corpus.read("train", folder)]
+    held = [set(side) for side in zip(*held_out_pairs(corpus, folder), strict=True)]
+    kept = []
+    for pair in squeezed:
+        misshapen = not all(pair) or max(map(len, pair)) > 9 * min(map(len, pair))
+        too_long = max(len(side.split()) for side in pair) > rules.max_words
+        overlaps = any(side in there for side, there in zip(pair, held, strict=True))
+        if not (misshapen or too_long or overlaps or pair in kept):
+            kept.append(pair)
+    return kept
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_blocks_and_workers_change_no_byte(tmp_path, monkeypatch, workers):
+    corpus, rules = repetitive_corpus(tmp_path), Cleaning()
+    whole = prepare(tmp_path / "whole", corpus, rules, SUBWORDS, 64)
+    kept = plainly_prepared(tmp_path, corpus, rules)
+    assert list(zip(*whole.text("train"), strict=True)) == kept
+    ids = [tuple(whole.subwords.encode(pair)) for pair in kept]
+    ids = [pair for pair in ids if max(map(len, pair)) <= 64]
+    store = whole.store("train")
+    assert [(store.source(i), store.target(i)) for i in range(len(store))] == ids
+    assert 100 < len(store) == len(kept) - 1
+    monkeypatch.setattr(clean_text, "_PAIRS_IN_BLOCK", 7)
+    prepare(tmp_path / "blocks", corpus, rules, SUBWORDS, 64, workers)
+    assert files_of(tmp_path / "blocks") == files_of(tmp_path / "whole")
+
+
+def files_of(folder):
+    """What the files hold; which of them were verified, and when, is of this machine."""
+    found = {name: content for name, (_, content) in contents(folder).items()}
+    del found["prepared/verified.json"]
+    return found
+
+
+APPEND = BlockFiles.append
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing catches it."""
+
+
+def kill_at_write(monkeypatch, number):
+    """The journal's writes count; the one of that number, and its block, are half done."""
+    writes = itertools.count()
+
+    def append_or_die(self, parts, note):
+        if next(writes) < number:
+            return APPEND(self, parts, note)
+        for name, part in list(parts.items())[:2]:
+            self._files[name].write(part[: len(part) // 2])
+        raise Killed
+
+    monkeypatch.setattr(BlockFiles, "append", append_or_die)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_killed_anywhere_it_goes_on_and_ends_with_the_same_bytes(tmp_path, monkeypatch):
+    corpus = repetitive_corpus(tmp_path)
+    given = (corpus, Cleaning(), SUBWORDS, 64)
+    prepare(tmp_path / "whole", *given, workers=1)
+    expected = files_of(tmp_path / "whole")
+    for number in itertools.count(0, 3):
+        folder = tmp_path / str(number)
+        kill_at_write(monkeypatch, number)
+        try:
+            prepare(folder, *given, workers=1)
+        except Killed:
+            assert not (folder / "prepared").exists()
+            kill_at_write(monkeypatch, 4)
+            with contextlib.suppress(Killed):
+                prepare(folder, *given, workers=1)
+        else:
+            break
+        monkeypatch.setattr(BlockFiles, "append", APPEND)
+        prepare(folder, *given, workers=1)
+        assert files_of(folder) == expected
+    assert number > 40
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
+    corpus = repetitive_corpus(tmp_path)
+    given = (corpus, Cleaning(), SUBWORDS, 64)
+    kill_at_write(monkeypatch, 40)
+    with pytest.raises(Killed):
+        prepare(tmp_path / "data", *given, workers=1)
+    left = tmp_path / "data" / ".prepared.partial" / "result"
+    before = {name: path.stat().st_ino for name, path in ((p.name, p) for p in left.iterdir())}
+    assert SUBWORDS_FILE in before
+    monkeypatch.undo()
+    monkeypatch.setattr(TextFilesCorpus, "read", None)
+    monkeypatch.setattr(SubwordTraining, "train", None)
+    data = prepare(tmp_path / "data", *given, workers=1)
+    assert {name: (data.directory / name).stat().st_ino for name in before} == before
+
+
+def test_killed_before_the_last_step_it_describes_the_same_files(tmp_path, monkeypatch):
+    given = (repetitive_corpus(tmp_path), Cleaning(), SUBWORDS, 64)
+    prepare(tmp_path / "whole", *given)
+
+    def die(self, target):
+        raise Killed
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", die)
+            with pytest.raises(Killed):
+                prepare(tmp_path / "data", *given)
+    prepare(tmp_path / "data", *given)
+    assert files_of(tmp_path / "data") == files_of(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("changed", ["cleaning", "max_length", "corpus"])
+def test_what_was_left_of_something_else_is_not_used(tmp_path, monkeypatch, changed):
+    corpus, rules, max_length = repetitive_corpus(tmp_path), Cleaning(), 64
+    kill_at_write(monkeypatch, 40)
+    with pytest.raises(Killed):
+        prepare(tmp_path / "data", corpus, rules, SUBWORDS, max_length, workers=1)
+    monkeypatch.undo()
+    if changed == "corpus":
+        corpus = corpus_of(tmp_path, pairs_of(70, 8))
+    elif changed == "cleaning":
+        rules = Cleaning(drop_duplicates=False)
+    else:
+        max_length = 50
+    prepare(tmp_path / "fresh", corpus, rules, SUBWORDS, max_length, workers=1)
+    prepare(tmp_path / "data", corpus, rules, SUBWORDS, max_length, workers=1)
+    assert files_of(tmp_path / "data") == files_of(tmp_path / "fresh")
+
+
+def test_two_that_prepare_the_same_at_once_wait_for_each_other(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+
+    def run(_):
+        return prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS).text("train")
+
+    with ThreadPoolExecutor(4) as pool:
+        texts = list(pool.map(run, range(4)))
+    assert all(text == texts[0] for text in texts)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
+
+
 def test_a_split_that_cleaning_empties_is_named_with_the_reasons(tmp_path):
     corpus = corpus_of(tmp_path, [("", "a"), ("b", ""), ("c", "c" * 20)])
     with pytest.raises(UserError, match=r"'train' has no sentence pairs left .*empty side 2"):
@@ -317,3 +486,51 @@ def test_a_vocabulary_of_other_data(tmp_path):
     path.write_text(json.dumps(manifest))
     with pytest.raises(UserError, match=r"with 300 subwords, but .*subwords.model has 290"):
         PreparedData(data.directory).store("train")
+
+
+def test_a_process_killed_with_all_its_workers_is_gone_on_with(tmp_path):
+    """SIGKILL, while a pool encodes; the same command then ends with the same bytes."""
+    corpus_of(tmp_path, repetitive_corpus_pairs(20), dev=pairs_of(5, 2))
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def start(folder):
+        return subprocess.Popen([sys.executable, script, folder], cwd=tmp_path, env=environment)
+
+    assert start("whole").wait() == 0
+    for journal, blocks in (("train.text.journal", 5), ("train.tokens.journal", 3)):
+        run = start("killed")
+        path = tmp_path / "killed" / ".prepared.partial" / "work" / journal
+        while run.poll() is None and not (
+            path.is_file() and path.read_bytes().count(b"\n") > blocks
+        ):
+            time.sleep(0.001)
+        run.kill()
+        run.wait()
+    assert start("killed").wait() == 0
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
+
+
+def lines_of(path):
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
+
+
+def repetitive_corpus_pairs(times):
+    return [pair for seed in range(times) for pair in pairs_of(60, seed % 15)]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from t2t_repro.data import clean_text
+from t2t_repro.data.prepared import prepare
+from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.text_files import TextFilesCorpus
+
+if __name__ == "__main__":
+    clean_text._PAIRS_IN_BLOCK = 20
+    files = {split: (f"{split}.en", f"{split}.de") for split in ("train", "dev")}
+    recipe = SubwordTraining(vocab_size=280, character_coverage=1.0)
+    prepare(Path(sys.argv[1]), TextFilesCorpus(**files), subwords=recipe, workers=2)
+"""

@@ -120,21 +120,13 @@ def test_what_is_remembered_is_bounded_and_forgetting_changes_nothing(subwords, 
     assert max(map(len, fresh._word_ids)) <= 4
 
 
-def test_pairs_are_encoded_in_order_one_at_a_time(subwords):
-    sources, targets = sentences(50, seed=2), sentences(50, seed=3)
-    drawn = []
-
-    def pairs():
-        for pair in zip(sources, targets, strict=True):
-            drawn.append(pair)
-            yield pair
-
-    encoded = subwords.encode_pairs(pairs())
-    first = next(encoded)
-    assert len(drawn) == 1
-    found = [first, *encoded]
-    assert [s.tolist() for s, _ in found] == subwords.encode(sources)
-    assert [t.tolist() for _, t in found] == subwords.encode(targets)
+def test_a_block_has_the_ids_of_its_lines(subwords):
+    lines = ["", *sentences(50, seed=2), "  a  b ", "🦄"]
+    ids, lengths = subwords.encode_block(lines)
+    assert lengths.sum() == len(ids)
+    assert [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] == subwords.encode(
+        lines
+    )
 
 
 def test_decoding_stops_at_eos_and_skips_padding(subwords):
@@ -161,10 +153,23 @@ def test_split_digits(tmp_path):
 
 def test_training_is_deterministic_and_leaves_only_the_model(tmp_path):
     recipe = SubwordTraining(vocab_size=350, sample_size=500)
-    first = recipe.train(iter(sentences()), tmp_path / "deep" / "a.model")
-    again = recipe.train(iter(sentences()), tmp_path / "deep" / "b.model")
+    first = recipe.train(sentences(), tmp_path / "deep" / "a.model")
+    again = recipe.train(sentences(), tmp_path / "deep" / "b.model")
     assert first.model_path.read_bytes() == again.model_path.read_bytes()
     assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["a.model", "b.model"]
+
+
+def test_the_sample_is_a_reservoir_whatever_its_order(tmp_path):
+    corpus, recipe = sentences(), SubwordTraining(vocab_size=350, sample_size=500, seed=7)
+    generator, reservoir = random.Random(7), []
+    for count, sentence in enumerate(corpus):
+        if count < 500:
+            reservoir.append(sentence)
+        elif (place := generator.randrange(count + 1)) < 500:
+            reservoir[place] = sentence
+    found = recipe.train(corpus, tmp_path / "a.model")
+    expected = SubwordTraining(vocab_size=350).train(reservoir, tmp_path / "b.model")
+    assert found.model_path.read_bytes() == expected.model_path.read_bytes()
 
 
 def test_the_sample_is_from_the_whole_corpus(tmp_path):

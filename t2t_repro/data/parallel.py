@@ -1,0 +1,96 @@
+"""One function on many blocks, on several cores, results in order and bounded memory."""
+
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+_Block = TypeVar("_Block")
+_Result = TypeVar("_Result")
+
+# Fewer are done sooner than processes start.
+_WORTH_A_POOL = 5
+
+# Beyond, the one process that reads and writes has no time left for more; and each takes memory.
+_MOST_WORKERS = 8
+
+
+def default_workers() -> int:
+    """The cores that this process may use, eight at most."""
+    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+
+
+def map_in_order(
+    function: Callable[[_Block], _Result], blocks: Iterable[_Block], workers: int
+) -> Iterator[_Result]:
+    """Yields function(block) for every block, in their order.
+
+    Few blocks, or one worker, are done in this process. Otherwise processes are started afresh
+    (TensorFlow's threads do not survive a fork), and end with this one however it ends.
+
+    Args:
+        function: picklable, as blocks and results are; pickled once a worker.
+        blocks: read as results are taken, a few blocks ahead.
+        workers: how many processes to start.
+
+    Raises:
+        RuntimeError: a worker was killed.
+    """
+    blocks = iter(blocks)
+    first = list(itertools.islice(blocks, _WORTH_A_POOL))
+    blocks = itertools.chain(first, blocks)
+    if workers <= 1 or len(first) < _WORTH_A_POOL:
+        yield from map(function, blocks)
+        return
+    pool = ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=_start, initargs=(function,)
+    )
+    try:
+        yield from _results(pool, blocks, ahead=workers + 2)
+    except BrokenProcessPool as error:
+        raise RuntimeError(
+            "a worker process was killed, for want of memory most likely; set prepare.workers "
+            "lower and run the same command again: it goes on from there."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _results(pool: ProcessPoolExecutor, blocks: Iterable[Any], ahead: int) -> Iterator[Any]:
+    pending: deque[Future[Any]] = deque()
+    for block in blocks:
+        pending.append(pool.submit(_call, block))
+        if len(pending) > ahead:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+# Set in a worker process, once, and never in the process that starts them.
+_function: Callable[[Any], Any]
+
+
+def _start(function: Callable[[Any], Any]) -> None:
+    global _function
+    _function = function
+    # The parent hears of Ctrl-C too, and ends its workers in its own way.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    # A worker holds both ends of its queue, so that waiting for work it would never notice.
+    parent.join()
+    os._exit(1)
+
+
+def _call(block: Any) -> Any:
+    return _function(block)

@@ -1,0 +1,63 @@
+"""How far a long stage is: a bar on a terminal, a line in the log now and then elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+
+from absl import logging
+from tqdm import tqdm
+
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+class Progress:
+    """Counts the sentence pairs of one stage, and shows the count, the rate and what remains.
+
+    Args:
+        stage: what is done, e.g. "train: encoding".
+        done: pairs that an earlier run has done.
+        total: pairs in all, if that is known.
+    """
+
+    def __init__(self, stage: str, done: int = 0, total: int | None = None) -> None:
+        self._stage, self._before, self._done, self._total = stage, done, done, total
+        self._started = self._shown = time.monotonic()
+        # Cleared at its end: what remains are the lines of the log.
+        self._bar = tqdm(
+            desc=f"data: {stage}",
+            initial=done,
+            total=total,
+            unit=" pairs",
+            unit_scale=True,
+            leave=False,
+            disable=not sys.stderr.isatty(),
+        )
+        if done:
+            logging.info("data: %s: going on after %s pairs", stage, f"{done:,}")
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+
+    def advance(self, pairs: int) -> None:
+        """Counts `pairs` more as done."""
+        self._done += pairs
+        self._bar.update(pairs)
+        now = time.monotonic()
+        if self._bar.disable and now - self._shown >= _SECONDS_BETWEEN_LINES:
+            self._shown = now
+            logging.info("data: %s", self._describe(now - self._started))
+
+    def _describe(self, seconds: float) -> str:
+        rate = (self._done - self._before) / seconds
+        line = f"{self._stage}: {self._done:,} pairs, {rate:,.0f} pairs/s"
+        if self._total is None or not rate:
+            return line
+        return f"{line}, {tqdm.format_interval((self._total - self._done) / rate)} to go"
