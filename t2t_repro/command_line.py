@@ -6,6 +6,7 @@ misspelt flag need not wait for.
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -45,15 +46,21 @@ def run(main: Callable[[], None]) -> NoReturn:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
-            if error.errno not in _STORAGE_ERRORS:
+            if not (reason := storage_error(error)):
                 raise
-            where = f" ({error.filename})" if error.filename else ""
-            _fail(f"{error.strerror}{where}: mend that, then give the same command again.")
+            _fail(f"{reason}: mend that, then give the same command again.")
 
     # --help lists the flags that the verb's own module defines; these are its own too.
     for flag in flags.FLAGS.get_flags_for_module(__name__):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
+
+
+def storage_error(error: OSError) -> str | None:
+    """What is wrong with the disk or its permissions; None where the error is another."""
+    # From the text: an error that has passed through gin has lost its number.
+    found = re.match(r"\[Errno (\d+)\] (.*)", str(error))
+    return found[2] if found and int(found[1]) in _STORAGE_ERRORS else None
 
 
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:

@@ -4,6 +4,7 @@ The command lines run as `python -m` runs them, in children of one process that 
 TensorFlow already.
 """
 
+import errno
 import json
 import os
 import subprocess
@@ -11,8 +12,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import gin
 import pytest
 
+from t2t_repro.command_line import storage_error
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
@@ -531,3 +534,20 @@ def test_an_output_file_appears_whole_or_not_at_all(tmp_path):
         write_output(lines(1), str(path))
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == b"line 0\nline 1\nline 2\n"
+
+
+def test_a_full_disk_is_known_through_gin():
+    error = OSError(errno.ENOSPC, "No space left on device", "train.tokens")
+    for given in (error, passed_through_gin(error)):
+        assert storage_error(given) == "No space left on device: 'train.tokens'"
+    assert storage_error(FileNotFoundError(errno.ENOENT, "No such file", "x")) is None
+
+
+def passed_through_gin(error):
+    @gin.configurable
+    def fails():
+        raise error
+
+    with pytest.raises(OSError, match="In call to configurable") as caught:
+        fails()
+    return caught.value

@@ -15,6 +15,7 @@ from typing import Any
 
 # What changes a file, as Python's audit hooks name it.
 _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
+_DELETIONS = {"os.remove", "os.rmdir", "shutil.rmtree"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -122,7 +123,7 @@ def _on_event(fault: Fault | None, place: Place, event: str, arguments: tuple) -
     count = place.count_write()
     if fault and fault.write == count:
         _kill()
-    if fault and fault.full_disk and count >= fault.full_disk and event != "os.remove":
+    if fault and fault.full_disk and count >= fault.full_disk and event not in _DELETIONS:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -12,16 +12,16 @@ from tests.faults.injection import Fault, Place, _on_event
 from tests.faults.pipeline import in_child
 
 
-@pytest.mark.parametrize("kind", ["write", "full_disk"])
-def test_file_operations_are_counted(monkeypatch, kind):
+@pytest.mark.parametrize("fault", [Fault(write=3), Fault(full_disk=3)])
+def test_file_operations_are_counted(monkeypatch, fault):
     killed = []
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
-    place, fault = Place(mmap.mmap(-1, 64)), Fault(**{kind: 3})
+    place = Place(mmap.mmap(-1, 64))
     _on_event(fault, place, "open", ("x", "r", os.O_RDONLY))
     _on_event(fault, place, "open", ("x", "w", os.O_WRONLY | os.O_CREAT))
     _on_event(fault, place, "os.rename", ("x", "y"))
     assert (place.writes, killed) == (2, [])
-    if kind == "write":
+    if fault.write:
         _on_event(fault, place, "os.mkdir", ("x",))
         assert killed == [(os.getpid(), signal.SIGKILL)]
     else:
