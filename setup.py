@@ -4,6 +4,15 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 
+# The server and the client of exported models.
+SERVE = [
+    "aiohttp>=3.11,<4",
+    "grpcio>=1.70,<2",
+    "grpcio-health-checking>=1.70,<2",
+    "tenacity>=9,<10",
+    "urllib3>=2.2,<3",
+]
+
 setup(
     name="t2t_repro",
     version="0.1.0",
@@ -12,7 +21,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"]),
-    package_data={"t2t_repro.analysis": ["*.html"]},
+    package_data={"t2t_repro.analysis": ["*.html"], "t2t_repro.serving": ["*.html"]},
     python_requires=">=3.11",
     install_requires=[
         "tensorflow>=2.21,<2.22",
@@ -32,8 +41,9 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
+        "serve": SERVE,
         "plots": ["matplotlib>=3.8,<4"],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11", "PyYAML>=6"],
+        "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11", "PyYAML>=6", *SERVE],
     },
 )

@@ -5,6 +5,7 @@ misspelt flag need not wait for.
 """
 
 import errno
+import importlib.util
 import os
 import re
 import sys
@@ -98,3 +99,18 @@ def check_gin_file() -> None:
     from t2t_repro.configuration import check_file
 
     check_file(flags.FLAGS.gin_file)
+
+
+def check_extra(extra: str, *modules: str) -> None:
+    """Says how to install what a verb needs beyond the package's own requirements.
+
+    Args:
+        extra: of setup.py.
+        *modules: that it installs.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise UserError(f"{module} is not installed: pip install 't2t_repro[{extra}]'.")

@@ -1,0 +1,70 @@
+"""Serves an exported model on this machine: `python -m t2t_repro.serve --export_dir=...`.
+
+Speaks TensorFlow Serving's REST and gRPC interfaces, for development; `scripts/serve.sh` starts
+TensorFlow Serving itself. http://localhost:8501/ is a page to try the model out. A newer version in
+--export_dir takes the older one's place. SIGTERM ends the server when all it has taken is answered.
+"""
+
+import re
+from pathlib import Path
+
+from absl import flags
+
+from t2t_repro import command_line
+from t2t_repro.errors import UserError
+
+FLAGS = flags.FLAGS
+
+
+def main() -> None:
+    """Runs the server on its flags."""
+    if not re.fullmatch(r"[\w.-]+", FLAGS.model_name, re.ASCII):
+        raise UserError(
+            f"--model_name={FLAGS.model_name}: expected letters, digits, '_', '-' and '.'; "
+            "it is part of a URL."
+        )
+    if not Path(FLAGS.export_dir).is_dir():
+        raise UserError(
+            f"--export_dir={FLAGS.export_dir}: no such directory; expected what "
+            "python -m t2t_repro.export wrote."
+        )
+    import asyncio
+
+    command_line.check_extra("serve", "aiohttp", "grpc_health")
+    from t2t_repro.serving.server import Options, serve
+
+    options = Options(
+        export_dir=Path(FLAGS.export_dir),
+        request_bytes=int(FLAGS.max_request_mb * 2**20),
+        **{
+            name: FLAGS[name].value
+            for name in (
+                *("model_name", "host", "rest_port", "grpc_port"),
+                *(
+                    "client_seconds",
+                    "max_batch_size",
+                    "max_waiting",
+                    "poll_seconds",
+                    "drain_seconds",
+                ),
+            )
+        },
+    )
+    asyncio.run(serve(options))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("export_dir", None, "Holds the versions of a model.", required=True)
+    flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
+    flags.DEFINE_string("host", "127.0.0.1", "The address to listen at; others can't reach this.")
+    flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free one.", 0, 65535)
+    flags.DEFINE_integer("grpc_port", 8500, "For gRPC; 0: any free one.", 0, 65535)
+    flags.DEFINE_float("max_request_mb", 4.0, "Most MiB of a request.", 0.001, 1024)
+    flags.DEFINE_float("client_seconds", 30.0, "How long a client may take to send one.", 0.1)
+    flags.DEFINE_integer(
+        "max_batch_size", 128, "Most sentences of a request, and of requests joined.", 1
+    )
+    flags.DEFINE_integer("max_waiting", 1024, "How many requests may wait.", 1)
+    flags.DEFINE_float("poll_seconds", 1.0, "How often to look for other versions.", 0.01)
+    flags.DEFINE_float("drain_seconds", 30.0, "How long to finish what was taken, at most.", 0)
+    command_line.run(main)

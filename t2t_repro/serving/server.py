@@ -1,0 +1,104 @@
+"""The server: REST and gRPC on one model, from the first version to the last request."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+import tensorflow as tf
+from absl import logging
+
+from t2t_repro.errors import UserError
+from t2t_repro.serving.grpc_service import GrpcService
+from t2t_repro.serving.request_queue import RequestQueue
+from t2t_repro.serving.rest_service import Limits, RestService
+from t2t_repro.serving.served_versions import ServedVersions
+
+_REFUSING_SECONDS = 0.5
+"""For so long new requests are told that the server ends, before the ports are closed."""
+
+
+class Options(NamedTuple):
+    """What a server is started with.
+
+    Attributes:
+        export_dir: holds the model's versions.
+        model_name: as clients give it.
+        host: the address to listen at.
+        rest_port: for REST; 0 for any that is free.
+        grpc_port: for gRPC; 0 for any that is free.
+        request_bytes: most bytes of a request.
+        client_seconds: how long a client may take to send a request's body over REST.
+        max_batch_size: most rows of a request, and of requests computed together.
+        max_waiting: how many requests may wait.
+        poll_seconds: how often the server looks for other versions.
+        drain_seconds: how long a server that is told to end works on what it has taken.
+    """
+
+    export_dir: Path
+    model_name: str
+    host: str
+    rest_port: int
+    grpc_port: int
+    request_bytes: int
+    client_seconds: float
+    max_batch_size: int
+    max_waiting: int
+    poll_seconds: float
+    drain_seconds: float
+
+
+async def serve(options: Options) -> None:
+    """Serves a model until SIGTERM or SIGINT; then finishes what it has taken.
+
+    Raises:
+        UserError: there is no version that can be loaded, or a port can't be opened.
+    """
+    versions = ServedVersions(options.model_name, options.export_dir)
+    await versions.start()
+    workers = 1 if tf.config.list_physical_devices("GPU") else os.cpu_count() or 1
+    queue = RequestQueue(workers, options.max_batch_size, options.max_waiting)
+    limits = Limits(options.request_bytes, options.client_seconds)
+    rest = RestService(versions, queue, limits)
+    remote = GrpcService(versions, queue, options.request_bytes)
+
+    is_told_to_end = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, is_told_to_end.set)
+    await _open_ports(options, rest, remote)
+    watcher = asyncio.create_task(versions.watch(options.poll_seconds))
+
+    await is_told_to_end.wait()
+    logging.info("ending: finishing the requests taken, refusing others")
+    watcher.cancel()
+    rest.refuse()
+    await asyncio.gather(
+        remote.stop(options.drain_seconds), _stop_later(rest, options.drain_seconds)
+    )
+    queue.close()
+    logging.info("ended")
+
+
+async def _open_ports(options: Options, rest: RestService, remote: GrpcService) -> None:
+    try:
+        rest_port = await rest.start(options.host, options.rest_port)
+    except OSError as error:
+        raise UserError(
+            f"--host={options.host} --rest_port={options.rest_port}: {error.strerror}; expected an "
+            "address of this machine and a free port."
+        ) from error
+    try:
+        grpc_port = await remote.start(options.host, options.grpc_port)
+    except RuntimeError as error:
+        raise UserError(
+            f"--host={options.host} --grpc_port={options.grpc_port}: cannot be opened; expected an "
+            "address of this machine and a free port."
+        ) from error
+    logging.info("REST and a page: http://%s:%d/", options.host, rest_port)
+    logging.info("gRPC: %s:%d", options.host, grpc_port)
+
+
+async def _stop_later(rest: RestService, seconds: float) -> None:
+    await asyncio.sleep(_REFUSING_SECONDS)
+    await rest.stop(seconds)
