@@ -35,20 +35,16 @@ def main() -> None:
 
     options = Options(
         export_dir=Path(FLAGS.export_dir),
+        model_name=FLAGS.model_name,
+        host=FLAGS.host,
+        rest_port=FLAGS.rest_port,
+        grpc_port=FLAGS.grpc_port,
         request_bytes=int(FLAGS.max_request_mb * 2**20),
-        **{
-            name: FLAGS[name].value
-            for name in (
-                *("model_name", "host", "rest_port", "grpc_port"),
-                *(
-                    "client_seconds",
-                    "max_batch_size",
-                    "max_waiting",
-                    "poll_seconds",
-                    "drain_seconds",
-                ),
-            )
-        },
+        client_seconds=FLAGS.client_seconds,
+        max_batch_size=FLAGS.max_batch_size,
+        max_waiting=FLAGS.max_waiting,
+        poll_seconds=FLAGS.poll_seconds,
+        drain_seconds=FLAGS.drain_seconds,
     )
     asyncio.run(serve(options))
 

@@ -6,7 +6,7 @@ a terminal, it asks for a sentence at a time.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -33,12 +33,10 @@ def main() -> None:
 
     def translated(lines: Sequence[str]) -> Iterator[str]:
         for number, found in enumerate(translator.translate(lines, FLAGS.n_best), start=1):
-            for best in found:
-                text = best.text.replace("\n", " ")
-                yield text if not FLAGS.scores else f"{number}\t{best.score:.4f}\t{text}"
+            yield from written(number, found, FLAGS.scores)
 
     if lines is None:
-        _converse(translated)
+        converse(translated)
     else:
         write_output(translated(lines), FLAGS.output)
 
@@ -91,7 +89,25 @@ def write_output(lines: Iterator[str], path: str | None) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _converse(translated: Callable[[Sequence[str]], Iterator[str]]) -> None:
+def written(number: int, found: Iterable[tuple[str, float]], scores: bool) -> Iterator[str]:
+    """The lines of output of a line of input.
+
+    Args:
+        number: of the line, from 1.
+        found: its translations and their scores.
+        scores: whether numbers and scores are written.
+    """
+    for text, score in found:
+        text = text.replace("\n", " ")
+        yield f"{number}\t{score:.4f}\t{text}" if scores else text
+
+
+def converse(translated: Callable[[Sequence[str]], Iterator[str]]) -> None:
+    """Asks for sentences at a terminal until there is none, and prints what becomes of each.
+
+    Args:
+        translated: the lines to print for lines of input.
+    """
     print("A sentence a line; an empty line ends.", file=sys.stderr)
     while True:
         try:

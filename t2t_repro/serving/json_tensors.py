@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.serving.loaded_model import Arrays, Signature, TensorSpec
@@ -128,7 +129,7 @@ def _array(name: str, value: Any, spec: TensorSpec) -> NDArray:
     _collect(value, shape, leaves)
     dtype = np.dtype(spec.dtype.as_numpy_dtype)
     try:
-        if dtype == object:
+        if spec.dtype == tf.string:
             flat = np.empty(len(leaves), object)
             flat[:] = [_bytes(leaf) for leaf in leaves]
         else:
@@ -173,22 +174,22 @@ def _bytes(value: Any) -> bytes:
 
 
 def _number(value: Any, dtype: np.dtype) -> Any:
-    if isinstance(value, bool) != (dtype == bool) or not isinstance(value, int | float):
-        raise TypeError(f"JSON Value: {_shown(value)}")
-    if isinstance(value, float) and not np.issubdtype(dtype, np.floating):
+    kinds: dict[str, type | tuple[type, ...]] = {"b": bool, "f": (int, float)}
+    # True is an int to Python.
+    if not isinstance(value, kinds.get(dtype.kind, int)) or (
+        isinstance(value, bool) and dtype.kind != "b"
+    ):
         raise TypeError(f"JSON Value: {_shown(value)}")
     return value
 
 
 def _values(name: str, array: NDArray) -> Any:
     """Nested lists of what JSON can hold; bytes where the name says that they are no text."""
+    if array.dtype == np.float32:
+        # With the digits that a float32 needs, not those of a float64.
+        return array.astype(str).astype(float).tolist()
     if array.dtype != object:
-        # float64 takes the digits that float32 needs and no others.
-        return (
-            array.astype(str).astype(float).tolist()
-            if array.dtype == np.float32
-            else array.tolist()
-        )
+        return array.tolist()
     flat = np.empty(array.size, object)
     if name.endswith("_bytes"):
         flat[:] = [{"b64": base64.b64encode(text).decode()} for text in array.flat]

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import grpc
@@ -89,7 +90,7 @@ class RequestQueue:
         while self._idle and (together := self._take()):
             self._idle -= 1
             done = loop.run_in_executor(self._pool, _compute, together)
-            done.add_done_callback(lambda done, together=together: self._finish(together, done))
+            done.add_done_callback(partial(self._finish, together))
 
     def _take(self) -> list[_Waiting]:
         """Takes out the requests of the next call: none if none waits."""

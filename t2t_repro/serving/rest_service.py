@@ -20,6 +20,10 @@ _MODEL = "/v1/models/{name:[^/:]+}"
 _VERSION = _MODEL + r"/versions/{version:\d+}"
 _LARGEST_VERSION = 2**63 - 1
 
+_PAGE_POLICY = (
+    "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+)
+
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -146,10 +150,7 @@ class RestService:
         return web.json_response({"status": "ok"})
 
     async def _show_page(self, request: web.Request) -> web.Response:
-        policy = "default-src 'none'; connect-src 'self'; {0}; {1}".format(
-            *(f"{kind}-src 'unsafe-inline'" for kind in ("script", "style"))
-        )
-        headers = {"Content-Security-Policy": policy}
+        headers = {"Content-Security-Policy": _PAGE_POLICY}
         return web.Response(text=self._page, content_type="text/html", headers=headers)
 
     async def _malformed(self, request: web.Request) -> web.Response:

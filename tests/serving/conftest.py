@@ -10,6 +10,7 @@ from t2t_repro.serving.saved_model import write_saved_model
 from t2t_repro.serving.servable import Servable
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.serving.cpp_client import answer_of, cpp_session, text_libraries
+from tests.serving.server_process import server_process
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +57,11 @@ def serve(export_dir, graph):
     with cpp_session(export_dir / "3", text_libraries()) as (ask, loaded):
         assert loaded == {}
         yield lambda signature, inputs: answer_of(ask, graph.signature_def[signature], inputs)
+
+
+@pytest.fixture(scope="package")
+def server(export_dir):
+    """A server of "made" that takes little."""
+    limits = ("--max_request_mb=0.5", "--max_batch_size=64", "--client_seconds=2")
+    with server_process(export_dir, *limits) as server:
+        yield server

@@ -7,6 +7,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from typing import Any
 
 import grpc
 import numpy as np
@@ -18,24 +19,17 @@ from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
 from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
 
 from tests.decoding.random_translator import ODD_LINES
-from tests.serving.server_process import predict_request, predictions, server_process
+from tests.serving.server_process import predict_request, predictions
 
 LINES = [line for line in ODD_LINES if len(line) < 100] + ["the red stone and a cloud", "a b c d"]
 IDS = [[7, 300, 9, 1], [7, 290, 1, 0]]
-INPUTS = {
+INPUTS: dict[str, dict[str, Any]] = {
     "serving_default": {"source": LINES},
     "nbest": {"source": LINES},
     "token_ids": {"source_ids": IDS},
     "score": {"source": LINES, "target": LINES[::-1]},
 }
 PREDICT = "/v1/models/made:predict"
-
-
-@pytest.fixture(scope="module")
-def server(export_dir):
-    limits = ("--max_request_mb=0.5", "--max_batch_size=64", "--client_seconds=2")
-    with server_process(export_dir, *limits) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -295,8 +289,8 @@ def test_a_client_that_is_slow(server):
 
 
 def test_clients_that_hang_up(server):
-    whole = post(json.dumps({"instances": ["a river " * 50] * 64}).encode())
-    for size in (0, 20, len(whole) // 2, *[len(whole)] * 6):
+    whole = post(json.dumps({"instances": ["a river " * 50] * 32}).encode())
+    for size in (0, 20, len(whole) // 2, *[len(whole)] * 3):
         connection = connect(server)
         connection.sendall(whole[:size])
         time.sleep(0.01)
@@ -317,7 +311,7 @@ def test_no_answer_of_many_at_once_is_mixed_up(server, expected):
     def ask_rest(seed):
         generator = random.Random(seed)
         connection = HTTPConnection(server.rest, timeout=60)
-        for _ in range(15):
+        for _ in range(9):
             lines = generator.choices(LINES, k=generator.randint(1, 5))
             signature, known = generator.choice([("serving_default", best), ("nbest", n_best)])
             body = json.dumps({"signature_name": signature, "instances": lines})
@@ -330,7 +324,7 @@ def test_no_answer_of_many_at_once_is_mixed_up(server, expected):
     def ask_grpc(seed):
         generator = random.Random(seed)
         with predictions(server) as stub:
-            for _ in range(15):
+            for _ in range(9):
                 lines = generator.choices(LINES, k=generator.randint(1, 5))
                 response = stub.Predict(predict_request(source=lines))
                 found = as_lists(tf.make_ndarray(response.outputs["translation"]))

@@ -17,21 +17,28 @@ BODY = json.dumps({"instances": [LINE]})
 
 
 class Client(threading.Thread):
-    """Asks without a pause until it is refused.
+    """Asks until it is refused.
 
     Attributes:
+        pause: seconds between an answer and the next request.
         answers: status and text of each.
         end: what ended it.
     """
 
     def __init__(self, server):
         super().__init__()
+        self.pause = 0.1
         self.answers = []
         self.end = ""
         self._server = server
 
+    def ask(self):
+        """Makes a request, and keeps its answer or what ended this."""
+        raise NotImplementedError
+
     def run(self):
         while not self.end:
+            time.sleep(self.pause)
             try:
                 self.ask()
             except Exception as error:
@@ -117,6 +124,8 @@ def test_versions_change_and_the_end_comes_under_load(export_dir, tmp_path):
         assert versions(server)[10] == "AVAILABLE"
         assert server.predict({"instances": [LINE]}, "/v1/models/made/versions/3:predict")[0] == 404
         before = [len(client.answers) for client in clients]
+        for client in clients:
+            client.pause = 0.0
         time.sleep(1)
 
         server.terminate()
