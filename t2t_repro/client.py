@@ -26,6 +26,7 @@ _PORTS = {"rest": 8501, "grpc": 8500}
 
 def main() -> None:
     """Runs the client on its flags."""
+    command_line.check_model_name()
     command_line.check_extra("serve", "tenacity", "urllib3", "grpc")
     lines = None if not FLAGS.input and sys.stdin.isatty() else read_input(FLAGS.input)
     translator = _connect()

@@ -101,6 +101,20 @@ def check_gin_file() -> None:
     check_file(flags.FLAGS.gin_file)
 
 
+def check_model_name() -> None:
+    """Says that --model_name cannot be part of a URL, where clients will put it.
+
+    Raises:
+        UserError: it cannot.
+    """
+    name = flags.FLAGS.model_name
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise UserError(
+            f"--model_name={name}: expected letters, digits, '_', '-' and '.'; "
+            "it becomes part of a URL."
+        )
+
+
 def check_extra(extra: str, *modules: str) -> None:
     """Says how to install what a verb needs beyond the package's own requirements.
 

@@ -4,24 +4,18 @@ The servable translates without t2t_repro: text in, text out, with the beam and 
 training run's configuration, on which --gin_param puts others. Every call writes a new version.
 """
 
-import re
 from pathlib import Path
 
 from absl import flags, logging
 
 from t2t_repro import command_line
-from t2t_repro.errors import UserError
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the export on its flags."""
-    if not re.fullmatch(r"[\w.-]+", FLAGS.model_name, re.ASCII):
-        raise UserError(
-            f"--model_name={FLAGS.model_name}: expected letters, digits, '_', '-' and '.'; "
-            "it becomes part of a URL."
-        )
+    command_line.check_model_name()
     _EXPORTS[FLAGS.format]()
 
 

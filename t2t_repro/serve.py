@@ -5,7 +5,6 @@ TensorFlow Serving itself. http://localhost:8501/ is a page to try the model out
 --export_dir takes the older one's place. SIGTERM ends the server when all it has taken is answered.
 """
 
-import re
 from pathlib import Path
 
 from absl import flags
@@ -18,11 +17,7 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the server on its flags."""
-    if not re.fullmatch(r"[\w.-]+", FLAGS.model_name, re.ASCII):
-        raise UserError(
-            f"--model_name={FLAGS.model_name}: expected letters, digits, '_', '-' and '.'; "
-            "it is part of a URL."
-        )
+    command_line.check_model_name()
     if not Path(FLAGS.export_dir).is_dir():
         raise UserError(
             f"--export_dir={FLAGS.export_dir}: no such directory; expected what "
