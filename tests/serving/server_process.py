@@ -56,7 +56,7 @@ class Server:
             return matches[0] if matches else self._log[-1:] == ["the end"]
 
         with self._changed:
-            match = self._changed.wait_for(found, timeout=100)
+            match = self._changed.wait_for(found, timeout=300)
         assert isinstance(match, re.Match), "\n".join(self._log)
         return match[1] if match.groups() else match[0]
 
