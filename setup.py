@@ -3,6 +3,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+CTRANSLATE2 = "ctranslate2>=4.8,<5"
 
 setup(
     name="t2t_repro",
@@ -32,8 +33,16 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
+        "ctranslate2": [CTRANSLATE2],
         "plots": ["matplotlib>=3.8,<4"],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11", "PyYAML>=6"],
+        "test": [
+            "pytest>=8",
+            "hypothesis>=6.100",
+            "ruff>=0.6",
+            "mypy>=1.11",
+            "PyYAML>=6",
+            CTRANSLATE2,
+        ],
     },
 )
