@@ -254,6 +254,19 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--export_dir=new", "--format=onnx"],
         "flag --format=onnx",
     ),
+    "weights that CTranslate2 makes itself": (
+        "export",
+        [
+            *("--model_dir=model", "--export_dir=new", "--format=ctranslate2"),
+            "--weights=bfloat16",
+        ],
+        "--weights=bfloat16 with --format=ctranslate2: expected float32 or int8",
+    ),
+    "version of what has none": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--format=ctranslate2", "--version=4"],
+        "--version=4 with --format=ctranslate2: --export_dir becomes the model directory",
+    ),
     "no such weights": (
         "export",
         ["--model_dir=model", "--export_dir=new", "--weights=int4"],
@@ -333,6 +346,8 @@ AT_ONCE = {
             "gin file missing",
             "export_dir left out",
             "no such weights",
+            "weights that CTranslate2 makes itself",
+            "version of what has none",
             "model name no part of a URL",
             "nothing to evaluate",
             "no reference",
