@@ -3,6 +3,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+CTRANSLATE2 = "ctranslate2>=4.8,<5"
 
 # The server and the client of exported models.
 SERVE = [
@@ -42,8 +43,17 @@ setup(
     ],
     extras_require={
         "serve": SERVE,
+        "ctranslate2": [CTRANSLATE2],
         "plots": ["matplotlib>=3.8,<4"],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6", "mypy>=1.11", "PyYAML>=6", *SERVE],
+        "test": [
+            "pytest>=8",
+            "hypothesis>=6.100",
+            "ruff>=0.6",
+            "mypy>=1.11",
+            "PyYAML>=6",
+            CTRANSLATE2,
+            *SERVE,
+        ],
     },
 )

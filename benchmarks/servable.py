@@ -1,12 +1,14 @@
-"""What float32, bfloat16 and int8 weights of an exported model cost: bytes, BLEU, sentences/s.
+"""What an exported model's format and weights cost: bytes, BLEU, sentences/s.
 
     python benchmarks/servable.py --model_dir=runs/multi30k_tiny/model
 
-Exports the model three times, loads the SavedModels and has each translate a split of the run's
-data, text in, text out: requests of `--rows` sentences, as many at a time as there are cores; then
-some sentences alone, one after the other. The kinds take turns; the first turn counts for none. The
-translator answers once, in the same precision with the exact weights: how many lines are the same.
-Prints a JSON line a kind and a Markdown table.
+Exports the model as a SavedModel, with float32, bfloat16 and int8 weights, and for CTranslate2,
+with float32 and int8 ones (pip install -e '.[ctranslate2]'), loads them and has each translate a
+split of the run's data, text in, text out: requests of `--rows` sentences, as many at a time as
+there are cores; then some sentences alone, one after the other. CTranslate2's beam and length
+penalty are given the same numbers, which mean something else to it. The kinds take turns; the first
+turn counts for none. The translator answers once, in the same precision with the exact weights: how
+many lines are the same. Prints a JSON line a kind and a Markdown table.
 """
 
 import argparse
@@ -22,11 +24,14 @@ from typing import NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import ctranslate2
+import sentencepiece
 import tensorflow as tf
 
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
 from t2t_repro.evaluation.scores import Score
+from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 from t2t_repro.serving.saved_model import write_saved_model
 from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.stored_weights import PRECISIONS
@@ -36,12 +41,15 @@ Translate = Callable[[Sequence[str]], list[str]]
 ALONE = 50
 """How many sentences are translated by themselves."""
 
+MAX_DECODING_LENGTH = 256
+"""CTranslate2's default."""
+
 
 class Exported(NamedTuple):
-    """A SavedModel and what is known of it before it is timed.
+    """An exported model and what is known of it before it is timed.
 
     Attributes:
-        translate: its default signature, a request.
+        translate: a request.
         megabytes: of the whole directory.
         relative_size: that, over the bytes of the weights in the kind's own format.
         from_python: what the translator makes of the sentences.
@@ -67,7 +75,7 @@ class Measured(NamedTuple):
     milliseconds_alone: float
 
 
-def export(options: argparse.Namespace, kind: str, sources: Sequence[str]) -> Exported:
+def export_saved_model(options: argparse.Namespace, kind: str, sources: Sequence[str]) -> Exported:
     """Writes and loads a SavedModel with weights of a kind."""
     translator = experiment.load_translator(
         options.model_dir, options.gin_param, options.checkpoint, PRECISIONS[kind]
@@ -75,7 +83,7 @@ def export(options: argparse.Namespace, kind: str, sources: Sequence[str]) -> Ex
     servable = Servable(translator, kind)
     with tempfile.TemporaryDirectory() as folder:
         version = write_saved_model(servable, Path(folder), 1, "benchmark")
-        size = sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
+        size = size_of(version)
         loaded = tf.saved_model.load(str(version))
     weights = sum(x.dtype.size * x.shape.num_elements() for x in servable.variables)
 
@@ -85,6 +93,40 @@ def export(options: argparse.Namespace, kind: str, sources: Sequence[str]) -> Ex
 
     from_python = [found[0].text for found in translator.translate(sources)]
     return Exported(translate, size / 1e6, size / weights, from_python)
+
+
+def export_ctranslate2(options: argparse.Namespace, kind: str, sources: Sequence[str]) -> Exported:
+    """Writes and loads a model directory of CTranslate2 with one worker a core."""
+    translator = experiment.load_translator(
+        options.model_dir, options.gin_param, options.checkpoint, "float32"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        write_ctranslate2_model(translator, kind, path)
+        size = size_of(path)
+        subwords = sentencepiece.SentencePieceProcessor(model_file=str(path / "subwords.model"))
+        engine = ctranslate2.Translator(
+            str(path), inter_threads=os.cpu_count() or 1, intra_threads=1
+        )
+    weights = translator.model.count_params() * (1 if kind == "int8" else 4)
+
+    def translate(texts: Sequence[str]) -> list[str]:
+        found = engine.translate_batch(
+            subwords.encode([text.strip() for text in texts], out_type=str),
+            beam_size=translator.search.beam_size,
+            length_penalty=translator.search.length_penalty,
+            min_decoding_length=0,
+            max_decoding_length=MAX_DECODING_LENGTH,
+        )
+        return [subwords.decode(one.hypotheses[0]) for one in found]
+
+    from_python = [found[0].text for found in translator.translate(sources)]
+    return Exported(translate, size / 1e6, size / weights, from_python)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def translate_all(translate: Translate, sources: Sequence[str], rows: int) -> list[str]:
@@ -137,7 +179,9 @@ def main() -> None:
     options = parser.parse_args()
     data = open_data(options.data_dir or options.model_dir.parent / "data")
     sources, references = data.text(options.split)
-    exported = {kind: export(options, kind, sources) for kind in PRECISIONS}
+    exported = {kind: export_saved_model(options, kind, sources) for kind in PRECISIONS}
+    for kind in ("float32", "int8"):
+        exported[f"{kind}, CTranslate2"] = export_ctranslate2(options, kind, sources)
     rounds: dict[str, list[Measured]] = {kind: [] for kind in exported}
     for _ in range(1 + options.rounds):
         for kind, model in exported.items():

@@ -1,7 +1,9 @@
 """Makes a servable: `python -m t2t_repro.export --model_dir=... --export_dir=...`.
 
-The servable translates without t2t_repro: text in, text out, with the beam and the limits of the
-training run's configuration, on which --gin_param puts others. Every call writes a new version.
+It translates without t2t_repro. A SavedModel, for TensorFlow Serving: text in, text out, with the
+beam and the limits of the training run's configuration, on which --gin_param puts others; every
+call writes a new version. A model directory of CTranslate2, an engine for CPUs and GPUs: tokens in,
+tokens out, SentencePiece's model beside it; beam and limits are given to the engine.
 """
 
 from pathlib import Path
@@ -9,17 +11,18 @@ from pathlib import Path
 from absl import flags, logging
 
 from t2t_repro import command_line
+from t2t_repro.errors import UserError
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the export on its flags."""
-    command_line.check_model_name()
     _EXPORTS[FLAGS.format]()
 
 
 def _export_saved_model() -> None:
+    command_line.check_model_name()
     from t2t_repro import experiment
     from t2t_repro.serving.saved_model import next_version, write_saved_model
     from t2t_repro.serving.servable import Servable
@@ -35,12 +38,40 @@ def _export_saved_model() -> None:
     logging.info("exported %s weights as version %d: %s", FLAGS.weights, version, written)
 
 
-_EXPORTS = {"saved_model": _export_saved_model}
+def _export_ctranslate2() -> None:
+    _check_ctranslate2()
+    from t2t_repro import experiment
+    from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
+
+    translator = experiment.load_translator(
+        Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint, "float32"
+    )
+    write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
+    logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
+
+
+def _check_ctranslate2() -> None:
+    """Says at once what neither CTranslate2 nor TensorFlow is needed for."""
+    if FLAGS.weights == "bfloat16":
+        raise UserError(
+            "--weights=bfloat16 with --format=ctranslate2: expected float32 or int8; CTranslate2 "
+            "itself computes in bfloat16, where it can, with compute_type='bfloat16'."
+        )
+    for name in ("version", "model_name"):
+        if FLAGS[name].present:
+            raise UserError(
+                f"--{name}={FLAGS[name].value} with --format=ctranslate2: --export_dir becomes "
+                f"the model directory itself; leave --{name} out."
+            )
+    command_line.check_extra("ctranslate2", "ctranslate2")
+
+
+_EXPORTS = {"saved_model": _export_saved_model, "ctranslate2": _export_ctranslate2}
 
 
 if __name__ == "__main__":
     command_line.define_model_dir()
-    flags.DEFINE_string("export_dir", None, "Where the versions are written.", required=True)
+    flags.DEFINE_string("export_dir", None, "Where it is written.", required=True)
     flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
     flags.DEFINE_enum("format", "saved_model", list(_EXPORTS), "For which engine.")
     flags.DEFINE_enum(

@@ -257,6 +257,19 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--export_dir=new", "--format=onnx"],
         "flag --format=onnx",
     ),
+    "weights that CTranslate2 makes itself": (
+        "export",
+        [
+            *("--model_dir=model", "--export_dir=new", "--format=ctranslate2"),
+            "--weights=bfloat16",
+        ],
+        "--weights=bfloat16 with --format=ctranslate2: expected float32 or int8",
+    ),
+    "version of what has none": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--format=ctranslate2", "--version=4"],
+        "--version=4 with --format=ctranslate2: --export_dir becomes the model directory",
+    ),
     "no such weights": (
         "export",
         ["--model_dir=model", "--export_dir=new", "--weights=int4"],
@@ -373,6 +386,8 @@ AT_ONCE = {
             "lines for a server missing",
             "nobody serves",
             "no such weights",
+            "weights that CTranslate2 makes itself",
+            "version of what has none",
             "model name no part of a URL",
             "nothing to evaluate",
             "no reference",
@@ -384,7 +399,7 @@ AT_ONCE = {
 IMPORTED = """
 import runpy, sys
 try:
-    runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=True)
+    runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 finally:
     heavy = {"tensorflow", "keras", "numpy", "sacrebleu", "babel"} & set(sys.modules)
     print("imported:", *sorted(heavy))
@@ -405,6 +420,23 @@ def test_help_and_plain_mistakes_import_no_tensorflow(name, tmp_path):
     assert done.returncode == status, done.stderr
     assert done.stdout.endswith("imported:\n")
     assert ("flags:" in done.stdout) == ("--help" in arguments)
+
+
+def test_a_package_that_is_not_installed_is_named(tmp_path):
+    arguments = ["--model_dir=model", "--export_dir=new", "--format=ctranslate2"]
+    hidden = f"import sys\nsys.modules['ctranslate2'] = None\n{IMPORTED}"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, "t2t_repro.export", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 2
+    assert done.stdout == "imported:\n"
+    assert "ctranslate2 is not installed" in done.stderr
+    assert "pip install" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -165,8 +165,7 @@ class Subwords:
                 f"{self.model_path} has no ids for bytes, so it would lose unseen characters; "
                 "train the model with datagen."
             )
-        pieces: list[str] = self._model.id_to_piece(list(range(self.size)))
-        if any(_SPACE_MARK in piece[1:] for piece in pieces):
+        if any(_SPACE_MARK in piece[1:] for piece in self.pieces()):
             raise UserError(
                 f"{self.model_path} has subwords that reach over a space; "
                 "train the model with datagen."
@@ -177,6 +176,11 @@ class Subwords:
     def size(self) -> int:
         """The number of ids; every id that `encode` gives is below it."""
         return int(self._model.get_piece_size())
+
+    def pieces(self) -> list[str]:
+        """What SentencePiece calls every id, e.g. "▁the" and "<0x0A>"."""
+        pieces: list[str] = self._model.id_to_piece(list(range(self.size)))
+        return pieces
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of every line, EOS last.

@@ -1,0 +1,213 @@
+"""A trained model as CTranslate2, an engine in C++, reads it.
+
+export_dir/
+  model.bin                the weights
+  config.json              which tokens are special
+  shared_vocabulary.json   the token of every id
+  subwords.model           SentencePiece's
+
+CTranslate2's log-probabilities, and what it writes with a beam of 1, are ours: the very ids, with
+`min_decoding_length=0` and as long as no limit cuts them off. (Its default of 1 forbids the empty
+translation; its `max_decoding_length` is the same for all sentences, ours grows with the source.)
+Wider beams it searches differently:
+
+- it divides by length^α, EOS not counted, where we have ((5 + length) / 6)^α, EOS counted;
+- it stops at beam_size finished hypotheses (times its `patience`), or with α = 0 when the best
+  candidate is finished; ours goes on while a better one is possible;
+- of candidates that end it takes those among the best beam_size, ours among 2·beam_size;
+- hypotheses that reach the limit unfinished compete with finished ones, ours only where there is
+  no finished one.
+
+So with α = 0 and no limit reached, the scores of equal ids are equal, and none of its translations
+has a higher one than ours. With α > 0 scores mean different things.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ctranslate2.converters import Converter
+from ctranslate2.specs import TransformerSpec
+from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
+from keras import ops
+from numpy.typing import NDArray
+
+from t2t_repro.data.prepared import SUBWORDS
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.layer_norm import LayerNorm
+from t2t_repro.layers.positional_encoding import PositionalEncoding
+from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON, SublayerConnection
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+
+Spec = Any
+"""A part of CTranslate2's description of a model; the package has no types."""
+
+_MAX_INPUT_LENGTH = 1024
+"""Where CTranslate2 cuts a source off unless told otherwise."""
+
+
+def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Path) -> None:
+    """Writes a model directory of CTranslate2, whole or not at all.
+
+    It is written aside and renamed.
+
+    Args:
+        translator: its model, in float32, its subwords and its limits are used; not its search.
+        weights: "float32" or "int8", CTranslate2's own, with a scale for each row.
+        export_dir: the directory to make.
+
+    Raises:
+        UserError: the model is one that CTranslate2 cannot express, or the directory is there
+            already or cannot be written.
+    """
+    converter = _TransformerConverter(translator)
+    _check_free(export_dir)
+    target = export_dir.absolute()
+    aside = target.with_name(f".{target.name}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        converter.convert(str(aside), quantization=weights, force=True)
+        aside.rename(target)
+    except OSError as error:
+        raise UserError(
+            f"--export_dir={export_dir}: {error.strerror}; expected a directory that can be "
+            "written to."
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_free(export_dir: Path) -> None:
+    if export_dir.exists() and (not export_dir.is_dir() or any(export_dir.iterdir())):
+        raise UserError(
+            f"--export_dir={export_dir} is there already; expected a directory to be made: give "
+            "another, or delete it."
+        )
+
+
+class _TransformerConverter(Converter):
+    """Describes a translator's model to CTranslate2.
+
+    Args:
+        translator: see `write_ctranslate2_model`.
+
+    Raises:
+        UserError: CTranslate2 cannot express the model.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        if not isinstance(translator.subwords, Subwords):
+            raise UserError(
+                f"{translator.subwords.model_path} is a vocabulary of Tensor2Tensor, which no "
+                "library beside CTranslate2 applies; expected SentencePiece's: translate with "
+                "t2t_repro.translate, or train a model on data that datagen prepared."
+            )
+        if translator.model.neighbourhood is not None:
+            raise UserError(
+                f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
+                "cannot express; expected full attention: give --format=saved_model."
+            )
+        self._model = translator.model
+        self._subwords = translator.subwords
+        longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
+        self._positions = longest_source + translator.max_extra_length
+
+    def _load(self) -> Spec:
+        """What CTranslate2 asks a converter for: the description, filled in."""
+        model, layer = self._model, self._model.layer
+        sizes = {"num_layers": model.num_layers, "num_heads": layer.num_heads}
+        options = {"pre_norm": layer.normalization == "pre", "head_dim": self._head_depth()}
+        encoder, decoder = (
+            stack(**sizes, **options) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
+        )
+        table = np.array(model.embedding.table)
+        # PAD looks up as zero, at the decoder's start and wherever else it is written. The softmax
+        # has PAD's own row, so that look-up and softmax cannot be one table.
+        looked_up = table.copy()
+        looked_up[PAD_ID] = 0
+        encoder.embeddings[0].weight = decoder.embeddings.weight = looked_up
+        decoder.projection.weight = table
+        encoder.position_encodings.encodings = self._encodings(model.positional_encoding)
+        decoder.position_encodings.encodings = self._encodings(model.target_positional_encoding)
+        for spec, stack in ((encoder, model.encoder), (decoder, model.decoder)):
+            for layer_spec, one in zip(spec.layer, stack.layers, strict=True):
+                self._fill_layer(layer_spec, one)
+            if stack.final_norm:
+                _fill_norm(spec.layer_norm, stack.final_norm)
+        spec = TransformerSpec(encoder, decoder)
+        self._fill_texts(spec)
+        return spec
+
+    def _head_depth(self) -> int:
+        """CTranslate2's heads have one depth: the smaller of d_k and d_v is filled with zeros."""
+        return max(self._model.layer.key_depth, self._model.layer.value_depth)
+
+    def _encodings(self, encoding: PositionalEncoding) -> NDArray[np.float32]:
+        """[positions, d_model]: all that were learned, or as many as sources and targets need."""
+        positions = ops.arange(encoding.max_length or self._positions)
+        return np.array(encoding.encode(positions))
+
+    def _fill_layer(self, spec: Spec, layer: Any) -> None:
+        self._fill_attention(spec.self_attention, layer.self_attention, layer.around_self_attention)
+        if hasattr(layer, "memory_attention"):
+            self._fill_attention(
+                spec.attention, layer.memory_attention, layer.around_memory_attention
+            )
+        _fill_feed_forward(spec.ffn, layer.feed_forward, layer.around_feed_forward)
+
+    def _fill_attention(
+        self, spec: Spec, attention: MultiHeadAttention, around: SublayerConnection
+    ) -> None:
+        query, key, value, output = (
+            self._of_heads(projection)
+            for projection in (
+                np.array(attention.query_projection.kernel).T,
+                np.array(attention.key_projection.kernel).T,
+                np.array(attention.value_projection.kernel).T,
+                np.array(attention.output_projection.kernel),
+            )
+        )
+        # Self-attention has one product for Q, K and V; attention to the source one for K and V.
+        is_self = len(spec.linear) == 2
+        products = [[query, key, value]] if is_self else [[query], [key, value]]
+        for linear, parts in zip(spec.linear, products, strict=False):
+            linear.weight = np.concatenate(parts)
+        spec.linear[-1].weight = output.T
+        spec.queries_scale = attention.d_k**-0.5
+        _fill_norm(spec.layer_norm, around.norm)
+
+    def _of_heads(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """[heads·depth, d_model] → the same with zeros behind each head, up to the common depth."""
+        heads = rows.reshape(self._model.layer.num_heads, -1, self._model.layer.d_model)
+        missing = self._head_depth() - heads.shape[1]
+        return np.pad(heads, ((0, 0), (0, missing), (0, 0))).reshape(-1, heads.shape[2])
+
+    def _fill_texts(self, spec: Spec) -> None:
+        """The token of every id, and which of them are special."""
+        tokens = self._subwords.pieces()
+        # Rows beyond the vocabulary count as UNK, as in `Subwords.decode`.
+        tokens += [tokens[UNK_ID]] * (self._model.vocab_size - len(tokens))
+        spec.register_source_vocabulary(tokens)
+        spec.register_target_vocabulary(tokens)
+        spec.register_file(str(self._subwords.model_path), SUBWORDS)
+        spec.config.unk_token = tokens[UNK_ID]
+        spec.config.eos_token = tokens[EOS_ID]
+        spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
+        spec.config.add_source_eos = True
+        spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+
+
+def _fill_feed_forward(spec: Spec, network: FeedForward, around: SublayerConnection) -> None:
+    for linear, dense in ((spec.linear_0, network.inner), (spec.linear_1, network.outer)):
+        linear.weight = np.array(dense.kernel).T
+        linear.bias = np.array(dense.bias)
+    _fill_norm(spec.layer_norm, around.norm)
+
+
+def _fill_norm(spec: Spec, norm: LayerNorm) -> None:
+    spec.gamma, spec.beta = np.array(norm.gamma), np.array(norm.beta)
