@@ -1,13 +1,14 @@
 """Which devices train: every visible GPU, or the CPU; of one machine, or of several."""
 
 import os
+from typing import TypeAlias
 
 import gin
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
 
-_Resolver = tf.distribute.cluster_resolver.ClusterResolver
+_Resolver: TypeAlias = tf.distribute.cluster_resolver.ClusterResolver
 
 
 @gin.configurable
@@ -72,17 +73,15 @@ def _cluster() -> _Resolver | None:
 
 
 def _cluster_of_tf_config() -> _Resolver:
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
-        jobs, kind, number = (
-            resolver.cluster_spec().as_dict(),
-            resolver.task_type,
-            resolver.task_id,
-        )
-        is_known = not jobs or number < len(jobs[kind])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        is_known = False
-    if not is_known or set(jobs) - {"chief", "worker"} or len(jobs.get("chief", ())) > 1:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        jobs = resolver.cluster_spec().as_dict()
+        is_usable = not set(jobs) - {"chief", "worker"} and len(jobs.get("chief", ())) < 2
+        if jobs and resolver.task_id not in range(len(jobs[resolver.task_type])):
+            is_usable = False
+    except (AttributeError, KeyError, TypeError, ValueError):
+        is_usable = False
+    if not is_usable:
         raise UserError(
             f"TF_CONFIG is {os.environ['TF_CONFIG'][:200]!r}, expected JSON such as "
             '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", '
@@ -105,7 +104,11 @@ def _cluster_of_slurm() -> _Resolver:
     own_port = port + int(os.environ["SLURM_LOCALID"])
     number = spec.as_dict()["worker"].index(f"{os.environ['SLURMD_NODENAME']}:{own_port}")
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
-        spec, "worker", number, rpc_layer="grpc", num_accelerators={"GPU": gpus}
+        spec,
+        task_type="worker",
+        task_id=number,
+        rpc_layer="grpc",
+        num_accelerators={"GPU": gpus},
     )
 
 

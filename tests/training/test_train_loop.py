@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+from typing import Any
 
 import keras
 import numpy as np
@@ -101,7 +102,8 @@ class Run:
         return next(self.found)
 
     def scores(self, shares):
-        return DevScores(*shares[0], "| a |")
+        nll, bleu = shares[0]
+        return DevScores(nll, bleu, "| a |")
 
     def weight(self):
         """The updates that a FakeStep has made."""
@@ -167,7 +169,9 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted):
 
 
 @pytest.mark.parametrize("at", [4, 6])
-def test_stopped_in_an_evaluation_it_is_made_by_the_run_that_goes_on(tmp_path, batches, at):
+def test_stopped_in_an_evaluation_it_is_made_by_the_run_that_goes_on(
+    tmp_path, batches, at, monkeypatch
+):
     """There is no time to finish it; also the last one of the run."""
     pace = {"evaluate_every": 2}
     scores = [(4.0, 10.0), (3.0, 12.0), (3.5, 11.0)]
@@ -175,7 +179,11 @@ def test_stopped_in_an_evaluation_it_is_made_by_the_run_that_goes_on(tmp_path, b
     end = expected.go()
     first = Run(tmp_path / "cut", FakeStep(), batches, 6, scores[: at // 2 - 1], pace)
     take_share = first.share
-    first.share = lambda: send(signal.SIGTERM)() if first.weight() == at else take_share()
+
+    def share():
+        return send(signal.SIGTERM)() if first.weight() == at else take_share()
+
+    monkeypatch.setattr(first, "share", share)
     state = first.go()
     assert (state.step, state.awaits_evaluation) == (at, True)
     assert first.loop.stopped_by == signal.SIGTERM
@@ -312,10 +320,12 @@ def test_best_checkpoint_has_the_best_bleu_and_patience_counts_nll(tmp_path, bat
 
 
 def test_images_of_a_dev_evaluation_are_in_tensorboard(tmp_path, batches):
-    run = Run(tmp_path, FakeStep(), batches, 2, pace={"evaluate_every": 1})
+    run: Any = Run(
+        tmp_path, FakeStep(), batches, 2, [(4.0, 9.0), (4.0, 9.0)], {"evaluate_every": 1}
+    )
     pixels = np.random.default_rng(0).integers(0, 256, (2, 4, 6, 3), np.uint8)
     scores = [DevScores(4.0, 9.0, "| a |", images=[("attention/cross", image)]) for image in pixels]
-    run.loop._evaluate = iter(scores).__next__
+    run.scores = lambda shares: scores.pop(0)
     run.go()
     found = {}
     for path in (tmp_path / "tensorboard").iterdir():
