@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -136,7 +136,7 @@ def make_round(size: str, layout: Layout, steps: int) -> Round:
             slices=layout.slices,
             jit_compile=False,
         )
-    batches = random_batches(SIZES[size], TOKENS[size], layout.slices)
+    batches: Any = random_batches(SIZES[size], TOKENS[size], layout.slices)
 
     def do_round() -> float:
         for number in range(steps):

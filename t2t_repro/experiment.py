@@ -7,6 +7,7 @@ defines a second time.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import gin
 import keras
@@ -25,7 +26,7 @@ from t2t_repro.data import (  # noqa: F401 (for gin)
     treebank,
 )
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
+from t2t_repro.data.prepared import SUBWORDS, PreparedData, open_data, prepare
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
@@ -43,6 +44,7 @@ from t2t_repro.training.optimizer import adam
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
 from t2t_repro.training.train_step import TrainStep
+from t2t_repro.training.workers import Workers, quiet_unless_chief
 
 Metric = Callable[[Sequence[str], Sequence[str]], Score]
 """(translations, references) -> score."""
@@ -86,13 +88,16 @@ def default_directory(gin_file: str | Path, name: str) -> Path:
     return Path("runs") / Path(gin_file).stem / name
 
 
-@gin.configurable(denylist=["model", "data"])
+@gin.configurable(denylist=["model", "data", "workers"])
 class DevEvaluation:
     """Scores the dev set: nll by teacher forcing, a metric (BLEU) by beam search.
+
+    Of several workers each takes every so-manieth sentence and batch.
 
     Args:
         model: the Transformer.
         data: its dev split is read.
+        workers: that share the dev set.
         metric: of translations and references.
         sentences: how many of the first dev sentences are translated; all by default.
         attention_sentence: which dev sentence has its attention maps drawn at every evaluation, 1
@@ -106,6 +111,7 @@ class DevEvaluation:
         self,
         model: Transformer,
         data: PreparedData,
+        workers: Workers,
         metric: Metric = bleu,
         sentences: int | None = None,
         attention_sentence: int | None = None,
@@ -123,19 +129,29 @@ class DevEvaluation:
                 ) from error
         self._source, self._target = source[:sentences], target[:sentences]
         self._metric = metric
+        self._workers = workers
         self._loss = HeldOutLoss(model, data.store("dev"))
         self._translator = Translator(model, data.subwords)
 
-    def __call__(self) -> DevScores:
-        """Scores the model's current weights."""
-        texts = [best[0].text for best in self._translator.translate(self._source)]
+    def share(self) -> Any:
+        """Translations, nll in nats, and target tokens, of this worker's share."""
+        first, every = self._workers.index, self._workers.count
+        found = self._translator.translate(self._source[first::every])
+        return [[best[0].text for best in found], *self._loss.sums(first, every)]
+
+    def scores(self, shares: list[Any]) -> DevScores:
+        """Scores the shares of all workers."""
+        texts = [""] * len(self._source)
+        for worker, (found, *_) in enumerate(shares):
+            texts[worker :: len(shares)] = found
+        nll, tokens = (sum(share[i] for share in shares) for i in (1, 2))
         rows = zip(self._source[:_SAMPLES], texts, self._target, strict=False)
         table = ["| source | translation | reference |", "|---|---|---|"]
         table += [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
         score = self._metric(texts, self._target)
-        maps = self._attention.maps() if self._attention else []
+        maps = self._attention.maps() if self._attention and self._workers.is_chief else []
         images = [(f"attention/{attention.kind}", overview(attention)) for attention in maps]
-        return DevScores(self._loss.nll(), score.value, "\n".join(table), score.name, images)
+        return DevScores(nll / tokens, score.value, "\n".join(table), score.name, images)
 
 
 def _nth_pair(source: Sequence[str], target: Sequence[str], number: int) -> tuple[str, str]:
@@ -158,6 +174,7 @@ def train(
 ) -> RunState:
     """Trains a model, preparing the data first where that has not been done.
 
+    Of several workers, the first alone prepares data and writes.
     Starts from the newest checkpoint of `model_dir` where there is one.
 
     Args:
@@ -175,11 +192,16 @@ def train(
     Raises:
         UserError: something given cannot be used, or the loss stopped being finite.
         SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
+        OpError: of TensorFlow, where another worker was lost; see `end_with_the_others`.
     """
     _check_precision(precision)
-    check_writable(model_dir)
     with _user_errors():
         strategy = choose_strategy()
+    workers = Workers(strategy)
+    quiet_unless_chief(workers)
+    with workers.chief_first():
+        if workers.is_chief:
+            check_writable(model_dir)
     keras.utils.set_random_seed(seed)
     if deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -189,7 +211,9 @@ def train(
         update = optimizer()
         update.build(model.trainable_variables)
         step = TrainStep(model, update, seed)
-        checkpoints = Checkpoints(model_dir, model, update)
+    with _user_errors():
+        # Outside the scope: the state is text, which TensorFlow cannot send to other workers.
+        checkpoints = Checkpoints(model_dir, model, update, is_writer=workers.is_chief)
         pace = Pace()
     logging.info(
         "train: %s parameters, %d replicas, %d slices a batch, XLA %s",
@@ -198,7 +222,8 @@ def train(
         step.slices,
         "on" if step.jit_compile else "off",
     )
-    data = prepare_data(data_dir)
+    with workers.chief_first():
+        data = prepare_data(data_dir) if workers.is_chief else open_data(data_dir)
     if data.subwords.size > model.vocab_size:
         raise UserError(
             f"Transformer.vocab_size is {model.vocab_size}, but the subword model has "
@@ -206,23 +231,28 @@ def train(
         )
     with _user_errors():
         batches = Batches(data.store("train"), data.max_length, seed, step.jit_compile)
-        evaluate = DevEvaluation(model, data)
+        evaluation = DevEvaluation(model, data, workers)
     logging.info("data: %s", batches.report())
-    check_disk(model_dir, model, update, checkpoints.keep)
-    check_memory(model, batches.shapes, step.slices, strategy.num_replicas_in_sync)
     config, operative = gin.config_str(), gin.operative_config_str()
+    workers.check_same("the configuration", config.splitlines())
+    check_memory(model, batches.shapes, step.slices, len(workers.replicas))
     directory = ModelDirectory(model_dir)
     differing = directory.differing_bindings(config)
-    directory.describe(model, data.directory / SUBWORDS, config, operative)
-    record_epoch(model_dir, batches.report())
-    state = checkpoints.restore()
+    with workers.chief_first():
+        if workers.is_chief:
+            check_disk(model_dir, model, update, checkpoints.keep)
+            directory.describe(model, data.directory / SUBWORDS, config, operative)
+            record_epoch(model_dir, batches.report())
+        state = checkpoints.restore()
+    there = {CONFIG: (model_dir / CONFIG).is_file(), "step": state.step}
+    workers.check_same("a model directory that holds", there)
     if state.step:
         logging.info("train: going on after step %d", state.step)
         for difference in differing:
             logging.warning("train: going on with another configuration: %s", difference)
-    loop = TrainLoop(step, batches, checkpoints, pace, evaluate)
+    loop = TrainLoop(step, batches, checkpoints, pace, evaluation, workers)
     loop.compile()
-    tensorboard = model_dir / "tensorboard"
+    tensorboard = model_dir / "tensorboard" if workers.is_chief else None
     with Journal(
         tensorboard, pace.steps, state.step, pace.report_every, state.awaits_evaluation
     ) as journal:

@@ -4,6 +4,10 @@ Prepares what is missing (download, cleaning, subwords, token stores), then trai
 it goes on where it stopped. SIGTERM (or Ctrl-C) makes it write a checkpoint after the update under
 way, or in place of a dev evaluation, and exit with 143 (130); a second one ends it at once.
 
+Several processes, on one machine or many, train together where TF_CONFIG or Slurm's `srun` says so:
+each is given the same command, the first prepares the data and writes model and log. If one is
+lost, the others exit with 143 within seconds; started again, as many as there are, they go on.
+
 `--replay=<model_dir>/nonfinite/step-<n>.npz` runs a batch again that gave no finite loss or
 gradient: prints the loss, the gradient norm of every variable, and what first was not finite.
 """
@@ -26,13 +30,16 @@ def main() -> None:
         return
     command_line.check_gin_file()
     from t2t_repro import experiment
+    from t2t_repro.training.devices import is_chief
+    from t2t_repro.training.workers import end_with_the_others
     from t2t_repro.training.xla_cache import keep_programs
 
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param)
     model_dir = Path(FLAGS.model_dir or experiment.default_directory(FLAGS.gin_file, "model"))
     data_dir = Path(FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data"))
-    keep_programs(model_dir, FLAGS.xla_cache_dir)
-    experiment.train(model_dir, data_dir)
+    keep_programs(model_dir, FLAGS.xla_cache_dir, is_chief())
+    with end_with_the_others():
+        experiment.train(model_dir, data_dir)
 
 
 if __name__ == "__main__":

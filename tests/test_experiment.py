@@ -1,5 +1,6 @@
 """What an experiment's dev evaluation gives to TensorBoard."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -7,6 +8,7 @@ from unittest.mock import MagicMock
 import gin
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import write_token_store
@@ -15,9 +17,15 @@ from t2t_repro.errors import UserError
 from t2t_repro.experiment import DevEvaluation
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.workers import Workers
 
 SOURCE = ["the red bird", "a tree", "the bird sees a tree"]
 TARGET = ["bird red the", "tree a", "tree a sees bird the"]
+ALONE = Workers(tf.distribute.get_strategy())
+
+
+def scores(evaluation):
+    return evaluation.scores([evaluation.share()])
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +57,20 @@ def _nothing_is_decoded(monkeypatch):
 
 
 def test_no_attention_is_drawn_unless_asked_for(model, data):
-    assert DevEvaluation(model, data, sentences=1)().images == []
+    assert scores(DevEvaluation(model, data, ALONE, sentences=1)).images == []
 
 
 def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model, data):
     pytest.importorskip("matplotlib")
     gin.parse_config("DevEvaluation.attention_sentence = 3")
     # The sentence need not be among those that are translated.
-    evaluate = DevEvaluation(model, data, sentences=1)
-    first = dict(evaluate().images)
+    evaluation = DevEvaluation(model, data, ALONE, sentences=1)
+    first = dict(scores(evaluation).images)
     assert list(first) == ["attention/encoder", "attention/decoder", "attention/cross"]
     assert all(pixels.dtype == np.uint8 and pixels.shape[2] == 3 for pixels in first.values())
     table = model.embedding.table
     table.assign(table * 10)
-    second = dict(evaluate().images)
+    second = dict(scores(evaluation).images)
     for name, pixels in first.items():
         assert pixels.shape == second[name].shape
         assert (pixels != second[name]).any()
@@ -72,17 +80,33 @@ def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model,
 def test_the_sentence_is_one_of_the_dev_set(model, data, number):
     pytest.importorskip("matplotlib")
     with pytest.raises(UserError, match=f"attention_sentence is {number}, expected 1 ... 3, one"):
-        DevEvaluation(model, data, attention_sentence=number)
+        DevEvaluation(model, data, ALONE, attention_sentence=number)
 
 
 def test_matplotlib_is_missed_before_training(model, data, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match="matplotlib, which is not installed"):
-        DevEvaluation(model, data, attention_sentence=1)
+        DevEvaluation(model, data, ALONE, attention_sentence=1)
 
 
 def test_a_sentence_that_is_too_long_is_named(model, data):
     pytest.importorskip("matplotlib")
     long: Any = SimpleNamespace(**{**vars(data), "text": lambda split: (["a " * 200], ["a"])})
     with pytest.raises(UserError, match="attention_sentence is 1: the source has 201 subwords"):
-        DevEvaluation(model, long, attention_sentence=1)
+        DevEvaluation(model, long, ALONE, attention_sentence=1)
+
+
+def test_workers_that_share_the_dev_set_find_what_one_finds(model, data):
+    """Also where there are more of them than sentences."""
+    expected = scores(DevEvaluation(model, data, ALONE))
+    for count in (2, 4):
+        members: list[Any] = [
+            SimpleNamespace(index=i, count=count, is_chief=i == 0) for i in range(count)
+        ]
+        found = [DevEvaluation(model, data, one) for one in members]
+        shares = [json.loads(json.dumps(evaluation.share())) for evaluation in found]
+        assert sorted(line for share in shares for line in share[0]) == sorted(SOURCE)
+        for evaluation in found:
+            together = evaluation.scores(shares)
+            assert together.nll == pytest.approx(expected.nll, rel=1e-6)
+            assert (together.score, together.samples) == (expected.score, expected.samples)

@@ -4,9 +4,13 @@
 # Ninety seconds before the time limit, and when it is preempted, the trainer gets SIGTERM, writes a
 # checkpoint and exits with 143; the job then puts itself back into the queue and goes on from there.
 # Any other failure ends it, since the same command would fail again.
+#
+# On several machines, with --nodes=4 after sbatch, every machine has a worker with all its GPUs. The
+# global batch stays what the gin file says; let TrainStep.slices be a multiple of all the GPUs. A
+# worker that is lost ends the others with 143, and they start again together.
 #SBATCH --job-name=t2t_repro
 #SBATCH --nodes=1
-#SBATCH --ntasks=1
+#SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=8
 #SBATCH --cpus-per-task=32
 #SBATCH --time=24:00:00
@@ -24,8 +28,14 @@ gin_file=$1
 shift
 source "${VENV:-.venv}/bin/activate"
 
+launcher=()
+if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
+    # It passes SIGTERM on to all workers, and ends with the greatest of their statuses.
+    launcher=(srun --kill-on-bad-exit=0 --wait=120 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}")
+fi
+
 # Bash runs a trap only between commands: so the trainer runs beside it.
-python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
+"${launcher[@]}" python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
 trainer=$!
 trap 'kill -TERM "$trainer"' TERM
 wait "$trainer"

@@ -1,6 +1,7 @@
 """From a token store to padded batches: a tf.data pipeline over a plan of indices."""
 
 import gin
+import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
@@ -59,6 +60,7 @@ class Batches:
             length_multiple=length_multiple,
             max_length=max_length,
         )
+        self._planned: tuple[int, EpochPlan] | None = None
         self._assignment = assign_shapes(self.shapes, store.source_lengths, store.target_lengths)
 
     def report(self) -> PaddingReport:
@@ -67,9 +69,23 @@ class Batches:
 
     def plan(self, epoch: int) -> EpochPlan:
         """The batches of an epoch: every sentence once."""
-        return epoch_plan(self.shapes, self._assignment, self._seed, epoch)
+        if self._planned is None or self._planned[0] != epoch:
+            plan = epoch_plan(self.shapes, self._assignment, self._seed, epoch)
+            self._planned = epoch, plan
+        return self._planned[1]
 
-    def epoch(self, epoch: int, first_batch: int, slices: int) -> tf.data.Dataset:
+    def count_tokens(self, epoch: int, batch: int, slices: int) -> tuple[int, int]:
+        """Counts the real and the padded tokens of source and target of a batch together."""
+        plan = self.plan(epoch)
+        indices, shape = plan.batch(batch), self.shapes[plan.shape_of_batch[batch]]
+        store = self._store
+        real = store.source_lengths[indices].sum() + store.target_lengths[indices].sum()
+        rows = -(-shape.rows // slices) * slices
+        return int(real), rows * (shape.source_length + shape.target_length)
+
+    def epoch(
+        self, epoch: int, first_batch: int, slices: int, own_slices: range | None = None
+    ) -> tf.data.Dataset:
         """The padded batches of an epoch, from `first_batch` on.
 
         Row i of a batch goes to slice i mod slices; rows are added, of PAD alone, until all
@@ -79,24 +95,30 @@ class Batches:
             epoch: counted from 0.
             first_batch: how many batches of the epoch to skip; costs nothing.
             slices: how many slices a batch is cut into.
+            own_slices: those that are wanted, and read; all by default.
 
         Returns:
-            a data set of (source, target) [slices, rows, length] int32.
+            a data set of (source, target) [own slices, rows, length] int32.
         """
         plan = self.plan(epoch)
+        own = range(slices) if own_slices is None else own_slices
 
         def assemble(batch: NDArray) -> tuple[NDArray, ...]:
             shape = self.shapes[plan.shape_of_batch[batch]]
             rows = -(-shape.rows // slices)
+            indices = np.full(rows * slices, -1, np.int64)
+            chosen = plan.batch(int(batch))
+            indices[: len(chosen)] = chosen
+            indices = indices.reshape(rows, slices).T[own.start : own.stop].ravel()
             ids = self._store.padded_batch(
-                plan.batch(int(batch)), shape.source_length, shape.target_length, rows * slices
+                indices, shape.source_length, shape.target_length, len(indices)
             )
-            return tuple(side.reshape(rows, slices, -1).transpose(1, 0, 2).copy() for side in ids)
+            return tuple(side.reshape(len(own), rows, -1) for side in ids)
 
         def to_tensors(batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             tensors = tf.numpy_function(assemble, [batch], (tf.int32, tf.int32))
             for tensor in tensors:
-                tensor.set_shape([slices, None, None])
+                tensor.set_shape([len(own), None, None])
             return tuple(tensors)
 
         numbers = tf.data.Dataset.range(first_batch, len(plan))

@@ -30,8 +30,18 @@ class HeldOutLoss:
 
     def nll(self) -> float:
         """Negative log-likelihood per target token, EOS included, in nats."""
+        total, tokens = self.sums()
+        return total / tokens
+
+    def sums(self, first: int = 0, every: int = 1) -> tuple[float, float]:
+        """Negative log-likelihood of every so-manieth batch, in nats, and its target tokens.
+
+        Args:
+            first: batch.
+            every: 1 for all from it on.
+        """
         total = tokens = 0.0
-        for indices in self._batches:
+        for indices in self._batches[first::every]:
             source, target = self._store.padded_batch(
                 indices,
                 int(self._store.source_lengths[indices].max()),
@@ -41,7 +51,7 @@ class HeldOutLoss:
             nll, count = self._sums(source, target)
             total += float(nll)
             tokens += float(count)
-        return total / tokens
+        return total, tokens
 
     def perplexity(self) -> float:
         """exp(nll): perplexity per subword, which depends on the subword model."""

@@ -43,7 +43,7 @@ class RunState:
     awaits_evaluation: bool = False
 
 
-@gin.configurable(denylist=["model_dir", "model", "optimizer"])
+@gin.configurable(denylist=["model_dir", "model", "optimizer", "is_writer"])
 class Checkpoints:
     """Writes, keeps and restores checkpoints below a model directory.
 
@@ -61,6 +61,7 @@ class Checkpoints:
         every_steps: a checkpoint every so many updates.
         every_minutes: and whenever so many minutes have passed since the last one, or None.
         keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
+        is_writer: whether this process is the one of several that writes; another only reads.
     """
 
     def __init__(
@@ -71,12 +72,14 @@ class Checkpoints:
         every_steps: int = 1000,
         every_minutes: float | None = None,
         keep: int = 20,
+        is_writer: bool = True,
     ) -> None:
         self.every_steps = every_steps
         self.every_minutes = every_minutes
         self.keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, state=self._state)
+        self._is_writer = is_writer
         self._last = CheckpointFolder(model_dir / "checkpoints", keep)
         self._best = CheckpointFolder(model_dir / "best", 1)
         self._bad = CheckpointFolder(model_dir / "nonfinite", 1)
@@ -93,8 +96,9 @@ class Checkpoints:
             UserError: the checkpoint is of another model, or there are some and none can be read.
         """
         step = self._newest_readable()
-        self._last.tidy()
-        self._best.tidy()
+        if self._is_writer:
+            self._last.tidy()
+            self._best.tidy()
         if step is None:
             return RunState()
         path = self._last.prefix(step)
@@ -122,7 +126,8 @@ class Checkpoints:
                         why,
                         step,
                     )
-                    self._last.set_aside(later)
+                    if self._is_writer:
+                        self._last.set_aside(later)
                 return step
             unreadable[step] = reason
         if unreadable:
@@ -135,7 +140,10 @@ class Checkpoints:
         return None
 
     def is_due(self, step: int) -> bool:
-        """Whether a checkpoint should be written after update `step`."""
+        """Whether a checkpoint should be written after update `step`.
+
+        By `every_minutes`, workers may differ: only the one that writes has to know.
+        """
         minutes = (time.monotonic() - self._saved_at) / 60
         return step % self.every_steps == 0 or (
             self.every_minutes is not None and minutes >= self.every_minutes
@@ -178,10 +186,13 @@ class Checkpoints:
         self._write(self._bad, state)
         path = Path(f"{self._bad.prefix(state.step)}.npz")
         ids = np.asarray(source), np.asarray(target)
-        np.savez_compressed(path, step=state.step, source=ids[0], target=ids[1])
+        if self._is_writer:
+            np.savez_compressed(path, step=state.step, source=ids[0], target=ids[1])
         return path
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
+        if not self._is_writer:
+            return
         self._state.assign(json.dumps(dataclasses.asdict(state)))
         folder.write(self._checkpoint, state.step)
 

@@ -23,7 +23,7 @@ class Journal:
     stated in real source and target tokens a second, never in steps.
 
     Args:
-        directory: where TensorBoard's event files go.
+        directory: where TensorBoard's event files go; None where another worker reports.
         steps: the run's last step.
         first_step: the step it begins at.
         every_steps: how often scalars are written, in updates.
@@ -32,14 +32,17 @@ class Journal:
 
     def __init__(
         self,
-        directory: Path,
+        directory: Path | None,
         steps: int,
         first_step: int,
         every_steps: int,
         awaits_evaluation: bool = False,
     ) -> None:
-        rewind(directory, first_step, "dev/" if awaits_evaluation else None)
-        self._writer = tf.summary.create_file_writer(str(directory))
+        if directory:
+            rewind(directory, first_step, "dev/" if awaits_evaluation else None)
+            self._writer = tf.summary.create_file_writer(str(directory))
+        else:
+            self._writer = tf.summary.create_noop_writer()
         self._every_steps = every_steps
         self._tokens = 0
         self._since = time.monotonic()
@@ -48,7 +51,7 @@ class Journal:
             initial=first_step,
             unit="step",
             dynamic_ncols=True,
-            disable=not sys.stderr.isatty(),
+            disable=not directory or not sys.stderr.isatty(),
         )
         self._steps = steps
         self._first_step = first_step

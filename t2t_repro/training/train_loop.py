@@ -1,11 +1,13 @@
 """The loop: batches in, updates out; checkpoints, dev evaluation and signals in between."""
 
+import contextlib
 import dataclasses
 import math
 import re
+import signal
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import gin
 import numpy as np
@@ -20,7 +22,7 @@ from t2t_repro.training.journal import Journal
 from t2t_repro.training.loss_spikes import LossSpikes
 from t2t_repro.training.preemption import Preempted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
-from t2t_repro.vocabulary import PAD_ID
+from t2t_repro.training.workers import Workers
 
 
 class DevScores(NamedTuple):
@@ -39,6 +41,16 @@ class DevScores(NamedTuple):
     samples: str
     metric: str = "BLEU"
     images: Sequence[tuple[str, NDArray[np.uint8]]] = ()
+
+
+class Evaluation(Protocol):
+    """Scores the dev set with the current weights, several workers together."""
+
+    def share(self) -> Any:
+        """What this worker finds of its share of the dev set; JSON can hold it."""
+
+    def scores(self, shares: list[Any]) -> DevScores:
+        """The scores, the same on every worker, from the shares of all in their order."""
 
 
 @gin.configurable
@@ -64,19 +76,15 @@ class _Unread(NamedTuple):
 
     Attributes:
         before: where the run stood.
-        batch: of the epoch.
         result: of the update.
         tokens: real source + target tokens of the batch.
         padding_share: of the batches since the last report.
-        ids: source and target, [slices, rows, length] each.
     """
 
     before: RunState
-    batch: int
     result: StepResult
     tokens: int
     padding_share: float
-    ids: tuple[tf.Tensor, tf.Tensor]
 
 
 class TrainLoop:
@@ -87,7 +95,8 @@ class TrainLoop:
         batches: of the training set.
         checkpoints: written and restored here.
         pace: what happens when.
-        evaluate: scores the dev set with the current weights.
+        evaluation: of the dev set.
+        workers: that train together.
 
     Attributes:
         stopped_by: the signal that ended `run` before its time, or None.
@@ -99,16 +108,19 @@ class TrainLoop:
         batches: Batches,
         checkpoints: Checkpoints,
         pace: Pace,
-        evaluate: Callable[[], DevScores],
+        evaluation: Evaluation,
+        workers: Workers,
     ) -> None:
         self._step = step
         self._batches = batches
         self._checkpoints = checkpoints
         self._pace = pace
-        self._evaluate = evaluate
+        self._evaluation = evaluation
+        self._workers = workers
         self._unread: _Unread | None = None
         self._spikes = LossSpikes()
         self._stop = StopRequest()
+        self._stop_at = math.inf
         self.stopped_by: int | None = None
 
     def compile(self) -> None:
@@ -130,38 +142,37 @@ class TrainLoop:
         with stop_requested() as self._stop:
             if state.awaits_evaluation:
                 state = self._evaluate_dev(state, journal)
-            while not self._is_over(state) and not self._stop():
-                for batch, (source, target) in enumerate(
-                    self._batches.epoch(state.epoch, state.batch, self._step.slices), state.batch
-                ):
-                    state = self._train_on(state, batch, source, target, journal)
-                    if self._is_over(state) or self._stop():
+            while not self._ends(state):
+                slices, own = self._step.slices, self._step.own_slices
+                for source, target in self._batches.epoch(state.epoch, state.batch, slices, own):
+                    state = self._train_on(state, source, target, journal)
+                    if self._ends(state):
                         break
                 else:
                     state = dataclasses.replace(state, epoch=state.epoch + 1, batch=0)
             self._report(journal)
             self._save(state, journal)
-            if self._stop() and (state.awaits_evaluation or not self._is_over(state)):
-                self.stopped_by = self._stop.number
+            if self._is_stopped(state) and (state.awaits_evaluation or not self._is_over(state)):
+                # A worker that another's signal has stopped says SIGTERM.
+                self.stopped_by = self._stop.number or signal.SIGTERM
                 logging.info("train: stopped by a signal after step %d", state.step)
         return state
 
     def _train_on(
         self,
         state: RunState,
-        batch: int,
         source: tf.Tensor,
         target: tf.Tensor,
         journal: Journal,
     ) -> RunState:
-        result = self._step(state.step, source, target)
+        result = self._step(state.step, source, target, self._stop())
         # A GPU computes still, and has the next update waiting: what is read is the last one.
         self._report(journal)
-        tokens, padded = count_tokens(source, target)
+        tokens, padded = self._batches.count_tokens(state.epoch, state.batch, self._step.slices)
         real, all_cells = state.tokens + tokens, state.padded_tokens + padded
         share = 1.0 - real / all_cells
-        self._unread = _Unread(state, batch, result, tokens, share, (source, target))
-        state = dataclasses.replace(state, step=state.step + 1, batch=batch + 1)
+        self._unread = _Unread(state, result, tokens, share)
+        state = dataclasses.replace(state, step=state.step + 1, batch=state.batch + 1)
         begins_anew = journal.is_reported(state.step)
         state = dataclasses.replace(
             state,
@@ -187,8 +198,19 @@ class TrainLoop:
             unread, self._unread = self._unread, None
             self._check_finite(unread)
             step = unread.before.step + 1
+            if unread.result.stop_votes:
+                # A worker that writes a checkpoint reads this before the next update, another
+                # after it.
+                self._stop_at = min(self._stop_at, step + 1)
             self._spikes.observe(step, float(unread.result.loss))
             journal.update(step, unread.result, unread.tokens, unread.padding_share)
+
+    def _ends(self, state: RunState) -> bool:
+        return self._is_over(state) or self._is_stopped(state)
+
+    def _is_stopped(self, state: RunState) -> bool:
+        """Whether signals end the run here: several workers end after the same update."""
+        return self._stop() if self._workers.count == 1 else state.step >= self._stop_at
 
     def _is_over(self, state: RunState) -> bool:
         if self._pace.patience is not None and state.stale >= self._pace.patience:
@@ -198,12 +220,15 @@ class TrainLoop:
 
     def _evaluate_dev(self, state: RunState, journal: Journal) -> RunState:
         began = time.monotonic()
-        try:
-            with self._stop.interrupting():
-                scores = self._evaluate()
-        except Preempted:
+        share = None
+        with contextlib.suppress(Preempted), self._stop.interrupting():
+            share = self._evaluation.share()
+        shares = self._workers.gather(share)
+        if None in shares:
             # It may take longer than there is time; the run that goes on begins with it.
+            self._stop_at = state.step
             return dataclasses.replace(state, awaits_evaluation=True)
+        scores = self._evaluation.scores(shares)
         perplexity = math.exp(min(scores.nll, 50.0))
         logging.info(
             "step %d: dev nll %.4f, perplexity %.3f, %s %.2f (%.0f s)",
@@ -240,17 +265,12 @@ class TrainLoop:
         if math.isfinite(float(result.loss)) and math.isfinite(float(result.gradient_norm)):
             return
         newest = self._checkpoints.newest or "none was written yet"
-        batch = self._checkpoints.save_bad_batch(before, *unread.ids)
+        whole = next(iter(self._batches.epoch(before.epoch, before.batch, self._step.slices)))
+        batch = self._checkpoints.save_bad_batch(before, *whole)
         raise UserError(
             f"the loss is {float(result.loss)} and the gradient's norm "
             f"{float(result.gradient_norm)} at step {before.step + 1} (epoch {before.epoch}, "
-            f"batch {unread.batch}), expected finite numbers: lower the learning rate or bind "
+            f"batch {before.batch}), expected finite numbers: lower the learning rate or bind "
             f"TrainStep.clip_norm, then start again; the last checkpoint is intact ({newest}); "
             f"python -m t2t_repro.trainer --replay={batch} runs the batch again."
         )
-
-
-def count_tokens(source: tf.Tensor, target: tf.Tensor) -> tuple[int, int]:
-    """Counts the real and the padded tokens of source and target together."""
-    sides = [np.asarray(source), np.asarray(target)]
-    return sum(int(np.count_nonzero(x != PAD_ID)) for x in sides), sum(x.size for x in sides)

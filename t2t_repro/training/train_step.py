@@ -21,6 +21,7 @@ from t2t_repro.data.bucketing import BatchShape
 from t2t_repro.layers.layout import PADDED, Layout, Packed
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import LossSums, loss_sums
+from t2t_repro.training.workers import Workers
 
 
 class StepResult(NamedTuple):
@@ -32,6 +33,7 @@ class StepResult(NamedTuple):
         tokens: target tokens of the global batch.
         gradient_norm: global norm of the gradient, before clipping.
         learning_rate: that the update was made with.
+        stop_votes: how many replicas' workers had been asked to stop.
     """
 
     loss: tf.Tensor
@@ -39,6 +41,7 @@ class StepResult(NamedTuple):
     tokens: tf.Tensor
     gradient_norm: tf.Tensor
     learning_rate: tf.Tensor
+    stop_votes: tf.Tensor
 
 
 @gin.configurable(denylist=["model", "optimizer", "seed"])
@@ -55,6 +58,10 @@ class TrainStep:
         clip_norm: the greatest global norm of the summed gradient, or None.
         jit_compile: whether XLA compiles the step; None means on GPUs only. (On a CPU XLA is
             slower than oneDNN.)
+
+    Attributes:
+        slices: of a global batch.
+        own_slices: those of them that the replicas of this process take.
     """
 
     def __init__(
@@ -83,6 +90,10 @@ class TrainStep:
         replicas = self.strategy.num_replicas_in_sync
         self.slices_per_replica = -(-slices // replicas)
         self.slices = self.slices_per_replica * replicas
+        own = Workers(self.strategy).replicas
+        self.own_slices = range(
+            own.start * self.slices_per_replica, own.stop * self.slices_per_replica
+        )
         if jit_compile is None:
             jit_compile = bool(tf.config.list_logical_devices("GPU"))
         self.jit_compile = jit_compile
@@ -99,10 +110,15 @@ class TrainStep:
             jit_compile=jit_compile or None,
             autograph=False,
         )
-        batch = tf.TensorSpec([self.slices, None, None], tf.int32)
+        batch = tf.TensorSpec([len(self.own_slices), None, None], tf.int32)
         self._update = tf.function(
             self._update_replicas,
-            input_signature=[tf.TensorSpec([], tf.int64), batch, batch],
+            input_signature=[
+                tf.TensorSpec([], tf.int64),
+                batch,
+                batch,
+                tf.TensorSpec([], tf.float32),
+            ],
             autograph=False,
         )
         self._rehearse = tf.function(
@@ -114,13 +130,16 @@ class TrainStep:
             # make a restart differ.
             self._rehearse.get_concrete_function()
 
-    def __call__(self, step: int, source: np.ndarray, target: np.ndarray) -> StepResult:
+    def __call__(
+        self, step: int, source: np.ndarray, target: np.ndarray, asks_to_stop: bool = False
+    ) -> StepResult:
         """Updates the weights once.
 
         Args:
             step: number of updates before this one.
-            source: [slices, rows, source_length], token ids.
-            target: [slices, rows, target_length], token ids.
+            source: [own slices, rows, source_length], token ids.
+            target: [own slices, rows, target_length], token ids.
+            asks_to_stop: whether this worker votes for it.
 
         Returns:
             what happened, over the whole global batch. Where loss or gradient is not finite,
@@ -130,12 +149,13 @@ class TrainStep:
             ValueError: if the batch has another number of slices.
         """
         for name, ids in (("source", source), ("target", target)):
-            if len(ids.shape) != 3 or ids.shape[0] != self.slices:
+            if len(ids.shape) != 3 or ids.shape[0] != len(self.own_slices):
                 raise ValueError(
                     f"{name} has the shape {tuple(ids.shape)}, expected "
-                    f"[{self.slices} slices, rows, length]."
+                    f"[{len(self.own_slices)} slices, rows, length]."
                 )
-        return StepResult(*self._update(tf.constant(step, tf.int64), source, target))
+        vote = tf.constant(asks_to_stop, tf.float32)
+        return StepResult(*self._update(tf.constant(step, tf.int64), source, target, vote))
 
     def gradients(
         self, step: int, source: np.ndarray, target: np.ndarray
@@ -168,8 +188,8 @@ class TrainStep:
             return 0
         for shape in shapes:
             rows = -(-shape.rows // self.slices)
-            source = np.ones((self.slices, rows, shape.source_length), np.int32)
-            target = np.ones((self.slices, rows, shape.target_length), np.int32)
+            source = np.ones((len(self.own_slices), rows, shape.source_length), np.int32)
+            target = np.ones((len(self.own_slices), rows, shape.target_length), np.int32)
             self._rehearse(source, target)
         return len(shapes)
 
@@ -181,16 +201,22 @@ class TrainStep:
 
         return self.strategy.run(replica_fn, args=(source, target))
 
-    def _update_replicas(self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor) -> list:
-        per_replica = self.strategy.run(self._update_replica, args=(step, source, target))
+    def _update_replicas(
+        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, vote: tf.Tensor
+    ) -> list:
+        per_replica = self.strategy.run(self._update_replica, args=(step, source, target, vote))
         # Every replica holds the same sums.
         return [self.strategy.experimental_local_results(x)[0] for x in per_replica]
 
-    def _update_replica(self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor) -> list:
-        # Of all replicas: each is given the whole batch.
-        tokens = tf.math.count_nonzero(target, dtype=tf.float32)
-        sums, gradients = self._accumulate(step, source, target, 1.0 / tokens)
+    def _update_replica(
+        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, vote: tf.Tensor
+    ) -> list:
         context = tf.distribute.get_replica_context()
+        first = self._first_slice()
+        own = target[first : first + self.slices_per_replica]
+        own_tokens = tf.math.count_nonzero(own, dtype=tf.float32)
+        tokens, votes = context.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
+        sums, gradients = self._accumulate(step, source, target, 1.0 / tokens)
         sums, gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm is not None:
@@ -198,7 +224,7 @@ class TrainStep:
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
         context.merge_call(self._apply_if, args=(is_finite, gradients, learning_rate))
-        return [sums.loss / tokens, sums.nll / tokens, tokens, norm, learning_rate]
+        return [sums.loss / tokens, sums.nll / tokens, tokens, norm, learning_rate, votes]
 
     def _apply_if(
         self,
@@ -231,14 +257,14 @@ class TrainStep:
     ) -> tuple[LossSums, list[tf.Tensor]]:
         """Adds up loss, and gradients of loss · scale, over the slices of one replica.
 
-        Every replica is given the whole batch, a hundred kilobytes of ids, and takes its part.
+        Every replica is given all slices of its worker, a hundred kilobytes of ids, and takes its
+        part.
         """
         weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        first = tf.cast(replica, tf.int32) * self.slices_per_replica
+        first = self._first_slice()
 
         def one(index: tf.Tensor) -> tuple:
-            seeds = self._dropout_seeds(step, first + index)
+            seeds = self._dropout_seeds(step, self.own_slices.start + first + index)
             return self._slice_gradients(
                 weights, seeds, source[first + index], target[first + index], scale
             )
@@ -252,6 +278,11 @@ class TrainStep:
             initializer=zeros,
             parallel_iterations=1,
         )
+
+    def _first_slice(self) -> tf.Tensor:
+        """Where a replica's slices begin among those of its worker."""
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.cast(replica, tf.int32) * self.slices_per_replica - self.own_slices.start
 
     def _gradients_of_slice(
         self,

@@ -11,7 +11,7 @@ from absl import logging
 _FLAG = "--tf_xla_persistent_cache_"
 
 
-def keep_programs(model_dir: Path, directory: str | None = None) -> None:
+def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool = True) -> None:
     """Makes XLA write the programs it compiles to disk, and look for them there.
 
     Reaches XLA through TF_XLA_FLAGS, which TensorFlow reads once, when a process first lists its
@@ -25,6 +25,7 @@ def keep_programs(model_dir: Path, directory: str | None = None) -> None:
         model_dir: of the run.
         directory: where the programs lie; "" for nowhere. None is `model_dir`/xla_cache for the
             programs of CPUs, and nowhere for those of GPUs, where this has not been tried.
+        is_writer: whether programs are written, and not only looked for.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if directory == "" or _FLAG in flags:
@@ -33,6 +34,8 @@ def keep_programs(model_dir: Path, directory: str | None = None) -> None:
     flags += f" {_FLAG}directory={folder}"
     if directory is None:
         flags += f" {_FLAG}device_types=CPU"
+    if not is_writer:
+        flags += f" {_FLAG}read_only=true"
     os.environ["TF_XLA_FLAGS"] = flags.strip()
     if found := len(list(folder.glob("*.pb"))):
         logging.info("XLA: %d programs compiled before are in %s", found, folder)

@@ -141,3 +141,18 @@ def test_sentences_beyond_the_limit_and_hopeless_budgets_are_refused(store):
         Batches(store, longest - 1, 1)
     with pytest.raises(UserError, match="raise tokens_per_batch"):
         Batches(store, MAX_LENGTH, 1, tokens_per_batch=8 * longest - 1)
+
+
+@pytest.mark.parametrize("slices", [1, 3, 8])
+def test_the_slices_of_several_workers_are_those_of_one(batches, slices):
+    for number, whole in enumerate(arrays(batches.epoch(2, 0, slices))):
+        real = sum(np.count_nonzero(side) for side in whole)
+        assert batches.count_tokens(2, number, slices) == (real, sum(x.size for x in whole))
+    middle = slices // 2
+    parts = [
+        arrays(batches.epoch(2, 3, slices, range(*own))) for own in ((0, middle), (middle, slices))
+    ]
+    for first, second, whole in zip(*parts, arrays(batches.epoch(2, 3, slices)), strict=True):
+        for side in range(2):
+            together = np.concatenate([first[side], second[side]])
+            np.testing.assert_array_equal(together, whole[side])

@@ -88,7 +88,7 @@ def _watch_places(fault: Fault | None, place: Place) -> None:
 
     watched: list[tuple[Any, str, str]] = [
         (experiment, "prepare_data", "data preparation"),
-        (experiment.DevEvaluation, "__call__", "evaluation"),
+        (experiment.DevEvaluation, "share", "evaluation"),
         (checkpoint_folder.CheckpointFolder, "write", "checkpoint"),
         (checkpoint_folder.CheckpointFolder, "tidy", "restoring"),
         (journal, "rewind", "rewinding"),

@@ -18,6 +18,13 @@ if [ -n "$END" ]; then exit "$END"; fi
 while true; do sleep 0.05; done
 """
 
+# Stands for what starts the trainer on every machine, and passes signals on.
+SRUN = """#!/usr/bin/env bash
+touch several
+while [[ "$1" == --* ]]; do shift; done
+exec "$@"
+"""
+
 
 def executable(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,14 +32,17 @@ def executable(path, text):
     path.chmod(0o755)
 
 
+@pytest.mark.parametrize("nodes", [1, 4])
 @pytest.mark.parametrize("end", [0, 1, 2, 143, None])
-def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end):
+def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end, nodes):
     executable(tmp_path / "bin" / "python", TRAINER)
     executable(tmp_path / "bin" / "scontrol", '#!/usr/bin/env bash\necho "$@" > requeued\n')
+    executable(tmp_path / "bin" / "srun", SRUN)
     executable(tmp_path / ".venv" / "bin" / "activate", "")
     environment = os.environ | {
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         "SLURM_JOB_ID": "42",
+        "SLURM_JOB_NUM_NODES": str(nodes),
         "END": "" if end is None else str(end),
     }
     command = ["bash", str(CLUSTER / "slurm.sh"), "gin/x.gin", "--model_dir=m"]
@@ -42,6 +52,7 @@ def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end):
         if end is None:
             job.send_signal(signal.SIGTERM)
         assert job.wait(20) == (143 if end is None else end)
+    assert (tmp_path / "several").exists() == (nodes > 1)
     assert (tmp_path / "requeued").exists() == (end in (143, None))
     if end in (143, None):
         assert (tmp_path / "requeued").read_text() == "requeue 42\n"
@@ -55,10 +66,13 @@ def test_the_slurm_job_asks_for_an_experiment():
     assert "usage: sbatch" in job.stderr
 
 
-def test_the_manifest_is_a_tfjob():
+@pytest.mark.parametrize(
+    ("file", "kinds"), [("tfjob.yaml", {"Worker"}), ("tfjob_workers.yaml", {"Chief", "Worker"})]
+)
+def test_the_manifest_is_a_tfjob(file, kinds):
     """As Kubeflow's v1 API has it; a wrong restart policy or container name is ignored silently."""
     yaml = pytest.importorskip("yaml")
-    job = yaml.safe_load((CLUSTER / "tfjob.yaml").read_text())
+    job = yaml.safe_load((CLUSTER / file).read_text())
     assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "TFJob")
     assert set(job["spec"]) == {"runPolicy", "tfReplicaSpecs"}
     assert set(job["spec"]["runPolicy"]) <= {
@@ -66,8 +80,14 @@ def test_the_manifest_is_a_tfjob():
         "backoffLimit",
         "activeDeadlineSeconds",
     }
-    ((kind, replica),) = job["spec"]["tfReplicaSpecs"].items()
-    assert kind in ("Worker", "Chief")
+    replicas = job["spec"]["tfReplicaSpecs"]
+    assert set(replicas) == kinds
+    assert replicas.get("Chief", {"replicas": 1})["replicas"] == 1
+    for replica in replicas.values():
+        check_replica(replica)
+
+
+def check_replica(replica):
     assert replica["restartPolicy"] == "ExitCode"
     pod = replica["template"]["spec"]
     (container,) = pod["containers"]

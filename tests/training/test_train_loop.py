@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,8 +17,9 @@ from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.replay import read_batch
-from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop, count_tokens
+from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
 from t2t_repro.training.train_step import StepResult
+from t2t_repro.training.workers import Workers
 from tests.training.test_event_files import curve
 from tests.training.tiny import VOCAB, assert_same, tiny_step
 
@@ -47,8 +49,10 @@ class Meddling:
         self._taken = 0
         self.shapes = batches.shapes
 
-    def epoch(self, epoch, first_batch, slices):
-        for batch in self._batches.epoch(epoch, first_batch, slices):
+        self.count_tokens = batches.count_tokens
+
+    def epoch(self, epoch, first_batch, slices, own_slices=None):
+        for batch in self._batches.epoch(epoch, first_batch, slices, own_slices):
             self._taken += 1
             self._action.pop(self._taken, lambda: None)()
             yield batch
@@ -59,6 +63,7 @@ class FakeStep:
 
     def __init__(self, losses=None):
         self.slices = 2
+        self.own_slices = range(2)
         self.seen = []
         self.compiled = []
         self._losses = losses or {}
@@ -71,12 +76,12 @@ class FakeStep:
         self.compiled += shapes
         return len(shapes)
 
-    def __call__(self, step, source, target):
+    def __call__(self, step, source, target, asks_to_stop):
         self.seen.append((step, np.asarray(source), np.asarray(target)))
         loss, norm = self._losses.get(step + 1, (2.0, 1.0))
         self.model.trainable_variables[0].assign_add([[1.0]])
         self.optimizer.iterations.assign_add(1)
-        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1)))
+        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1, 0.0)))
 
 
 class Run:
@@ -84,16 +89,20 @@ class Run:
 
     def __init__(self, model_dir, step, batches, steps, scores=(), pace=None, **checkpoints):
         self.step = step
-        self.scores = iter(scores)
+        self.found = iter(scores)
         self.evaluated = []
         self.checkpoints = Checkpoints(model_dir, step.model, step.optimizer, **checkpoints)
         self.pace = Pace(steps=steps, report_every=1, **{"evaluate_every": 1000, **(pace or {})})
-        self.loop = TrainLoop(step, batches, self.checkpoints, self.pace, self.evaluate)
+        workers = Workers(tf.distribute.get_strategy())
+        self.loop = TrainLoop(step, batches, self.checkpoints, self.pace, self, workers)
         self.directory = model_dir
 
-    def evaluate(self):
+    def share(self):
         self.evaluated.append(float(self.step.model.trainable_variables[0].numpy().ravel()[0]))
-        nll, bleu = next(self.scores)
+        return next(self.found)
+
+    def scores(self, shares):
+        nll, bleu = shares[0]
         return DevScores(nll, bleu, "| a |")
 
     def weight(self):
@@ -160,16 +169,21 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted):
 
 
 @pytest.mark.parametrize("at", [4, 6])
-def test_stopped_in_an_evaluation_it_is_made_by_the_run_that_goes_on(tmp_path, batches, at):
+def test_stopped_in_an_evaluation_it_is_made_by_the_run_that_goes_on(
+    tmp_path, batches, at, monkeypatch
+):
     """There is no time to finish it; also the last one of the run."""
     pace = {"evaluate_every": 2}
     scores = [(4.0, 10.0), (3.0, 12.0), (3.5, 11.0)]
     expected = Run(tmp_path / "whole", FakeStep(), batches, 6, scores, pace)
     end = expected.go()
     first = Run(tmp_path / "cut", FakeStep(), batches, 6, scores[: at // 2 - 1], pace)
-    first.loop._evaluate = lambda: (
-        send(signal.SIGTERM)() if first.weight() == at else first.evaluate()
-    )
+    take_share = first.share
+
+    def share():
+        return send(signal.SIGTERM)() if first.weight() == at else take_share()
+
+    monkeypatch.setattr(first, "share", share)
     state = first.go()
     assert (state.step, state.awaits_evaluation) == (at, True)
     assert first.loop.stopped_by == signal.SIGTERM
@@ -306,10 +320,12 @@ def test_best_checkpoint_has_the_best_bleu_and_patience_counts_nll(tmp_path, bat
 
 
 def test_images_of_a_dev_evaluation_are_in_tensorboard(tmp_path, batches):
-    run = Run(tmp_path, FakeStep(), batches, 2, pace={"evaluate_every": 1})
+    run: Any = Run(
+        tmp_path, FakeStep(), batches, 2, [(4.0, 9.0), (4.0, 9.0)], {"evaluate_every": 1}
+    )
     pixels = np.random.default_rng(0).integers(0, 256, (2, 4, 6, 3), np.uint8)
     scores = [DevScores(4.0, 9.0, "| a |", images=[("attention/cross", image)]) for image in pixels]
-    run.loop._evaluate = iter(scores).__next__
+    run.scores = lambda shares: scores.pop(0)
     run.go()
     found = {}
     for path in (tmp_path / "tensorboard").iterdir():
@@ -347,8 +363,3 @@ def test_all_shapes_are_compiled(tmp_path, batches):
     run = Run(tmp_path, FakeStep(), batches, 3)
     run.loop.compile()
     assert run.step.compiled == list(batches.shapes)
-
-
-def test_count_tokens():
-    source, target = np.array([[[5, 3, 1, 0]]]), tf.constant([[[4, 1, 0]], [[0, 0, 0]]])
-    assert count_tokens(source, target) == (5, 10)

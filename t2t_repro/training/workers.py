@@ -1,0 +1,171 @@
+"""Several processes, on one machine or many, that train together."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from numpy.typing import NDArray
+
+from t2t_repro.errors import UserError
+
+# What schedulers start a job again on: that of a process which SIGTERM has ended.
+EXIT_START_AGAIN = 143
+
+_LOSSES = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+)
+
+
+class Workers:
+    """The processes of a strategy, of which this one is a worker; without others, the only one.
+
+    Args:
+        strategy: MultiWorkerMirroredStrategy where there are several.
+
+    Attributes:
+        count: of workers.
+        index: of this one.
+        is_chief: whether it is the first, which alone writes the model directory and the log.
+        replicas: of this worker, as a range of their numbers among the replicas of all.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
+        self.count, self.index = 1, 0
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            resolver = strategy.cluster_resolver
+            jobs = resolver.cluster_spec().as_dict()
+            self.count = sum(map(len, jobs.values()))
+            # A chief is worker 0.
+            is_after_chief = resolver.task_type == "worker"
+            self.index = resolver.task_id + is_after_chief * len(jobs.get("chief", ()))
+        self.is_chief = self.index == 0
+        share = strategy.num_replicas_in_sync // self.count
+        self.replicas = range(self.index * share, (self.index + 1) * share)
+
+    def gather(self, value: Any) -> list[Any]:
+        """Collects a value of every worker; all have to call it, as often and in the same order.
+
+        Args:
+            value: of this worker; what JSON can hold.
+
+        Returns:
+            [workers] the values, on every worker the same.
+        """
+        if self.count == 1:
+            return [value]
+        content = np.frombuffer(json.dumps(value).encode("ascii"), np.uint8)
+        sizes = np.zeros(self.count, np.int32)
+        sizes[self.index] = len(content)
+        ends = np.cumsum(self._sum(sizes))
+        everything = np.zeros(ends[-1], np.int32)
+        everything[ends[self.index] - len(content) : ends[self.index]] = content
+        parts = np.split(self._sum(everything).astype(np.uint8), ends[:-1])
+        return [json.loads(part.tobytes()) for part in parts]
+
+    def _sum(self, numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The sum over all workers of an array that has the same shape on each."""
+
+        def of_replica(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+            is_first = context.replica_id_in_sync_group == self.replicas.start
+            return tf.constant(numbers if is_first else np.zeros_like(numbers))
+
+        values = self._strategy.experimental_distribute_values_from_function(of_replica)
+        total: NDArray[np.int32] = self._strategy.reduce("SUM", values, axis=None).numpy()
+        return total
+
+    @contextmanager
+    def chief_first(self) -> Iterator[None]:
+        """The chief does what is within, then the others do; what it may not do, nobody does.
+
+        However long the chief needs, it is waited for; TensorFlow notices within seconds if it
+        is lost.
+
+        Raises:
+            UserError: the chief's, on every worker.
+        """
+        if not self.is_chief:
+            (error, *_) = self.gather(None)
+            if error:
+                raise UserError(error)
+        try:
+            yield
+        except UserError as error:
+            if self.is_chief:
+                self.gather(str(error))
+            raise
+        if self.is_chief:
+            self.gather(None)
+
+    def check_same(self, what: str, value: Any) -> None:
+        """Compares a value of all workers.
+
+        Args:
+            what: it is, for the message.
+            value: of this worker; what JSON can hold.
+
+        Raises:
+            UserError: on every worker, if they are not the same.
+        """
+        values = self.gather(value)
+        first = values[0]
+        for index, other in enumerate(values):
+            if other != first:
+                raise UserError(
+                    f"worker {index} has {what} {_beside(other, first)}, but worker 0 has "
+                    f"{_beside(first, other)}: give all workers the same command, and a "
+                    "--model_dir and --data_dir on a file system that they share."
+                )
+
+
+def quiet_unless_chief(workers: Workers) -> None:
+    """Has the chief alone log what all do alike; another worker says that it is there."""
+    if workers.count > 1:
+        logging.info(
+            "worker %d (of 0 to %d) is there; replicas: %d%s",
+            workers.index,
+            workers.count - 1,
+            len(workers.replicas),
+            "" if workers.is_chief else "; worker 0 writes the log",
+        )
+    if not workers.is_chief:
+        logging.set_verbosity(logging.ERROR)
+
+
+@contextmanager
+def end_with_the_others() -> Iterator[None]:
+    """Ends this process where another worker is lost, so that all can be started again.
+
+    TensorFlow notices a process that has ended when it next waits for it, and one that has gone
+    silent after ten seconds.
+
+    Raises:
+        SystemExit: with the status on which schedulers start a job again.
+    """
+    try:
+        yield
+    except _LOSSES as error:
+        lines = [line for line in str(error.message).splitlines() if "aborted by" in line]
+        reason = (lines or str(error.message).splitlines() or [type(error).__name__])[0]
+        message = (
+            f"another worker is lost ({reason.strip()[:200]}): see its log; start all workers "
+            "again, as many as there are, and the run goes on from its last checkpoint."
+        )
+        print(f"error: {message}", file=sys.stderr, flush=True)
+        raise SystemExit(EXIT_START_AGAIN) from None
+
+
+def _beside(value: Any, other: Any) -> str:
+    """A value, of a list those items that the other has not."""
+    if isinstance(value, list):
+        value = [item for item in value if item not in other]
+    return json.dumps(value)
