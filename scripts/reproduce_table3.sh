@@ -58,8 +58,6 @@ gin_file_of() {
                 echo "LayerConfig.num_heads = 16"
                 echo "LayerConfig.dropout = 0.3"
                 echo "Pace.steps = 7500"
-                # Three times the steps, the peak at the same quarter of them.
-                echo "TransformerSchedule.warmup_steps = 1800"
                 ;;
         esac
     } > "$runs/gin/$row.gin"
