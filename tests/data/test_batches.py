@@ -143,7 +143,7 @@ def test_sentences_beyond_the_limit_and_hopeless_budgets_are_refused(store):
         Batches(store, MAX_LENGTH, 1, tokens_per_batch=8 * longest - 1)
 
 
-@pytest.mark.parametrize("slices", [1, 3, 8])
+@pytest.mark.parametrize("slices", [3, 8])
 def test_the_slices_of_several_workers_are_those_of_one(batches, slices):
     for number, whole in enumerate(arrays(batches.epoch(2, 0, slices))):
         real = sum(np.count_nonzero(side) for side in whole)
