@@ -1,3 +1,5 @@
+import hashlib
+import io
 import random
 
 import numpy as np
@@ -157,6 +159,45 @@ def test_training_is_deterministic_and_leaves_only_the_model(tmp_path):
     again = recipe.train(sentences(), tmp_path / "deep" / "b.model")
     assert first.model_path.read_bytes() == again.model_path.read_bytes()
     assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["a.model", "b.model"]
+
+
+@pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
+def test_counted_words_make_the_model_that_their_text_makes(tmp_path, normalization):
+    odd = [
+        "  two  spaces ",
+        "a\u00a0b",
+        "x\u3000y ½ ﬁ",
+        "…",
+        "▁mark▁",
+        "e\u0301 \u0301",
+        "",
+        "한 🦄",
+    ]
+    corpus = sentences(500) + odd * 5 + ["1,234.5 a-b"] * 9
+    made = SubwordTraining(400, normalization=normalization).train(corpus, tmp_path / "a.model")
+    plain = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(line.replace("▁", " ").encode() for line in corpus),
+        model_writer=plain,
+        model_type="bpe",
+        vocab_size=400,
+        character_coverage=0.9999,
+        split_digits=False,
+        split_by_unicode_script=True,
+        normalization_rule_name=normalization,
+        byte_fallback=True,
+        pad_id=PAD_ID,
+        eos_id=EOS_ID,
+        unk_id=UNK_ID,
+        bos_id=-1,
+        max_sentence_length=2**30,
+        num_threads=4,
+        minloglevel=2,
+    )
+    # Not ==, whose explanation pytest would take minutes for.
+    assert hashlib.sha256(made.model_path.read_bytes()).digest() == (
+        hashlib.sha256(plain.getvalue()).digest()
+    )
 
 
 def test_the_sample_is_a_reservoir_whatever_its_order(tmp_path):
