@@ -18,6 +18,9 @@ from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import PAD_ID
 
+# A configuration may be a stranger's: no more than this is ever computed for a sentence.
+_MOST = 1_000_000
+
 
 class Translation(NamedTuple):
     """One translation.
@@ -46,6 +49,9 @@ class Translator:
         tokens_per_batch: source subwords times beam size decoded together, at most.
         workers: batches decoded at the same time; by default one a core, or one on a GPU. (Two
             cores do two batches in less time than they do one batch twice.)
+
+    Raises:
+        ValueError: one of these is no such number.
     """
 
     def __init__(
@@ -58,6 +64,13 @@ class Translator:
         tokens_per_batch: int = 8192,
         workers: int | None = None,
     ) -> None:
+        given = {"max_extra_length": max_extra_length, "max_source_length": max_source_length}
+        given |= {"tokens_per_batch": tokens_per_batch, "workers": workers or _idle_workers()}
+        for name, value in given.items():
+            if not isinstance(value, int) or not int(name != "max_extra_length") <= value <= _MOST:
+                raise ValueError(f"Translator.{name} is {value!r}, expected 1 ... {_MOST:,}.")
+        if not isinstance(search, BeamSearch | None):
+            raise ValueError(f"Translator.search is {search!r}, expected @BeamSearch().")
         self.model = model
         self.subwords = subwords
         self.search = search or BeamSearch()
