@@ -18,8 +18,13 @@ from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import PAD_ID
 
-# A configuration may be a stranger's: no more than this is ever computed for a sentence.
-_MOST = 1_000_000
+# A configuration may be a stranger's: these bound what is ever computed for a sentence.
+_LIMITS = {
+    "max_extra_length": (0, 10_000),
+    "max_source_length": (1, 1_000_000),
+    "tokens_per_batch": (1, 100_000_000),
+    "workers": (1, 1024),
+}
 
 
 class Translation(NamedTuple):
@@ -64,11 +69,16 @@ class Translator:
         tokens_per_batch: int = 8192,
         workers: int | None = None,
     ) -> None:
-        given = {"max_extra_length": max_extra_length, "max_source_length": max_source_length}
-        given |= {"tokens_per_batch": tokens_per_batch, "workers": workers or _idle_workers()}
+        given = {
+            "max_extra_length": max_extra_length,
+            "max_source_length": max_source_length,
+            "tokens_per_batch": tokens_per_batch,
+            "workers": workers or 1,
+        }
         for name, value in given.items():
-            if not isinstance(value, int) or not int(name != "max_extra_length") <= value <= _MOST:
-                raise ValueError(f"Translator.{name} is {value!r}, expected 1 ... {_MOST:,}.")
+            least, most = _LIMITS[name]
+            if not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"Translator.{name} is {value!r}, expected {least} ... {most:,}.")
         if not isinstance(search, BeamSearch | None):
             raise ValueError(f"Translator.search is {search!r}, expected @BeamSearch().")
         self.model = model

@@ -18,6 +18,7 @@ from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.layer_config import is_size
 from t2t_repro.models.checkpoint_index import check_index, listed_checkpoints
 from t2t_repro.models.t2t_hparams import BODY, layer_config, number_of_layers, read_hparams
 from t2t_repro.models.t2t_target_space import with_source_vector
@@ -61,14 +62,21 @@ def transformer_from_t2t(
     settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
     reader = _open_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
-    layer = layer_config(settings, shapes)
     rows = len(_embedding_table(reader, checkpoint))
     if subwords is not None:
-        _check_vocabulary(subwords, rows, settings.get("vocab_divisor", 1))
+        _check_vocabulary(subwords, rows, settings.get("vocab_divisor") or 1)
     vector = _target_space_vector(reader, target_space, checkpoint)
-    model = Transformer(
-        rows, number_of_layers(settings, shapes), layer, positional_encoding="concatenated"
-    )
+    layers = number_of_layers(settings, shapes)
+    try:
+        layer = layer_config(settings, shapes)
+        model = Transformer(rows, layers, layer, positional_encoding="concatenated")
+    except UserError:
+        raise
+    except ValueError as error:
+        raise UserError(
+            f"{path} and its hparams.json describe no Transformer ({str(error).splitlines()[0]}): "
+            "give the files that t2t-trainer wrote."
+        ) from error
     _load(model, reader, checkpoint)
     return model if vector is None else with_source_vector(model, vector)
 
@@ -264,6 +272,8 @@ def _refuse_more_layers(reader: CheckpointReader, model: Transformer, path: str 
 
 
 def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
+    if not is_size(divisor):
+        raise UserError(f"hparams.json has vocab_divisor={divisor!r}, expected 1 or more.")
     expected = -(-subwords // divisor) * divisor
     if rows != expected:
         raise UserError(
