@@ -31,7 +31,8 @@ def write_index(entries: Entries) -> bytes:
 
 
 def _block(entries: Entries) -> bytes:
-    parts, restarts = [], []
+    parts: list[bytes] = []
+    restarts: list[int] = []
     for key, value in entries:
         # No key shares its begin with the one before: each is a restart.
         restarts.append(sum(map(len, parts)))

@@ -26,10 +26,12 @@ _VALUES: list[Any] = [
     "/dev/zero", "\0", [], {}, [[]], {"a": 1}, "float32", "learned", "9" * 50,
 ]  # fmt: skip
 _FRAGMENTS = [
-    b"\0", b"\n", b"\r", b"\t", b'"', b"'", b"\\", b"_", b"(", b")", b"((((", b"{", b"[" * 200, b"@",
+    b"\0", b"\n", b"\r", b"\t", b'"', b"'", b"\\", b"_", b"(", b")", b"((((", b"{", b"[" * 200,
+    b"@",
     b"%", b"=", b" = ", b"\xff", b"\xef\xbb\xbf", b"\xe2\x96\x81", b"\xed\xa0\x80", b"import os\n",
     b"include '/etc/passwd'\n", b"../", b"1e999", b"-1", b"99999999999999999999", b"#", b"\n\n",
-    b"@train()", b"@prepare()", b"@Translator()", b"%x", b"<pad>_\n<EOS>_\n", b"-NONE-", b"\x1f\x8b",
+    b"@train()", b"@prepare()", b"@Translator()", b"%x", b"<pad>_\n<EOS>_\n", b"-NONE-",
+    b"\x1f\x8b",
 ]  # fmt: skip
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?")
 

@@ -19,7 +19,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
@@ -152,7 +152,7 @@ def _read_all(
         _restore(valid, spoilt)
 
 
-def _outcome(read, folder: Path) -> str:
+def _outcome(read: Callable[[Path], object], folder: Path) -> str:
     from t2t_repro.errors import UserError
 
     try:
@@ -197,7 +197,7 @@ def _write(name: str, folder: Path) -> None:
     TARGETS[name].write(folder)
 
 
-def _in_child(function) -> None:
+def _in_child(function: Callable[[], None]) -> None:
     """TensorFlow, once it has computed, does not survive a fork."""
     child = os.fork()
     if not child:

@@ -3,6 +3,7 @@
 Whatever a reader is given, it ends well, or with a UserError.
 """
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro import experiment
-from t2t_repro.analysis.run_record import read_run, record_evaluation
+from t2t_repro.analysis.run_record import Evaluation, read_run, record_evaluation
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.linear_trees import delinearise
 from t2t_repro.data.prepared import PreparedData, prepare
@@ -78,14 +79,12 @@ class Target:
         read: reads the folder.
     """
 
-    write: Callable[[Path], None]
+    write: Callable[[Path], object]
     spoil: dict[str, Mutation]
     read: Callable[[Path], object]
 
 
 def _write_text(folder: Path) -> None:
-    import gzip
-
     lines = "".join(f"{line}\n" for line in TEXT)
     for name in ("a.en", "a.de"):
         (folder / name).write_text(f"\ufeff{lines}", encoding="utf-8")
@@ -105,8 +104,6 @@ def _read_text(folder: Path) -> None:
 
 
 def _write_trees(folder: Path) -> None:
-    import gzip
-
     (folder / "a.mrg").write_text(_TREES)
     (folder / "b.mrg.gz").write_bytes(gzip.compress(_TREES.encode() * 3))
 
@@ -132,7 +129,7 @@ def _read_store(folder: Path) -> None:
         store.target(number)
     lengths = store.source_lengths[:count].max(), store.target_lengths[:count].max()
     if max(lengths) < 10_000:
-        store.padded_batch(np.arange(count), *map(int, lengths), count)
+        store.padded_batch(np.arange(count), int(lengths[0]), int(lengths[1]), count)
 
 
 def _write_prepared(folder: Path) -> None:
@@ -187,16 +184,17 @@ def _read_t2t(folder: Path) -> None:
     step_of_t2t(folder)
 
 
+def _write_gin(folder: Path) -> None:
+    write_subwords(folder / "subwords.model")
+    (folder / "a.gin").write_text(_GIN)
+
+
 def _read_gin(folder: Path) -> None:
     experiment.configure_experiment(folder / "a.gin", [])
     with experiment._user_errors():
-        experiment.Translator(*_model_and_subwords(folder))
+        experiment.Translator(tiny_model(d_model=8), open_subwords(folder / "subwords.model"))
     experiment.evaluate(["a b c d"], ["a b c e"])
     gin.config_str()
-
-
-def _model_and_subwords(folder: Path) -> tuple:
-    return tiny_model(d_model=8), None
 
 
 def _write_model(folder: Path) -> None:
@@ -205,15 +203,9 @@ def _write_model(folder: Path) -> None:
     directory.describe(tiny_model(d_model=8), subwords, DECODING, "")
     directory.write_imported(tiny_model(d_model=8), 5)
     (folder / "subwords.model").unlink()
-    record_evaluation(folder / "model", "dev", experiment_evaluation())
+    record_evaluation(folder / "model", "dev", Evaluation("averaged/step-5", 3.5, []))
     epoch = {"batches": 3, "sentences": 9, "source_tokens": 90, "target_tokens": 91}
     (folder / "model" / "epoch.json").write_text(json.dumps(epoch))
-
-
-def experiment_evaluation():
-    from t2t_repro.analysis.run_record import Evaluation
-
-    return Evaluation("averaged/step-5", 3.5, [])
 
 
 def _read_model(folder: Path) -> None:
@@ -269,9 +261,7 @@ TARGETS = {
         {"*": spoil_bytes},
         _read_subwords,
     ),
-    "gin": Target(
-        lambda folder: (folder / "a.gin").write_text(_GIN), {"*.gin": spoil_bytes}, _read_gin
-    ),
+    "gin": Target(_write_gin, {"*.gin": spoil_bytes}, _read_gin),
     "t2t_checkpoint": Target(
         _write_t2t,
         {"*.json": spoil_json, "*.index": spoil_index, "*": spoil_bytes},
