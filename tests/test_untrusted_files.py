@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto
 
 from t2t_repro.configuration import check_harmless
@@ -26,6 +27,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.json_files import read_json
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.checkpoint_index import _entries, check_index, listed_checkpoints
+from t2t_repro.serving.loaded_model import LoadedModel
+from t2t_repro.serving.stranger_graph import check_graph
 from t2t_repro.training.event_files import read_events
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
@@ -292,3 +295,26 @@ def test_a_record_that_is_larger_than_its_file(tmp_path):
     length = struct.pack("<Q", 2**62)
     path.write_bytes(whole + length + struct.pack("<I", masked_crc32c(length)) + b"x" * 9)
     assert [event.step for event in read_events(path)] == [3]
+
+
+# Servables
+
+
+def test_a_servable_that_reads_files(tmp_path):
+    module = tf.Module()
+    specification = tf.TensorSpec([], tf.string)
+    module.read = tf.function(tf.io.read_file, input_signature=[specification])
+    tf.saved_model.save(module, str(tmp_path / "1"))
+    with pytest.raises(UserError, match="has the operations ReadFile"):
+        LoadedModel(tmp_path / "1")
+
+
+def test_a_servable_whose_index_is_damaged(tmp_path):
+    module = tf.Module()
+    module.variable = tf.Variable([1.0, 2.0])
+    tf.saved_model.save(module, str(tmp_path / "1"))
+    (graph,) = SavedModel.FromString((tmp_path / "1" / "saved_model.pb").read_bytes()).meta_graphs
+    check_graph(tmp_path / "1", graph)
+    (tmp_path / "1" / "variables" / "variables.index").write_bytes(b"x")
+    with pytest.raises(UserError, match="is not the index"):
+        LoadedModel(tmp_path / "1")
