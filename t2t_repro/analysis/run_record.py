@@ -8,8 +8,11 @@ model_dir/
 import dataclasses
 import json
 import statistics
+import struct
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import training_operations
@@ -115,14 +118,23 @@ def _read_evaluation(path: Path) -> Evaluation | None:
 
 def _median_speed(model_dir: Path) -> float | None:
     """The median of what TensorBoard's files say of speed: a pause is no training."""
-    speeds = [
-        value.tensor.float_val[0]
+    found = (
+        _scalar(value.tensor)
         for path in sorted((model_dir / "tensorboard").glob("events*"))
         for event in read_events(path)
         for value in event.summary.value
-        if value.tag == _SPEED and value.tensor.float_val
-    ]
+        if value.tag == _SPEED
+    )
+    speeds = [speed for speed in found if speed is not None]
     return statistics.median(speeds) if speeds else None
+
+
+def _scalar(tensor: TensorProto) -> float | None:
+    """A float32; tf.make_ndarray would fill whatever shape is claimed."""
+    if tensor.float_val:
+        return float(tensor.float_val[0])
+    content = tensor.tensor_content
+    return float(struct.unpack("<f", content)[0]) if len(content) == 4 else None
 
 
 def _write(path: Path, found: dict[str, Any]) -> None:

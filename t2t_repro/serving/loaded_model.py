@@ -118,7 +118,10 @@ class LoadedModel:
     """
 
     def __init__(self, path: Path) -> None:
-        (graph,) = SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+        file = path / "saved_model.pb"
+        if not file.is_file():
+            raise FileNotFoundError(f"SavedModel file does not exist at {path}")
+        (graph,) = SavedModel.FromString(file.read_bytes()).meta_graphs
         check_graph(path, graph)
         loaded = tf.saved_model.load(str(path), tags=["serve"])
         self.metadata = SignatureDefMap()
