@@ -2,17 +2,29 @@
 
 import logging
 import re
+import tokenize
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import gin
+from gin.config_parser import (
+    ConfigParser,
+    ImportStatement,
+    IncludeStatement,
+    ParserDelegate,
+)
 
 from t2t_repro.errors import UserError
 
 _BINDING = re.compile(r"^([\w./]+) =", re.MULTILINE)
 _REFERENCE = re.compile(r"[@%]([\w./]+)")
+# What gin's parser raises for text that it cannot take: it leaves Python's own errors as they are.
+_GIN_ERRORS = (
+    ValueError, TypeError, SyntaxError, RuntimeError, MemoryError, tokenize.TokenError,
+)  # fmt: skip
+_MAX_BYTES = 2**20
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
 _IN_CALL = re.compile(r"In call to configurable '([^']+)' \(<[^\n]*>\)")
 
@@ -39,15 +51,56 @@ def configure(
     try:
         with _includes_beside(files):
             gin.parse_config_files_and_bindings(files, list(gin_params))
-    except (ValueError, SyntaxError, OSError, AttributeError, RuntimeError) as error:
+    except (*_GIN_ERRORS, OSError, AttributeError, ImportError) as error:
         raise UserError(f"gin: {on_one_line(error)}") from error
     _check_reachable(gin.config_str(), roots)
 
 
 def check_file(gin_file: str | Path) -> None:
-    """Raises a UserError where there is no such file."""
+    """Raises a UserError where there is no such file, or it is no file that a person wrote."""
     if not Path(gin_file).is_file():
         raise UserError(f"--gin_file={gin_file}: no such file; expected one such as gin/*.gin.")
+    if (size := Path(gin_file).stat().st_size) > _MAX_BYTES:
+        raise UserError(f"--gin_file={gin_file} has {size:,} bytes; expected a file of bindings.")
+
+
+def check_harmless(gin_file: Path, gin_params: Sequence[str]) -> None:
+    """Makes sure that a file only binds: an import runs code, an include reads other files.
+
+    Args:
+        gin_file: a file that a stranger may have written.
+        gin_params: the user's own bindings; an import that stands there too is as the user wants.
+
+    Raises:
+        UserError: it does more, or cannot be parsed.
+    """
+    check_file(gin_file)
+    try:
+        text = gin_file.read_text(encoding="utf-8")
+        statements = list(ConfigParser(text, _Inert()))
+    except _GIN_ERRORS as error:
+        raise UserError(f"gin: {gin_file}: {on_one_line(error)}") from error
+    for statement in statements:
+        if isinstance(statement, IncludeStatement):
+            raise UserError(
+                f"{gin_file} includes {statement.filename!r}, expected bindings alone, as a "
+                "training run writes them: put back its file."
+            )
+        if isinstance(statement, ImportStatement) and statement.format() not in gin_params:
+            raise UserError(
+                f"{gin_file} says {statement.format()!r}, which would run code that may be a "
+                f"stranger's: if it is yours, give --gin_param='{statement.format()}'."
+            )
+
+
+class _Inert(ParserDelegate):
+    """Takes references for what they are: names."""
+
+    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> str:
+        return scoped_configurable_name
+
+    def macro(self, macro_name: str) -> str:
+        return macro_name
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from absl import logging
 from t2t_repro.analysis.attention_maps import PairAttention
 from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.analysis.run_record import record_epoch
-from t2t_repro.configuration import configure, on_one_line
+from t2t_repro.configuration import check_harmless, configure, on_one_line
 from t2t_repro.data import (  # noqa: F401 (for gin)
     generated,
     multi30k,
@@ -39,7 +39,7 @@ from t2t_repro.training.devices import choose_strategy
 from t2t_repro.training.guard_rails import check_disk, check_memory, check_writable
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
-from t2t_repro.training.model_directory import CONFIG, ModelDirectory, load_weights
+from t2t_repro.training.model_directory import CONFIG, PRECISIONS, ModelDirectory, load_weights
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
@@ -277,8 +277,10 @@ def replay_batch(file: Path) -> None:
     directory = ModelDirectory(file.resolve().parent.parent)
     batch = read_batch(file)
     model = directory.new_model()
+    if max(batch.source.max(), batch.target.max()) >= model.vocab_size:
+        raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
     load_weights(model, str(file.with_suffix("")))
-    configure_experiment(directory.path / CONFIG, [])
+    _configure_as_trained(directory, [])
     with _user_errors():
         seed = gin.get_bindings("train").get("seed", 1)
         optimizer = keras.optimizers.SGD(0.0)
@@ -297,7 +299,11 @@ def evaluate(
     Raises:
         UserError: the two are not as many lines.
     """
-    return [metric(translations, references) for metric in metrics]
+    with _user_errors():
+        scores = [metric(translations, references) for metric in metrics]
+    if not all(isinstance(score, Score) for score in scores):
+        raise UserError("evaluate.metrics are not all metrics: bind (@bleu, @chrf) or the like.")
+    return scores
 
 
 def load_translator(
@@ -319,15 +325,21 @@ def load_translator(
     """
     directory = ModelDirectory(model_dir)
     subwords = directory.subwords()
-    configure_experiment(directory.path / CONFIG, gin_params)
+    _configure_as_trained(directory, gin_params)
     with _user_errors():
         return Translator(directory.load_model(checkpoint, precision), subwords)
 
 
+def _configure_as_trained(directory: ModelDirectory, gin_params: Sequence[str]) -> None:
+    """Parses what a model directory, perhaps a stranger's, says, and bindings on top of it."""
+    check_harmless(directory.path / CONFIG, gin_params)
+    configure_experiment(directory.path / CONFIG, gin_params)
+
+
 def _check_precision(precision: str) -> None:
-    if precision not in ("float32", "mixed_bfloat16"):
+    if precision not in PRECISIONS:
         raise UserError(
-            f"train.precision is {precision!r}, expected 'float32' or 'mixed_bfloat16'."
+            f"train.precision is {precision!r}, expected {' or '.join(map(repr, PRECISIONS))}."
         )
 
 
@@ -336,5 +348,5 @@ def _user_errors() -> Iterator[None]:
     """Sizes that do not fit each other, or are missing, are the user's to mend."""
     try:
         yield
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         raise UserError(on_one_line(error)) from error

@@ -8,17 +8,21 @@ model_dir/
 import dataclasses
 import json
 import statistics
+import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import tensorflow as tf
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import training_operations
 from t2t_repro.data.bucketing import PaddingReport
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
-from t2t_repro.training.model_directory import MODEL, step_of
+from t2t_repro.json_files import read_json
+from t2t_repro.training.checkpoint_folder import CheckpointFolder
+from t2t_repro.training.event_files import read_events
+from t2t_repro.training.model_directory import MODEL
 
 _EPOCH = "epoch.json"
 _SPEED = "train/real_tokens_per_second"
@@ -80,17 +84,23 @@ def read_run(model_dir: Path) -> Run | None:
     Raises:
         UserError: a file is damaged, or from before there were such files.
     """
-    checkpoint = tf.train.latest_checkpoint(str(model_dir / "checkpoints"))
-    if checkpoint is None:
+    checkpoints = CheckpointFolder(model_dir / "checkpoints", keep=1).steps()
+    if not checkpoints:
         return None
-    steps = step_of(checkpoint)
-    shape = ModelShape.of(_read(model_dir / MODEL))
+    steps = checkpoints[-1]
     epoch = _read(model_dir / _EPOCH)
-    epochs = steps / epoch["batches"]
-    length = epoch["target_tokens"] / epoch["sentences"]
-    operations = training_operations(
-        shape, epochs * epoch["source_tokens"], epochs * epoch["target_tokens"], length
-    )
+    try:
+        shape = ModelShape.of(_read(model_dir / MODEL))
+        epochs = steps / epoch["batches"]
+        length = epoch["target_tokens"] / epoch["sentences"]
+        operations = training_operations(
+            shape, epochs * epoch["source_tokens"], epochs * epoch["target_tokens"], length
+        )
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise UserError(
+            f"{model_dir / MODEL} and {_EPOCH} do not describe a run ({error}): start the trainer "
+            "again with the run's own command."
+        ) from error
     dev, test = (_read_evaluation(model_dir / "scores" / f"{x}.json") for x in ("dev", "test"))
     return Run(steps, shape, operations, _median_speed(model_dir), dev, test)
 
@@ -99,20 +109,32 @@ def _read_evaluation(path: Path) -> Evaluation | None:
     if not path.exists():
         return None
     found = _read(path)
-    scores = [Score(**score) for score in found["scores"]]
-    return Evaluation(found["checkpoint"], found["perplexity"], scores)
+    try:
+        scores = [Score(**score) for score in found["scores"]]
+        return Evaluation(str(found["checkpoint"]), float(found["perplexity"]), scores)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise UserError(f"{path} holds no evaluation ({error}): run evaluate again.") from error
 
 
 def _median_speed(model_dir: Path) -> float | None:
     """The median of what TensorBoard's files say of speed: a pause is no training."""
-    speeds = [
-        float(tf.make_ndarray(value.tensor))
+    found = (
+        _scalar(value.tensor)
         for path in sorted((model_dir / "tensorboard").glob("events*"))
-        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for event in read_events(path)
         for value in event.summary.value
         if value.tag == _SPEED
-    ]
+    )
+    speeds = [speed for speed in found if speed is not None]
     return statistics.median(speeds) if speeds else None
+
+
+def _scalar(tensor: TensorProto) -> float | None:
+    """A float32; tf.make_ndarray would fill whatever shape is claimed."""
+    if tensor.float_val:
+        return float(tensor.float_val[0])
+    content = tensor.tensor_content
+    return float(struct.unpack("<f", content)[0]) if len(content) == 4 else None
 
 
 def _write(path: Path, found: dict[str, Any]) -> None:
@@ -124,8 +146,8 @@ def _write(path: Path, found: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        return dict(read_json(path))
+    except (OSError, ValueError, TypeError) as error:
         raise UserError(
             f"{path} cannot be read ({error.__class__.__name__}), expected what trainer and "
             "evaluate write there: start the trainer again with the run's own command."

@@ -104,11 +104,14 @@ def _read_journal(journal: Path, paths: Mapping[str, Path]) -> tuple[list[Block]
             try:
                 entry = json.loads(line)
                 block = None if entry == _FINISHED else Block(**entry)
-            except (ValueError, TypeError):
+                is_there = not block or all(
+                    0 <= block.ends[name] <= size for name, size in sizes.items()
+                )
+            except (ValueError, TypeError, KeyError, RecursionError):
                 break
             if block is None:
                 finished = True
-            elif all(block.ends[name] <= size for name, size in sizes.items()):
+            elif is_there:
                 blocks.append(block)
             else:
                 break

@@ -10,12 +10,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from absl import logging
 
 from t2t_repro.errors import UserError
+from t2t_repro.json_files import read_json
 
 _VERIFIED = "verified.json"
 
@@ -30,6 +31,25 @@ class FileEntry(NamedTuple):
 
     bytes: int
     sha256: str
+
+
+def read_entries(listed: object) -> dict[str, FileEntry]:
+    """Takes entries as JSON has them.
+
+    Raises:
+        ValueError: they are not such entries, or one is of a file outside of the folder.
+    """
+    if not isinstance(listed, dict):
+        raise ValueError("files are not listed by name")
+    entries = {}
+    for name, entry in listed.items():
+        parts = PurePosixPath(name).parts
+        if not parts or ".." in parts or PurePosixPath(name).is_absolute() or "\0" in name:
+            raise ValueError(f"{name!r} is not below the folder")
+        if [type(part) for part in entry] != [int, str]:
+            raise ValueError(f"{name!r} is described as {entry!r}")
+        entries[name] = FileEntry(*entry)
+    return entries
 
 
 def describe_files(folder: Path) -> dict[str, FileEntry]:
@@ -78,6 +98,8 @@ def _identity(folder: Path, name: str, entry: FileEntry, mend: str) -> list[int]
         status = (folder / name).stat()
     except OSError as error:
         raise UserError(f"{folder / name} is missing ({error.strerror}): {mend}") from error
+    if not (folder / name).is_file():
+        raise UserError(f"{folder / name} is no file: {mend}")
     if status.st_size != entry.bytes:
         raise UserError(
             f"{folder / name} has {status.st_size:,} bytes, expected {entry.bytes:,}: {mend}"
@@ -87,7 +109,7 @@ def _identity(folder: Path, name: str, entry: FileEntry, mend: str) -> list[int]
 
 def _read_verified(folder: Path) -> dict[str, list[int]]:
     try:
-        return dict(json.loads((folder / _VERIFIED).read_text(encoding="utf-8")))
+        return dict(read_json(folder / _VERIFIED))
     except (OSError, ValueError, TypeError):
         return {}
 

@@ -19,6 +19,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -34,14 +35,16 @@ from t2t_repro.data.clean_text import CleanedCorpus, CleanText
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
 from t2t_repro.data.corpora import Corpus, check_split
 from t2t_repro.data.encoding import BlockEncoder, encode_text
-from t2t_repro.data.file_manifest import FileEntry, check_files, describe_files
+from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
+from t2t_repro.json_files import read_json
 
 SUBWORDS = "subwords.model"
 _MANIFEST = "manifest.json"
+_SPLIT = re.compile(r"[\w-][\w.-]*")
 _FORMAT = 1
 _FOLDER = "prepared"
 _MOST_NAMED = 5
@@ -64,12 +67,16 @@ class PreparedData:
         self.directory = directory
         mend = f"copy {directory} again, or delete it and run datagen."
         try:
-            manifest = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
-            self.splits: tuple[str, ...] = tuple(manifest["splits"])
+            manifest = read_json(directory / _MANIFEST)
+            self.splits = _read_splits(manifest["splits"])
             self.max_length: int = manifest["identity"]["max_length"]
             self.identity: dict[str, Any] = manifest["identity"]
+            if not isinstance(self.max_length, int) or not isinstance(
+                self.identity["subwords"], dict
+            ):
+                raise ValueError("the identity is no identity")
             # Data that are older than this entry have none.
-            entries = {name: FileEntry(*entry) for name, entry in manifest.get("files", {}).items()}
+            entries = read_entries(manifest.get("files", {}))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{directory / _MANIFEST} is missing or damaged ({type(error).__name__}): {mend}"
@@ -91,17 +98,38 @@ class PreparedData:
                 f"{self.subwords.model_path} has {self.subwords.size}: put back the model that "
                 f"belongs to it, or delete {self.directory} and run datagen."
             )
+        longest = max(store.source_lengths.max(), store.target_lengths.max())
+        if split == "train" and longest > self.max_length:
+            raise UserError(
+                f"{store.directory} has a sentence of {longest} subwords, expected at most "
+                f"{self.max_length}: delete {self.directory} and run datagen."
+            )
         return store
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Reads the source and target sentences of a split; they are as many.
 
         Raises:
-            UserError: there is no such split.
+            UserError: there is no such split, or its text is damaged.
         """
         check_split(split, self.splits)
-        source, target = zip(*CleanText(self.directory, split), strict=True)
+        try:
+            source, target = zip(*CleanText(self.directory, split), strict=True)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"the text of {split} in {self.directory} is damaged ({error}): copy that "
+                "directory again, or delete it and run datagen."
+            ) from error
         return list(source), list(target)
+
+
+def _read_splits(names: object) -> tuple[str, ...]:
+    """The names of the splits, which are also names of files."""
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and _SPLIT.fullmatch(name) for name in names
+    ):
+        raise ValueError(f"splits are {names!r}")
+    return tuple(names)
 
 
 @gin.configurable(denylist=["data_dir"])

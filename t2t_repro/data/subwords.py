@@ -23,6 +23,7 @@ import sentencepiece
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
+from t2t_repro.data.sentencepiece_file import check_sentencepiece
 from t2t_repro.data.word_ids import WordIds
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
@@ -151,8 +152,11 @@ class Subwords:
                 f"no subword model at {self.model_path}; expected the file that datagen writes."
             )
         try:
-            self._model = sentencepiece.SentencePieceProcessor(model_file=str(self.model_path))
-        except (RuntimeError, OSError) as error:
+            content = self.model_path.read_bytes()
+            check_sentencepiece(content)
+            self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
+            pieces = self.pieces()
+        except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
                 f"{self.model_path} is not a SentencePiece model; run datagen again."
             ) from error
@@ -168,7 +172,7 @@ class Subwords:
                 f"{self.model_path} has no ids for bytes, so it would lose unseen characters; "
                 "train the model with datagen."
             )
-        if any(_SPACE_MARK in piece[1:] for piece in self.pieces()):
+        if any(_SPACE_MARK in piece[1:] for piece in pieces):
             raise UserError(
                 f"{self.model_path} has subwords that reach over a space; "
                 "train the model with datagen."

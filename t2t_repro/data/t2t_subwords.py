@@ -32,6 +32,10 @@ _ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 # T2T's stand-in for a number that is no code point.
 _UNDEFINED = "\u3013"
 
+# A token takes as many steps for each of its characters; real ones have dozens.
+_MAX_SUBWORD = 1000
+_MAX_FILE_BYTES = 2**26
+
 _EOS = np.int32(EOS_ID).tobytes()
 
 
@@ -55,6 +59,11 @@ class T2TSubwords:
         self._ids = {text: number for number, text in enumerate(self._subwords) if text}
         self._check()
         self._longest = max(map(len, self._ids))
+        if self._longest > _MAX_SUBWORD:
+            raise UserError(
+                f"{self.model_path} has a subword of {self._longest} characters, expected at most "
+                f"{_MAX_SUBWORD}: give the vocabulary that t2t-datagen wrote."
+            )
         self._characters = _ESCAPE_CHARACTERS.union(*self._ids)
         self._token_ids = WordIds(self._encode_token)
 
@@ -193,7 +202,7 @@ def _character(escape: re.Match[str]) -> str:
 
 def _read(path: Path) -> list[str]:
     """The subwords of a vocabulary file, by id."""
-    if not path.is_file():
+    if not path.is_file() or path.stat().st_size > _MAX_FILE_BYTES:
         raise UserError(f"no vocabulary at {path}; expected a file that t2t-datagen wrote.")
     try:
         # At \n alone: other characters that end a line may stand in a subword.

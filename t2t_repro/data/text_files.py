@@ -17,6 +17,8 @@ Entry = str | Sequence[str]
 """`"train.tsv"`: source and target in two columns; `("train.en", "train.de")`: aligned files."""
 
 _CHUNK_BYTES = 1 << 20
+# Of one line; a small compressed file may hold an endless one.
+_MAX_LINE_BYTES = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -115,7 +117,8 @@ def read_lines(path: Path) -> Iterator[str]:
     """
     number = 1
     with _open(path) as file:
-        for chunk in _whole_lines(_guarded(path, iter(lambda: file.read(_CHUNK_BYTES), b""))):
+        chunks = _guarded(path, iter(lambda: file.read(_CHUNK_BYTES), b""))
+        for chunk in _whole_lines(path, chunks):
             if number == 1:
                 chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
             # At "\n" only; text mode and str.splitlines would also end lines at a lone "\r", U+2028
@@ -125,7 +128,7 @@ def read_lines(path: Path) -> Iterator[str]:
             yield from (line.removesuffix("\r") for line in lines)
 
 
-def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _whole_lines(path: Path, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Cuts a file's bytes behind newlines, not far from where they are cut already."""
     rest: list[bytes] = []
     for chunk in chunks:
@@ -135,6 +138,11 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest = []
         if end < len(chunk):
             rest.append(chunk[end:])
+        if sum(map(len, rest)) > _MAX_LINE_BYTES:
+            raise UserError(
+                f"{path} has a line of more than {_MAX_LINE_BYTES:,} bytes, expected one sentence "
+                "a line: is it a text file?"
+            )
     if rest:
         yield b"".join(rest)
 
@@ -207,6 +215,9 @@ def _read_columns(path: Path) -> Iterator[Pair]:
 
 def _open(path: Path) -> BinaryIO:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            # It might never end, and is read twice.
+            raise UserError(f"{path} is a device or a pipe, expected a file: copy it to one.")
         return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
         raise UserError(

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
+from t2t_repro.json_files import read_json
 from t2t_repro.vocabulary import PAD_ID
 
 _SUMMARY = "store.json"
@@ -150,16 +151,18 @@ class TokenStore:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         try:
-            summary = json.loads((self.directory / _SUMMARY).read_text(encoding="utf-8"))
+            summary = read_json(self.directory / _SUMMARY)
             self._sentences = int(summary["sentences"])
             self.vocab_size = int(summary["vocab_size"])
-            token_type = np.dtype(summary["token_type"])
+            token_type = _token_type(self.vocab_size)
+            if summary["token_type"] != token_type.str:
+                raise ValueError(f"token_type is {summary['token_type']}")
             source_tokens, target_tokens = (int(summary["tokens"][side]) for side in _SIDES)
         except FileNotFoundError as error:
             raise UserError(
                 f"no token store at {self.directory}; expected what datagen writes there."
             ) from error
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, ArithmeticError, OSError) as error:
             raise self._damaged(_SUMMARY) from error
         self._source = self._map("source.tokens", token_type, source_tokens)
         self._target = self._map("target.tokens", token_type, target_tokens)
@@ -178,11 +181,15 @@ class TokenStore:
 
     def source(self, index: int) -> list[int]:
         """The ids of one source sentence, EOS last; `index` as in a list."""
-        return _sentence(self._source, self._source_ends, self.source_lengths, index)
+        ids = _sentence(self._source, self._source_ends, self.source_lengths, index)
+        self._check_ids("source.tokens", min(ids), max(ids))
+        return ids
 
     def target(self, index: int) -> list[int]:
         """The ids of one target sentence, EOS last; `index` as in a list."""
-        return _sentence(self._target, self._target_ends, self.target_lengths, index)
+        ids = _sentence(self._target, self._target_ends, self.target_lengths, index)
+        self._check_ids("target.tokens", min(ids), max(ids))
+        return ids
 
     def padded_batch(
         self, indices: NDArray[np.integer], source_length: int, target_length: int, rows: int
@@ -202,6 +209,7 @@ class TokenStore:
         Raises:
             ValueError: more indices than rows, an index outside [−1, sentences), or a sentence
                 that does not fit.
+            UserError: an id is outside of the vocabulary, which a device may not notice.
         """
         indices = np.asarray(indices, dtype=np.int64)
         if indices.ndim != 1 or len(indices) > rows:
@@ -216,10 +224,15 @@ class TokenStore:
             )
         chosen = np.full(rows, -1, dtype=np.int64)
         chosen[: len(indices)] = indices
-        return (
-            _gather(self._source, self._source_ends, self.source_lengths, chosen, source_length),
-            _gather(self._target, self._target_ends, self.target_lengths, chosen, target_length),
+        source = _gather(
+            self._source, self._source_ends, self.source_lengths, chosen, source_length
         )
+        target = _gather(
+            self._target, self._target_ends, self.target_lengths, chosen, target_length
+        )
+        for side, batch in zip(_SIDES, (source, target), strict=True):
+            self._check_ids(f"{side}.tokens", batch.min(initial=0), batch.max(initial=0))
+        return source, target
 
     def _map(self, name: str, dtype: np.dtype, count: int) -> NDArray:
         """Maps one array of the store, [count], after checking that it is all there."""
@@ -228,6 +241,10 @@ class TokenStore:
             raise self._damaged(name)
         # As a plain array: every operation on a np.memmap would build another np.memmap.
         return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
+
+    def _check_ids(self, name: str, least: int, most: int) -> None:
+        if least < 0 or most >= self.vocab_size:
+            raise self._damaged(name)
 
     def _damaged(self, name: str) -> UserError:
         return UserError(

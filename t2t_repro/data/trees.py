@@ -18,6 +18,8 @@ from t2t_repro.errors import UserError
 
 # The outermost bracket is written in any of these ways, or without a label.
 _ROOTS = ("TOP", "ROOT", "S1", "VROOT")
+# Sentences have hundreds.
+_MAX_BRACKETS = 100_000
 _EMPTY_ELEMENT = "-NONE-"
 
 # Spaces are ASCII's, as in EVALB: a no-break space may be part of a word.
@@ -191,6 +193,8 @@ class _Reader:
             if not around.label and len(self.open) > 1:
                 raise self._error(f"a bracket inside a tree has no label{self._begun()}")
             around.has_brackets = True
+        if len(self.constituents) >= _MAX_BRACKETS:
+            raise self._error(f"a tree of more than {_MAX_BRACKETS:,} brackets{self._begun()}")
         self.open.append(_Bracket(self.line, len(self.words), len(self.constituents)))
         self.constituents.append(None)
 

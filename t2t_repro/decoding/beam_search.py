@@ -49,6 +49,9 @@ class StepModel(Protocol):
 UNFILLED_SCORE = -1e7
 """The score of a hypothesis that does not exist, as in tensor2tensor."""
 
+# The cache is as many times as large as that of a single hypothesis.
+_MAX_BEAM = 1024
+
 _IMPOSSIBLE = float("-inf")
 
 
@@ -134,12 +137,16 @@ class BeamSearch:
     length_penalty: float = 0.6
 
     def __post_init__(self) -> None:
+        if not isinstance(self.beam_size, int) or self.beam_size > _MAX_BEAM:
+            raise ValueError(
+                f"beam_size is {self.beam_size!r}, expected an integer, at most {_MAX_BEAM}."
+            )
         if self.beam_size < 1:
             raise ValueError(
                 f"beam_size is {self.beam_size}, expected at least 1: "
                 f"give 1 for greedy decoding, 4 for the paper's beam."
             )
-        if self.length_penalty < 0:
+        if not self.length_penalty >= 0:
             raise ValueError(
                 f"length_penalty is {self.length_penalty}, expected 0 or more: "
                 f"give 0 to rank by plain log-probability; the paper has 0.6."

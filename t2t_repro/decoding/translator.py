@@ -18,6 +18,14 @@ from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import PAD_ID
 
+# A configuration may be a stranger's: these bound what is ever computed for a sentence.
+_LIMITS = {
+    "max_extra_length": (0, 10_000),
+    "max_source_length": (1, 1_000_000),
+    "tokens_per_batch": (1, 100_000_000),
+    "workers": (1, 1024),
+}
+
 
 class Translation(NamedTuple):
     """One translation.
@@ -46,6 +54,9 @@ class Translator:
         tokens_per_batch: source subwords times beam size decoded together, at most.
         workers: batches decoded at the same time; by default one a core, or one on a GPU. (Two
             cores do two batches in less time than they do one batch twice.)
+
+    Raises:
+        ValueError: one of these is no such number.
     """
 
     def __init__(
@@ -58,6 +69,18 @@ class Translator:
         tokens_per_batch: int = 8192,
         workers: int | None = None,
     ) -> None:
+        given = {
+            "max_extra_length": max_extra_length,
+            "max_source_length": max_source_length,
+            "tokens_per_batch": tokens_per_batch,
+            "workers": workers or 1,
+        }
+        for name, value in given.items():
+            least, most = _LIMITS[name]
+            if not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"Translator.{name} is {value!r}, expected {least} ... {most:,}.")
+        if not isinstance(search, BeamSearch | None):
+            raise ValueError(f"Translator.search is {search!r}, expected @BeamSearch().")
         self.model = model
         self.subwords = subwords
         self.search = search or BeamSearch()

@@ -5,6 +5,18 @@ from typing import Any
 
 import gin
 
+_SIZES = ("d_model", "d_ff", "num_heads", "d_k", "d_v")
+
+
+def is_size(value: object) -> bool:
+    """Whether a value is an integer, and at least 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def is_rate(value: object) -> bool:
+    """Whether a value is a rate of dropout."""
+    return isinstance(value, int | float) and 0 <= value < 1
+
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +53,14 @@ class LayerConfig:
             raise ValueError(
                 f"LayerConfig.normalization is {self.normalization!r}, expected 'post' or 'pre'."
             )
+        for name, size in dataclasses.asdict(self).items():
+            is_given = size is not None or name not in ("d_k", "d_v")
+            if name in _SIZES and is_given and not is_size(size):
+                raise ValueError(
+                    f"LayerConfig.{name} is {size!r}, expected an integer, at least 1."
+                )
+            if name.endswith("dropout") and not is_rate(size):
+                raise ValueError(f"LayerConfig.{name} is {size!r}, expected 0 or more, below 1.")
         if self.d_model % 2:
             raise ValueError(
                 f"LayerConfig.d_model is {self.d_model}, expected an even number: "

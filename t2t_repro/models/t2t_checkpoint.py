@@ -18,6 +18,8 @@ from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.layer_config import is_size
+from t2t_repro.models.checkpoint_index import check_index, listed_checkpoints
 from t2t_repro.models.t2t_hparams import BODY, layer_config, number_of_layers, read_hparams
 from t2t_repro.models.t2t_target_space import with_source_vector
 from t2t_repro.models.transformer import Transformer
@@ -60,14 +62,21 @@ def transformer_from_t2t(
     settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
     reader = _open_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
-    layer = layer_config(settings, shapes)
     rows = len(_embedding_table(reader, checkpoint))
     if subwords is not None:
-        _check_vocabulary(subwords, rows, settings.get("vocab_divisor", 1))
+        _check_vocabulary(subwords, rows, settings.get("vocab_divisor") or 1)
     vector = _target_space_vector(reader, target_space, checkpoint)
-    model = Transformer(
-        rows, number_of_layers(settings, shapes), layer, positional_encoding="concatenated"
-    )
+    layers = number_of_layers(settings, shapes)
+    try:
+        layer = layer_config(settings, shapes)
+        model = Transformer(rows, layers, layer, positional_encoding="concatenated")
+    except UserError:
+        raise
+    except ValueError as error:
+        raise UserError(
+            f"{path} and its hparams.json describe no Transformer ({str(error).splitlines()[0]}): "
+            "give the files that t2t-trainer wrote."
+        ) from error
     _load(model, reader, checkpoint)
     return model if vector is None else with_source_vector(model, vector)
 
@@ -79,7 +88,12 @@ def step_of_t2t(checkpoint: str | Path) -> int:
         UserError: there is no checkpoint.
     """
     reader = _open_checkpoint(checkpoint)
-    return int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
+    if not reader.has_tensor("global_step"):
+        return 0
+    step = _tensor(reader, "global_step", checkpoint)
+    if np.ndim(step) or not isinstance(step, int | np.integer) or step < 0:
+        raise UserError(f"{checkpoint} has global_step {step!r}, expected a number of steps.")
+    return int(step)
 
 
 def load_t2t_checkpoint(model: Transformer, path: str | Path) -> None:
@@ -171,13 +185,33 @@ def _norm_variables(name: str, norm: keras.layers.LayerNormalization) -> NamedVa
 
 
 def _open_checkpoint(path: str | Path) -> CheckpointReader:
+    prefix = _prefix(Path(path))
+    if Path(f"{prefix}.index").is_file():
+        check_index(prefix)
     try:
-        return tf.train.load_checkpoint(str(path))
-    except (ValueError, tf.errors.OpError) as error:
+        return tf.train.load_checkpoint(str(prefix))
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
         raise UserError(
             f"{path} holds no checkpoint that TensorFlow can read, expected a directory with the "
             "file 'checkpoint', or a prefix such as .../model.ckpt-1200 of an .index and a .data "
             "file: check the path."
+        ) from error
+
+
+def _prefix(path: Path) -> Path:
+    """Where a checkpoint is: the latest one of a directory, or the path itself."""
+    names = listed_checkpoints(path) if path.is_dir() else []
+    return path / names[-1] if names else path
+
+
+def _tensor(reader: CheckpointReader, name: str, path: str | Path) -> np.ndarray:
+    try:
+        return reader.get_tensor(name)
+    # Of damaged data TensorFlow raises errors of half a dozen kinds here.
+    except (IndexError, ValueError, RuntimeError, MemoryError, tf.errors.OpError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"{path} cannot be read ({name}: {reason}): copy the checkpoint again."
         ) from error
 
 
@@ -187,7 +221,7 @@ def _read(reader: CheckpointReader, name: str, path: str | Path) -> np.ndarray:
             f"{path} has no variable {name}, expected one for every weight of the model: give the "
             "checkpoint of a Transformer with the model's num_layers and normalization."
         )
-    return reader.get_tensor(name)
+    return _tensor(reader, name, path)
 
 
 def _embedding_table(reader: CheckpointReader, path: str | Path) -> np.ndarray:
@@ -206,10 +240,19 @@ def _embedding_table(reader: CheckpointReader, path: str | Path) -> np.ndarray:
             "transformer/symbol_modality_<vocab>_<width>/shared/weights_0, 1, ... of one: give a "
             "complete checkpoint of a model whose source, target and softmax share one embedding."
         )
-    return np.concatenate([reader.get_tensor(name) for _, name in shards])
+    return _concatenated([_tensor(reader, name, path) for _, name in shards], path)
+
+
+def _concatenated(shards: list[np.ndarray], path: str | Path) -> np.ndarray:
+    if any(shard.ndim != 2 or shard.shape[1] != shards[0].shape[1] for shard in shards):
+        shapes = [shard.shape for shard in shards]
+        raise UserError(f"{path} has an embedding of {shapes}, expected [vocab, d_model] in parts.")
+    return np.concatenate(shards)
 
 
 def _check_shape(name: str, variable: keras.Variable, value: np.ndarray, path: str | Path) -> None:
+    if value.dtype != np.float32:
+        raise UserError(f"{path} has {name} as {value.dtype}, expected float32.")
     if value.shape != tuple(variable.shape):
         raise UserError(
             f"{path} has {name} with the shape {value.shape}, expected {tuple(variable.shape)}: "
@@ -229,6 +272,8 @@ def _refuse_more_layers(reader: CheckpointReader, model: Transformer, path: str 
 
 
 def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
+    if not is_size(divisor):
+        raise UserError(f"hparams.json has vocab_divisor={divisor!r}, expected 1 or more.")
     expected = -(-subwords // divisor) * divisor
     if rows != expected:
         raise UserError(
@@ -249,7 +294,11 @@ def _target_space_vector(
             f"target_space={target_space} was given, but {path} has no {TARGET_SPACE}: leave "
             "target_space out."
         )
-    table = reader.get_tensor(TARGET_SPACE)
+    table = _tensor(reader, TARGET_SPACE, path)
+    if table.ndim != 2 or table.dtype != np.float32:
+        raise UserError(
+            f"{path} has {TARGET_SPACE} with the shape {table.shape}, expected a table."
+        )
     if target_space is None or not 0 <= target_space < len(table):
         raise UserError(
             f"target_space is {target_space}, but {path} has a target_space_embedding of "

@@ -4,12 +4,12 @@ The checkpoint's shapes tell all sizes but the number of heads. hparams.json tel
 settings that change what is computed; where both tell something, they must agree.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
+from t2t_repro.json_files import read_json
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON
 
@@ -47,7 +47,7 @@ def read_hparams(path: Path) -> dict[str, Any]:
         UserError: it is no hparams.json, or of a model that our Transformer is not.
     """
     try:
-        hparams = json.loads(path.read_text(encoding="utf-8"))
+        hparams = read_json(path)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read ({error}), expected the hparams.json that t2t-trainer writes "

@@ -10,11 +10,13 @@ from t2t_repro.layers.decoder import Decoder
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.encoder import Encoder
-from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.layer_config import LayerConfig, is_size
 from t2t_repro.layers.layout import PADDED, Layout
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
+
+_MAX_LAYERS = 1000
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -43,6 +45,15 @@ class Transformer(keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        given = {"vocab_size": vocab_size, "num_layers": num_layers}
+        given |= {"max_length": max_length or 1, "neighbourhood": neighbourhood or 1}
+        for size_name, size in given.items():
+            if not is_size(size):
+                raise ValueError(
+                    f"Transformer.{size_name} is {size!r}, expected an integer, at least 1."
+                )
+        if num_layers > _MAX_LAYERS:
+            raise ValueError(f"num_layers is {num_layers}, expected at most {_MAX_LAYERS}.")
         self.vocab_size = vocab_size
         self.num_layers = num_layers
         self.layer = layer = LayerConfig.of(layer or LayerConfig())

@@ -15,6 +15,7 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from t2t_repro.serving.request_error import RequestError, invalid
+from t2t_repro.serving.stranger_graph import check_graph
 
 Arrays = Mapping[str, NDArray]
 """Tensors by name; texts are bytes in arrays of objects."""
@@ -117,8 +118,12 @@ class LoadedModel:
     """
 
     def __init__(self, path: Path) -> None:
+        file = path / "saved_model.pb"
+        if not file.is_file():
+            raise FileNotFoundError(f"SavedModel file does not exist at {path}")
+        (graph,) = SavedModel.FromString(file.read_bytes()).meta_graphs
+        check_graph(path, graph)
         loaded = tf.saved_model.load(str(path), tags=["serve"])
-        (graph,) = SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
         self.metadata = SignatureDefMap()
         self.signatures = {}
         for name, function in loaded.signatures.items():

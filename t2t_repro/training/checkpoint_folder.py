@@ -16,9 +16,10 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.models.checkpoint_index import check_index, listed_checkpoints
 
-_INDEX = re.compile(r"step-(\d+)\.index")
-_LISTED = re.compile(r"(?:.*/)?step-(\d+)")
+_INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
+_LISTED = re.compile(r"step-(\d+)", re.ASCII)
 _PARTIAL = ".partial"
 _PARTIAL_LIST = ".checkpoint.partial"
 _UNREADABLE = ".unreadable"
@@ -45,12 +46,7 @@ class CheckpointFolder:
 
     def expected(self) -> list[int]:
         """The steps of those that are there or should be, because they are listed; ascending."""
-        try:
-            listing = tf.train.get_checkpoint_state(str(self.path))
-        except (ValueError, tf.errors.OpError):
-            listing = None
-        listed = listing.all_model_checkpoint_paths if listing else []
-        names = (_LISTED.fullmatch(path) for path in listed)
+        names = (_LISTED.fullmatch(name) for name in listed_checkpoints(self.path))
         return sorted({*self.steps(), *(int(name[1]) for name in names if name)})
 
     def prefix(self, step: int) -> str:
@@ -122,6 +118,7 @@ class CheckpointFolder:
 def damage(path: str) -> str | None:
     """Reads a checkpoint whole, checksums included; None where it can be read, or the reason."""
     try:
+        check_index(path)
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)

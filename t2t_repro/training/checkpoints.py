@@ -110,7 +110,13 @@ class Checkpoints:
                 f"{path} does not fit this model ({reason}): give another --model_dir, or the "
                 "gin file that the checkpoint was trained with."
             ) from error
-        state = RunState(**json.loads(self._state.numpy()))
+        try:
+            state = RunState(**json.loads(self._state.numpy()))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UserError(
+                f"{path} does not say where its run stood ({error}): delete it, to go on from the "
+                "one before."
+            ) from error
         self._saved = state
         return state
 

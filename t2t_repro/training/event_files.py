@@ -6,14 +6,18 @@ what the clock said when each file was named. So what stays is put into one file
 """
 
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 # TensorBoard reads files in the order of their names, in which TensorFlow puts the time.
 _KEPT = "events.out.tfevents.0000000000.before.v2"
 _PARTIAL = ".events.partial"
+_FRAME_BYTES = 16  # Around a record: its length, and checksums of that and of the record.
 
 
 def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
@@ -29,7 +33,7 @@ def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
     files = sorted(directory.glob("events.out.tfevents.*"))
     values = {}
     for path in files if step else ():
-        for event in _events(path):
+        for event in read_events(path):
             for value in event.summary.value:
                 is_made_again = made_again and value.tag.startswith(made_again)
                 if event.step < step + (not is_made_again):
@@ -47,12 +51,25 @@ def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
             path.unlink()
 
 
-def _events(path: Path) -> Iterator[tf.compat.v1.Event]:
-    """The events of a file up to where it is torn, if it is."""
-    try:
-        yield from tf.compat.v1.train.summary_iterator(str(path))
-    except tf.errors.DataLossError:
-        return
+def read_events(path: Path) -> Iterator[tf.compat.v1.Event]:
+    """The events of a file up to where it is torn, if it is.
+
+    The records are cut here: TensorFlow allocates what the length of a record says.
+    """
+    with path.open("rb") as file:
+        left = path.stat().st_size
+        while (left := left - _FRAME_BYTES) >= 0:
+            (length,) = struct.unpack("<Q4x", file.read(12))
+            if length > left:
+                return
+            content, checksum = file.read(length), file.read(4)
+            left -= length
+            try:
+                if struct.pack("<I", masked_crc32c(content)) != checksum:
+                    return
+                yield tf.compat.v1.Event.FromString(content)
+            except DecodeError:
+                return
 
 
 def _alone(event: tf.compat.v1.Event, value: tf.compat.v1.Summary.Value) -> tf.compat.v1.Event:

@@ -28,12 +28,23 @@ from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.prepared import SUBWORDS
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
+from t2t_repro.json_files import read_json
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.checkpoint_index import check_index
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 
 CONFIG = "config.gin"
 MODEL = "model.json"
 _FOLDERS = ("averaged", "best", "checkpoints")
+_SIZES = {
+    "trainable", "dtype", "vocab_size", "num_layers", "layer", "positional_encoding", "max_length",
+    "neighbourhood",
+}  # fmt: skip
+_FLOAT = 4
+
+PRECISIONS = ("float32", "mixed_bfloat16")
+"""In which a model computes; its weights are float32."""
 
 
 class ModelDirectory:
@@ -113,10 +124,9 @@ class ModelDirectory:
         """
         self._check()
         folders = _FOLDERS if name is None else (name.replace("latest", "checkpoints"),)
-        for folder in folders:
-            path = tf.train.latest_checkpoint(str(self.path / folder))
-            if path:
-                return str(path)
+        for folder in map(self._folder, folders):
+            if steps := folder.steps():
+                return folder.prefix(steps[-1])
         if name and (self.path / f"{name}.index").exists():
             return str(self.path / name)
         raise UserError(
@@ -132,8 +142,8 @@ class ModelDirectory:
             UserError: there are fewer.
         """
         self._check()
-        state = tf.train.get_checkpoint_state(str(self.path / "checkpoints"))
-        paths = list(state.all_model_checkpoint_paths) if state else []
+        folder = self._folder("checkpoints")
+        paths = list(map(folder.prefix, folder.steps()))
         if len(paths) < count or count < 1:
             raise UserError(
                 f"cannot average {count} checkpoints of {self.path / 'checkpoints'}, which holds "
@@ -149,25 +159,45 @@ class ModelDirectory:
             precision: "float32" or "mixed_bfloat16"; that of the training run by default.
 
         Raises:
-            UserError: this is no model directory, or its model.json is damaged.
+            UserError: this is no model directory, its model.json is damaged, or describes a model
+                that is larger than what its checkpoints hold.
         """
         self._check()
         sizes = self._sizes()
-        if precision:
-            sizes["dtype"] = precision
         try:
+            sizes["dtype"] = precision or _dtype_name(sizes.get("dtype", "float32"))
+            self._check_size(sizes)
             model = Transformer.from_config(sizes)
-        except (TypeError, ValueError) as error:
+            model.build()
+        except UserError:
+            raise
+        except (TypeError, ValueError, KeyError, ArithmeticError) as error:
             raise self._damaged() from error
-        model.build()
         return model
+
+    def _check_size(self, sizes: dict[str, Any]) -> None:
+        """Holds the sizes of the largest matrices against the files that should hold them."""
+        if not sizes.keys() <= _SIZES:
+            raise ValueError(f"received {sizes.keys() - _SIZES}")
+        layer = LayerConfig.of(sizes.get("layer") or {})
+        heads = layer.num_heads * (layer.key_depth + layer.value_depth)
+        rows = sizes["vocab_size"] + (sizes.get("max_length") or 0)
+        rows += sizes.get("num_layers", 1) * (layer.d_ff + heads)
+        there = max((f.stat().st_size for f in self.path.glob("*/step-*.data-*")), default=0)
+        if rows * layer.d_model * _FLOAT > there:
+            raise UserError(
+                f"{self.path / MODEL} describes a model of more than {rows * layer.d_model:,} "
+                f"parameters, but the checkpoints there have {there:,} bytes at most: put back the "
+                "file that the training run wrote, or the checkpoints."
+            )
 
     def load_model(
         self, checkpoint: str | None = None, precision: str | None = None
     ) -> Transformer:
         """Builds the Transformer, see `new_model`, with the weights of a `checkpoint`."""
+        path = self.checkpoint(checkpoint)
         model = self.new_model(precision)
-        load_weights(model, self.checkpoint(checkpoint))
+        load_weights(model, path)
         return model
 
     def write_imported(self, model: Transformer, step: int) -> None:
@@ -190,7 +220,7 @@ class ModelDirectory:
     def _sizes(self) -> dict[str, Any]:
         """What model.json says, the name apart, which older ones hold."""
         try:
-            sizes = dict(json.loads((self.path / MODEL).read_text(encoding="utf-8")))
+            sizes = dict(read_json(self.path / MODEL))
         except (TypeError, ValueError) as error:
             raise self._damaged() from error
         sizes.pop("name", None)
@@ -201,6 +231,9 @@ class ModelDirectory:
             f"{self.path / MODEL} does not describe a Transformer: put back the file that the "
             "training run wrote, or give another --model_dir."
         )
+
+    def _folder(self, name: str) -> CheckpointFolder:
+        return CheckpointFolder(self.path / name, keep=1)
 
     def _check(self) -> None:
         missing = [name for name in (MODEL, SUBWORDS) if not (self.path / name).is_file()]
@@ -216,6 +249,18 @@ class ModelDirectory:
         os.replace(aside, self.path / name)
 
 
+def _dtype_name(dtype: Any) -> str:
+    """The precision that a model.json names; Keras would import a module whose name is in it.
+
+    Raises:
+        KeyError, TypeError, ValueError: it names none.
+    """
+    name = dtype["config"]["name"] if isinstance(dtype, dict) else dtype
+    if name not in PRECISIONS:
+        raise ValueError(f"dtype is {name!r}, expected one of {', '.join(PRECISIONS)}.")
+    return str(name)
+
+
 def load_weights(model: Transformer, checkpoint: str) -> None:
     """Restores the model's weights, and nothing else, from a checkpoint.
 
@@ -223,10 +268,12 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         UserError: the checkpoint is of a model of other sizes, or damaged.
     """
     try:
+        check_index(checkpoint)
         status = tf.train.Checkpoint(model=model).restore(checkpoint)
         status.assert_existing_objects_matched().expect_partial()
-    except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
-        reason = str(error).splitlines()[0]
+    # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason}): give another --checkpoint."
         ) from error

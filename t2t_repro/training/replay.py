@@ -1,5 +1,6 @@
 """Runs a batch again that gave no finite loss or gradient, and looks where that begins."""
 
+import math
 import traceback
 import zipfile
 from pathlib import Path
@@ -10,6 +11,13 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.training.train_step import TrainStep
+
+# A hundred times a large batch's.
+_MAX_BYTES = 2**28
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 class BadBatch(NamedTuple):
@@ -33,14 +41,38 @@ def read_batch(file: Path) -> BadBatch:
         UserError: there is no such file, or it holds no batch.
     """
     try:
+        _check_sizes(file)
         with np.load(file, allow_pickle=False) as arrays:
             batch = BadBatch(int(arrays["step"]), arrays["source"], arrays["target"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        _check_batch(batch)
+    # What zipfile, zlib and NumPy raise for damaged files is no short list.
+    except Exception as error:
         raise UserError(
             f"--replay={file}: cannot be read ({type(error).__name__}); expected a file that the "
             "trainer wrote, <model_dir>/nonfinite/step-<n>.npz."
         ) from error
     return batch
+
+
+def _check_sizes(file: Path) -> None:
+    """Holds what the arrays say of their sizes against what the file has."""
+    with zipfile.ZipFile(file) as archive:
+        for entry in archive.infolist():
+            if entry.file_size > _MAX_BYTES:
+                raise ValueError(f"{entry.filename} has {entry.file_size} bytes")
+            with archive.open(entry) as array:
+                read_header = _HEADERS[np.lib.format.read_magic(array)]
+                shape, _, dtype = read_header(array)
+                if math.prod(shape) * dtype.itemsize != entry.file_size - array.tell():
+                    raise ValueError(f"{entry.filename} has the shape {shape}")
+
+
+def _check_batch(batch: BadBatch) -> None:
+    for ids in (batch.source, batch.target):
+        if ids.ndim != 3 or ids.dtype != np.int32 or not ids.size or ids.min() < 0:
+            raise ValueError(f"ids of shape {ids.shape} and type {ids.dtype}")
+    if batch.source.shape[:2] != batch.target.shape[:2] or batch.step < 0:
+        raise ValueError(f"shapes {batch.source.shape} and {batch.target.shape}")
 
 
 def replay(step: TrainStep, batch: BadBatch) -> list[str]:

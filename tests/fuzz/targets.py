@@ -1,0 +1,282 @@
+"""What is fuzzed: valid files, how they are spoilt, and what reads them.
+
+Whatever a reader is given, it ends well, or with a UserError.
+"""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import gin
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro import experiment
+from t2t_repro.analysis.run_record import Evaluation, read_run, record_evaluation
+from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.linear_trees import delinearise
+from t2t_repro.data.prepared import PreparedData, prepare
+from t2t_repro.data.subword_model import open_subwords
+from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.text_files import TextFilesCorpus
+from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.data.treebank import TreebankCorpus
+from t2t_repro.import_t2t import DECODING
+from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
+from t2t_repro.training.event_files import rewind
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.replay import read_batch
+from tests.data.test_t2t_subwords import VOCABULARY
+from tests.data.test_t2t_subwords import write as write_vocabulary
+from tests.decoding.random_translator import ODD_LINES, TEXT, write_subwords
+from tests.fuzz.mutations import (
+    Mutation,
+    spoil_bytes,
+    spoil_gzip,
+    spoil_index,
+    spoil_json,
+    spoil_sentencepiece,
+)
+from tests.models.test_t2t_checkpoint import t2t_variables, write_checkpoint
+from tests.training.tiny import tiny_model
+
+_TREES = """\
+( (S (NP-SBJ (DT The) (NN dog) ) (VP (VBZ barks) (NP (-NONE- *) )) (. .) ))
+(TOP (S=2 (NP (NNP A-1)) (VP (VB see)
+   (NP (PRP it)))))
+(())
+"""
+_GIN = """\
+# A comment.
+Translator.search = @BeamSearch()
+Translator.max_extra_length = 20
+BeamSearch.beam_size = 2
+BeamSearch.length_penalty = %penalty
+penalty = 0.6
+evaluate.metrics = (@bleu, @chrf)
+LayerConfig:
+  d_model = 8
+  num_heads = 2
+TextFilesCorpus.train = [('a.en', 'b.de'), 'c.tsv']
+prepare.corpus = @TextFilesCorpus()
+Pace.steps = 3
+train.seed = -1
+choose_strategy.cpu_replicas = None
+"""
+_LINES = ODD_LINES[:12]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader of files.
+
+    Attributes:
+        write: writes valid files into a folder.
+        spoil: how, by pattern of their names; the first that fits.
+        read: reads the folder.
+    """
+
+    write: Callable[[Path], object]
+    spoil: dict[str, Mutation]
+    read: Callable[[Path], object]
+
+
+def _write_text(folder: Path) -> None:
+    lines = "".join(f"{line}\n" for line in TEXT)
+    for name in ("a.en", "a.de"):
+        (folder / name).write_text(f"\ufeff{lines}", encoding="utf-8")
+    (folder / "b.tsv").write_text("ein Haus\ta house\r\nβ\tb\n", encoding="utf-8")
+    (folder / "c.tsv.gz").write_bytes(gzip.compress(b"ein Haus\ta house\n" * 50))
+
+
+def _read_text(folder: Path) -> None:
+    names = ["b.tsv", "c.tsv.gz", ("a.en", "a.de")]
+    for name in names:
+        entry = str(folder / name) if isinstance(name, str) else [str(folder / n) for n in name]
+        corpus = TextFilesCorpus(train=[entry], dev=[entry])
+        corpus.prepare(folder)
+        corpus.describe()
+        for _ in corpus.read("train", folder):
+            pass
+
+
+def _write_trees(folder: Path) -> None:
+    (folder / "a.mrg").write_text(_TREES)
+    (folder / "b.mrg.gz").write_bytes(gzip.compress(_TREES.encode() * 3))
+
+
+def _read_trees(folder: Path) -> None:
+    for name in ("a.mrg", "b.mrg.gz"):
+        corpus = TreebankCorpus(train=name, dev=name, folder=str(folder))
+        corpus.prepare(folder)
+        for _, symbols in corpus.read("train", folder):
+            delinearise(symbols)
+
+
+def _write_store(folder: Path) -> None:
+    pairs = [([5, 7, 1], [3, 1]), ([1], [299, 4, 1]), ([2, 1], [2, 2, 1])] * 3
+    write_token_store(folder / "store", pairs, vocab_size=300)
+
+
+def _read_store(folder: Path) -> None:
+    store = TokenStore(folder / "store")
+    count = min(len(store), 100)
+    for number in range(count):
+        store.source(number)
+        store.target(number)
+    lengths = store.source_lengths[:count].max(), store.target_lengths[:count].max()
+    if max(lengths) < 10_000:
+        store.padded_batch(np.arange(count), int(lengths[0]), int(lengths[1]), count)
+
+
+def _write_prepared(folder: Path) -> None:
+    _write_text(folder)
+    sides = str(folder / "a.en"), str(folder / "a.de")
+    prepare(
+        folder,
+        TextFilesCorpus(train=sides, dev=sides),
+        Cleaning(drop_held_out=False, drop_duplicates=False),
+        SubwordTraining(vocab_size=300),
+        workers=1,
+    )
+    for path in folder.iterdir():
+        if path.is_file():
+            path.unlink()
+
+
+def _read_prepared(folder: Path) -> None:
+    # As a stranger's, with whatever checksums belong to it.
+    manifest = folder / "prepared" / "manifest.json"
+    try:
+        content = json.loads(manifest.read_bytes())
+        del content["files"]
+        manifest.write_text(json.dumps(content))
+    except (ValueError, TypeError, KeyError, RecursionError, AttributeError):
+        pass
+    data = PreparedData(folder / "prepared")
+    for split in data.splits:
+        data.text(split)
+        data.store(split)
+
+
+def _read_manifest(folder: Path) -> None:
+    PreparedData(folder / "prepared")
+
+
+def _read_subwords(folder: Path) -> None:
+    subwords = open_subwords(folder / "subwords.model")
+    for ids in subwords.encode(_LINES):
+        assert max(ids) < subwords.size
+        subwords.decode(ids)
+        subwords.labels(ids)
+    subwords.decode([3, 5, 10**9, -4, 0])
+
+
+def _write_t2t(folder: Path) -> None:
+    write_checkpoint(folder, {**t2t_variables()[0], "global_step": np.int64(7)})
+
+
+def _read_t2t(folder: Path) -> None:
+    transformer_from_t2t(folder, subwords=35)
+    step_of_t2t(folder)
+
+
+def _write_gin(folder: Path) -> None:
+    write_subwords(folder / "subwords.model")
+    (folder / "a.gin").write_text(_GIN)
+
+
+def _read_gin(folder: Path) -> None:
+    experiment.configure_experiment(folder / "a.gin", [])
+    with experiment._user_errors():
+        experiment.Translator(tiny_model(d_model=8), open_subwords(folder / "subwords.model"))
+    experiment.evaluate(["a b c d"], ["a b c e"])
+    gin.config_str()
+
+
+def _write_model(folder: Path) -> None:
+    directory = ModelDirectory(folder / "model")
+    subwords = write_subwords(folder / "subwords.model")
+    directory.describe(tiny_model(d_model=8), subwords, DECODING, "")
+    directory.write_imported(tiny_model(d_model=8), 5)
+    (folder / "subwords.model").unlink()
+    record_evaluation(folder / "model", "dev", Evaluation("averaged/step-5", 3.5, []))
+    epoch = {"batches": 3, "sentences": 9, "source_tokens": 90, "target_tokens": 91}
+    (folder / "model" / "epoch.json").write_text(json.dumps(epoch))
+
+
+def _read_model(folder: Path) -> None:
+    read_run(folder / "model")
+    experiment.load_translator(folder / "model", [], None)
+
+
+def _write_batch(folder: Path) -> None:
+    ids = np.ones((2, 3, 4), np.int32)
+    np.savez_compressed(folder / "step-7.npz", step=7, source=ids, target=ids)
+    np.savez(folder / "step-8.npz", step=7, source=ids, target=ids)
+
+
+def _read_batches(folder: Path) -> None:
+    for path in sorted(folder.glob("*.npz")):
+        read_batch(path)
+
+
+def _write_events(folder: Path) -> None:
+    with tf.io.TFRecordWriter(str(folder / "events.out.tfevents.1.x.v2")) as writer:
+        for step in range(9):
+            value = tf.compat.v1.Summary.Value(tag="train/loss", simple_value=step)
+            event = tf.compat.v1.Event(step=step, summary={"value": [value]})
+            writer.write(event.SerializeToString())
+
+
+def _read_events(folder: Path) -> None:
+    rewind(folder, 5, "dev/")
+
+
+TARGETS = {
+    "text_files": Target(_write_text, {"*.gz": spoil_gzip, "*": spoil_bytes}, _read_text),
+    "treebank": Target(_write_trees, {"*.gz": spoil_gzip, "*": spoil_bytes}, _read_trees),
+    "token_store": Target(_write_store, {"*.json": spoil_json, "*": spoil_bytes}, _read_store),
+    "prepared": Target(
+        _write_prepared,
+        {
+            "verified.json": lambda rng, content: content,
+            "*.json": spoil_json,
+            "*.model": spoil_sentencepiece,
+            "*": spoil_bytes,
+        },
+        _read_prepared,
+    ),
+    "manifest": Target(_write_prepared, {"*.json": spoil_json}, _read_manifest),
+    "subwords": Target(
+        lambda folder: shutil.move(write_subwords(folder / "x"), folder / "subwords.model"),
+        {"*": spoil_sentencepiece},
+        _read_subwords,
+    ),
+    "t2t_vocabulary": Target(
+        lambda folder: write_vocabulary(folder / "subwords.model", VOCABULARY),
+        {"*": spoil_bytes},
+        _read_subwords,
+    ),
+    "gin": Target(_write_gin, {"*.gin": spoil_bytes}, _read_gin),
+    "t2t_checkpoint": Target(
+        _write_t2t,
+        {"*.json": spoil_json, "*.index": spoil_index, "*": spoil_bytes},
+        _read_t2t,
+    ),
+    "model_directory": Target(
+        _write_model,
+        {
+            "*.json": spoil_json,
+            "*.index": spoil_index,
+            "*.model": spoil_sentencepiece,
+            "*": spoil_bytes,
+        },
+        _read_model,
+    ),
+    "replay": Target(_write_batch, {"*": spoil_bytes}, _read_batches),
+    "event_files": Target(_write_events, {"*": spoil_bytes}, _read_events),
+}

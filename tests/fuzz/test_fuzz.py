@@ -1,0 +1,55 @@
+"""A little of the fuzzing, and what much of it has found."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fuzz.run import _outcome
+
+CHECKOUT = Path(__file__).parents[2]
+
+INPUTS = """
+import os
+import sys
+from t2t_repro import experiment
+from tests.fuzz import run, targets
+from tests.fuzz.mutations import spoil_bytes
+
+def abort(folder):
+    if b"Translator.search" not in (folder / "a.gin").read_bytes():
+        os.abort()
+
+SLOW = {"model_directory": 10, "t2t_checkpoint": 15, "gin": 40, "prepared": 50, "manifest": 50}
+found = 0
+for name in targets.TARGETS:
+    count = SLOW.get(name, 100)
+    result = run.fuzz(name, 1_000_000, count, float("inf"))
+    print(name, result.inputs, dict(result.findings))
+    found += len(result.findings)
+targets.TARGETS["aborts"] = targets.Target(targets._write_gin, {"*.gin": spoil_bytes}, abort)
+result = run.fuzz("aborts", 0, 40, float("inf"))
+print("aborts", result.inputs, dict(result.findings))
+found += result.inputs != 40 or "the process ended: -6" not in result.findings
+sys.exit(found)
+"""
+
+
+def test_spoilt_files_are_read_or_refused():
+    """In another process: this one has computed, and so cannot fork."""
+    done = subprocess.run(
+        [sys.executable, "-c", INPUTS],
+        cwd=CHECKOUT,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_is_no_clear_error_is_a_finding(tmp_path):
+    def read(folder):
+        raise KeyError("x")
+
+    assert _outcome(read, tmp_path).startswith("KeyError at test_fuzz.py")
+    assert _outcome(lambda folder: None, tmp_path) == "read"
