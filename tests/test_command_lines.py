@@ -411,6 +411,7 @@ def test_help_and_plain_mistakes_import_no_tensorflow(name, tmp_path):
     module, arguments, status = AT_ONCE[name]
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, f"t2t_repro.{module}", *arguments],
+        input="a line for those that read standard input\n",
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
