@@ -103,9 +103,11 @@ class CheckpointFolder:
         # TensorFlow's CheckpointState; names are relative to the folder, which can be moved.
         lines = [f'model_checkpoint_path: "step-{kept[-1]}"']
         lines += [f'all_model_checkpoint_paths: "step-{step}"' for step in kept]
-        aside = self.path / _PARTIAL_LIST
-        aside.write_text("\n".join(lines) + "\n", encoding="ascii")
-        os.replace(aside, self.path / "checkpoint")
+        text, path = "\n".join(lines) + "\n", self.path / "checkpoint"
+        if not path.exists() or path.read_bytes() != text.encode("ascii"):
+            aside = self.path / _PARTIAL_LIST
+            aside.write_text(text, encoding="ascii")
+            os.replace(aside, path)
         for step in set(steps) - set(kept):
             self._remove(step)
 
