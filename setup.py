@@ -3,6 +3,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+PLOTS = "matplotlib>=3.8,<4"
 CTRANSLATE2 = "ctranslate2>=4.8,<5"
 
 # The server and the client of exported models.
@@ -44,7 +45,7 @@ setup(
     extras_require={
         "serve": SERVE,
         "ctranslate2": [CTRANSLATE2],
-        "plots": ["matplotlib>=3.8,<4"],
+        "plots": [PLOTS],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "test": [
             "pytest>=8",
@@ -52,6 +53,7 @@ setup(
             "ruff>=0.6",
             "mypy>=1.11",
             "PyYAML>=6",
+            PLOTS,
             CTRANSLATE2,
             *SERVE,
         ],
