@@ -56,6 +56,9 @@ def decoder(
     if variant not in ("", "whole", "saved_model"):
         raise NotImplementedError(f"no variant {variant!r}")
     dtype = arguments.dtype
+    if variant == "saved_model":
+        # As scripts/serve.sh has it: requests side by side, each on one core.
+        tf.config.threading.set_intra_op_parallelism_threads(1)
     # What is stored in int8 is computed in float32.
     is_int8 = variant == "saved_model" and dtype == "int8"
     model = random_model(size, "float32" if is_int8 else dtype)
