@@ -25,6 +25,7 @@ _GIN_ERRORS = (
     ValueError, TypeError, SyntaxError, RuntimeError, MemoryError, tokenize.TokenError,
 )  # fmt: skip
 _MAX_BYTES = 2**20
+_LONGEST_LINE = 1000
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
 _IN_CALL = re.compile(r"In call to configurable '([^']+)' \(<[^\n]*>\)")
 
@@ -123,10 +124,18 @@ def _includes_beside(files: Sequence[str]) -> Iterator[None]:
 
 
 def on_one_line(error: Exception) -> str:
-    """The message of an error, its lines joined, without what gin adds for programmers."""
+    """The message of an error, its lines joined, without what gin adds for programmers.
+
+    Of a line that is very long, as lines of spoilt files are, only the beginning.
+    """
     message = _CONFIG_DUMP.sub("", str(error))
     message = _IN_CALL.sub(r"(in \1)", message)
-    return " ".join(line.strip() for line in message.splitlines() if line.strip())
+    lines = (line.strip() for line in message.splitlines())
+    return " ".join(_shortened(line) for line in lines if line)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ..."
 
 
 def differing_bindings(there: str, now: str) -> list[str]:

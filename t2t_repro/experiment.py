@@ -36,7 +36,7 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.devices import choose_strategy
-from t2t_repro.training.guard_rails import check_disk, check_memory, check_writable
+from t2t_repro.training.guard_rails import check_disk, check_gpus, check_memory, check_writable
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import CONFIG, PRECISIONS, ModelDirectory, load_weights
@@ -195,6 +195,7 @@ def train(
         OpError: of TensorFlow, where another worker was lost; see `end_with_the_others`.
     """
     _check_precision(precision)
+    check_gpus()
     with _user_errors():
         strategy = choose_strategy()
     workers = Workers(strategy)

@@ -1,5 +1,7 @@
 """A folder of checkpoints that are there whole or not at all, whenever the writer was killed.
 
+Or its machine lost: what a checkpoint needs is on the disk before the one before is given up.
+
     folder/step-<n>.data-*, step-<n>.index    a checkpoint; it is there when its index is
     folder/checkpoint                         TensorFlow's list of them, newest last
     folder/.partial/                          what is being written
@@ -17,9 +19,12 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.models.checkpoint_index import check_index, listed_checkpoints
+from t2t_repro.training.durable import sync
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
 _LISTED = re.compile(r"step-(\d+)", re.ASCII)
+# What TensorFlow's messages say of the operation that failed.
+_OPERATION = re.compile(r"^\{\{.*?\}\} | \[Op:\w+\]")
 _PARTIAL = ".partial"
 _PARTIAL_LIST = ".checkpoint.partial"
 _UNREADABLE = ".unreadable"
@@ -68,9 +73,13 @@ class CheckpointFolder:
             checkpoint.write(str(partial / f"step-{step}"))
             self._remove(step)
             # The index last: with it the checkpoint is there.
-            for file in sorted(partial.glob(f"step-{step}.*")):
+            files = sorted(partial.glob(f"step-{step}.*"))
+            sync(*files)
+            for file in files:
                 os.replace(file, self.path / file.name)
             partial.rmdir()
+            # Before those that it replaces are deleted.
+            sync(self.path)
             self._list_and_sweep(step)
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
@@ -130,4 +139,5 @@ def damage(path: str) -> str | None:
 
 
 def _reason(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return _OPERATION.sub("", line)

@@ -1,6 +1,8 @@
 """What would end a run hours later, looked at before it begins."""
 
+import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +16,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 
 _FLOAT = 4
+# Shares of a GPU's memory. A display takes a little; TensorFlow wants the rest.
+_GPU_IN_USE, _GPU_TAKEN = 0.1, 0.5
 
 
 def check_writable(folder: Path) -> None:
@@ -30,6 +34,39 @@ def check_writable(folder: Path) -> None:
             f"cannot write to {folder} ({error.strerror}): mend its permissions, or give another "
             "--model_dir."
         ) from error
+
+
+def check_gpus() -> None:
+    """Sees whether other programs use the GPUs; to be asked before TensorFlow takes their memory.
+
+    Over half of a GPU's memory in use is an error, over a tenth a warning. Without nvidia-smi
+    nobody can say.
+
+    Raises:
+        UserError: a GPU is taken.
+    """
+    if not tf.config.list_physical_devices("GPU"):
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    query = ["--query-gpu=index,memory.used,memory.total", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", *([f"--id={visible}"] if visible else []), *query]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return
+    for line in done.stdout.splitlines():
+        index, used, total = (field.strip() for field in line.split(","))
+        if not (used.isdecimal() and total.isdecimal()):
+            continue
+        share = int(used) / int(total)
+        text = (
+            f"{share:.0%} of the memory of GPU {index} is in use already: end what runs there (see "
+            "nvidia-smi), or set CUDA_VISIBLE_DEVICES to GPUs that are free"
+        )
+        if share > _GPU_TAKEN:
+            raise UserError(f"{text}.")
+        if share > _GPU_IN_USE:
+            logging.warning("train: %s", text)
 
 
 def check_disk(model_dir: Path, model: keras.Model, optimizer: keras.Optimizer, keep: int) -> None:

@@ -12,6 +12,7 @@ from absl import logging
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from t2t_repro.training.durable import sync
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.train_step import StepResult
 
@@ -43,6 +44,7 @@ class Journal:
             self._writer = tf.summary.create_file_writer(str(directory))
         else:
             self._writer = tf.summary.create_noop_writer()
+        self._directory = directory
         self._every_steps = every_steps
         self._tokens = 0
         self._since = time.monotonic()
@@ -87,8 +89,10 @@ class Journal:
                 tf.summary.scalar(name, value, step=step)
 
     def flush(self) -> None:
-        """Makes sure that what was reported so far outlives the process."""
+        """Makes sure that what was reported so far outlives the process, and the machine."""
         self._writer.flush()
+        if self._directory:
+            sync(*self._directory.glob("events.out.tfevents.*"))
 
     def is_reported(self, step: int) -> bool:
         """Whether scalars are written after update `step`."""

@@ -248,6 +248,36 @@ def test_killed_at_any_file_operation(tmp_path, monkeypatch, count):
     assert files == {"checkpoint", "step-2.index", "step-2.data-00000-of-00001"}
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="wants to know what is synced")
+def test_what_is_deleted_is_replaced_on_the_disk(tmp_path, monkeypatch):
+    """Of a machine that loses its power, only what was synced is left."""
+    run, folder, done = Run(tmp_path, keep=1), tmp_path / "checkpoints", []
+    run.checkpoints.save(RunState(step=1))
+    fsync, replace, unlink = os.fsync, os.replace, Path.unlink
+
+    def record(what, path, action):
+        done.append((what, Path(path).name))
+        return action()
+
+    monkeypatch.setattr(
+        os,
+        "fsync",
+        lambda n: record("sync", os.readlink(f"/proc/self/fd/{n}"), lambda: fsync(n)),
+    )
+    monkeypatch.setattr(os, "replace", lambda a, b: record("rename", b, lambda: replace(a, b)))
+    monkeypatch.setattr(
+        Path,
+        "unlink",
+        lambda path, **options: record("delete", path, lambda: unlink(path, **options)),
+    )
+    run.checkpoints.save(RunState(step=2))
+    folder_synced = done.index(("sync", folder.name))
+    for file in folder.glob("step-2.*"):
+        synced, renamed = (done.index((what, file.name)) for what in ("sync", "rename"))
+        assert synced < renamed < folder_synced
+    assert folder_synced < done.index(("delete", "step-1.index"))
+
+
 def test_a_clock_that_is_set_back_changes_nothing(tmp_path, monkeypatch):
     now = [2e9]
     monkeypatch.setattr(time, "time", lambda: now[0])

@@ -4,6 +4,7 @@ import shutil
 from collections import namedtuple
 
 import pytest
+import tensorflow as tf
 
 from t2t_repro.data.bucketing import BatchShape
 from t2t_repro.errors import UserError
@@ -13,6 +14,7 @@ from t2t_repro.training.guard_rails import (
     activation_bytes,
     available_memory,
     check_disk,
+    check_gpus,
     check_memory,
     check_writable,
 )
@@ -82,3 +84,39 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"^cannot write to .*file.model \(.*\): mend its"):
         check_writable(tmp_path / "file" / "model")
+
+
+@pytest.fixture
+def gpus(tmp_path, monkeypatch):
+    """Has the machine four GPUs, of which nvidia-smi, as its manual describes it, says this."""
+    script = tmp_path / "nvidia-smi"
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * 4)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    def say(*lines):
+        shown = "\n".join(lines)
+        script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncat <<END\n{shown}\nEND\n')
+        script.chmod(0o755)
+        return tmp_path / "arguments"
+
+    return say
+
+
+def test_a_taken_gpu_is_an_error(gpus, monkeypatch):
+    arguments = gpus("0, 3, 81559", "3, 60000, 81559")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    with pytest.raises(UserError, match=r"^74% of the memory of GPU 3 is in use .* free\.$"):
+        check_gpus()
+    assert arguments.read_text().startswith("--id=0,3 --query-gpu=")
+
+
+def test_a_gpu_in_use_is_a_warning(gpus, caplog):
+    gpus("0, 800, 16384", "1, 4096, 16384", "2, [N/A], [N/A]")
+    check_gpus()
+    (record,) = caplog.records
+    assert record.getMessage().startswith("train: 25% of the memory of GPU 1 is in use already")
+
+
+def test_without_nvidia_smi_nobody_knows(gpus, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check_gpus()

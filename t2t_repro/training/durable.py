@@ -1,0 +1,18 @@
+"""What has been written outlives the machine, not only the process."""
+
+import os
+from pathlib import Path
+
+
+def sync(*paths: Path) -> None:
+    """Waits until files, or the names in folders, are on the disk itself.
+
+    Raises:
+        OSError: they cannot be brought there.
+    """
+    for path in paths:
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
