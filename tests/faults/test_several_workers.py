@@ -1,4 +1,4 @@
-"""Workers on this machine's loopback are one process, also when one of them is killed."""
+"""Workers on this machine are one process, also when one of them is killed, or cut off."""
 
 import os
 import signal
@@ -9,17 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.faults.network import Network, can_be_made
 from tests.faults.pipeline import write_corpus
-from tests.faults.several_workers import TOLERANCE, Blow, difference, end_of, train
+from tests.faults.several_workers import CUT, TOLERANCE, Blow, difference, end_of, train
 
 CHECKOUT = Path(__file__).parents[2]
 STEPS = 16
 
 
-def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
-    """In a process of its own: children are forked, which must not have used TensorFlow."""
+def in_own_process(function, folder):
+    """Workers are forked, which must not have used TensorFlow."""
     done = subprocess.run(
-        [sys.executable, "-m", __name__, str(tmp_path)],
+        [sys.executable, "-m", __name__, function.__name__, str(folder)],
         cwd=CHECKOUT,
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
@@ -28,19 +29,19 @@ def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def compare(folder):
-    """What the test is."""
-    from t2t_repro import experiment  # noqa: F401 (imported once, for all children)
+def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
+    in_own_process(kill, tmp_path)
 
-    write_corpus(folder)
+
+def kill(folder):
+    """What the test is."""
     place = folder / "life"
     # The dev set is scored by both after 10 updates; then the one is killed in its 12th, and the
     # other goes on from nowhere: it says so and ends.
     start = train(place, 2, STEPS, Blow(1, signal.SIGKILL, update=12))
     assert start.statuses == [143, -signal.SIGKILL], start
+    assert loss_of_another(place / "log.0")
     chief, other = ((place / f"log.{index}").read_text() for index in range(2))
-    (line,) = [line for line in chief.splitlines() if line.startswith("error")]
-    assert line.startswith("error: another worker is lost (")
     assert "step 10: dev nll" in chief
     assert "worker 1 (of 0 to 1) is there" in other
     assert "step" not in other
@@ -58,6 +59,29 @@ def compare(folder):
     assert difference(found, expected) <= TOLERANCE, difference(found, expected)
 
 
+@pytest.mark.skipif(not can_be_made(), reason="wants iproute2, and the right to make namespaces")
+def test_workers_that_do_not_reach_each_other_end(tmp_path):
+    in_own_process(cut, tmp_path)
+
+
+def cut(folder):
+    """What the test is: each side takes the other for lost."""
+    place = folder / "life"
+    with Network(2) as network:
+        start = train(place, 2, STEPS, Blow(1, CUT, update=8), network)
+        assert start.statuses == [143, 143], start
+        assert all(loss_of_another(place / f"log.{index}") for index in range(2))
+        assert train(place, 2, STEPS, network=network).statuses == [0, 0]
+    assert "going on after step 6" in (place / "log.0").read_text()
+    assert end_of(place)["state step"] == STEPS
+
+
+def loss_of_another(log):
+    """Whether a worker's one error says that another is lost."""
+    (line,) = [line for line in log.read_text().splitlines() if line.startswith("error")]
+    return line.startswith("error: another worker is lost (")
+
+
 @pytest.mark.parametrize(("other", "gap"), [([1.0, 2.5], 0.5), ([1.0, 2.0], 0.0)])
 def test_the_difference_is_the_greatest(other, gap):
     first = {"a": np.array([1.0, 2.0], np.float32), "b": np.zeros([])}
@@ -67,4 +91,7 @@ def test_the_difference_is_the_greatest(other, gap):
 
 
 if __name__ == "__main__":
-    compare(Path(sys.argv[1]))
+    from t2t_repro import experiment  # noqa: F401 (imported once, for all children)
+
+    write_corpus(Path(sys.argv[2]))
+    {"kill": kill, "cut": cut}[sys.argv[1]](Path(sys.argv[2]))
