@@ -25,7 +25,6 @@ _GIN_ERRORS = (
     ValueError, TypeError, SyntaxError, RuntimeError, MemoryError, tokenize.TokenError,
 )  # fmt: skip
 _MAX_BYTES = 2**20
-_LONGEST_LINE = 1000
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
 _IN_CALL = re.compile(r"In call to configurable '([^']+)' \(<[^\n]*>\)")
 
@@ -124,18 +123,10 @@ def _includes_beside(files: Sequence[str]) -> Iterator[None]:
 
 
 def on_one_line(error: Exception) -> str:
-    """The message of an error, its lines joined, without what gin adds for programmers.
-
-    Of a line that is very long, as lines of spoilt files are, only the beginning.
-    """
+    """The message of an error, its lines joined, without what gin adds for programmers."""
     message = _CONFIG_DUMP.sub("", str(error))
     message = _IN_CALL.sub(r"(in \1)", message)
-    lines = (line.strip() for line in message.splitlines())
-    return " ".join(_shortened(line) for line in lines if line)
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ..."
+    return " ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
 def differing_bindings(there: str, now: str) -> list[str]:

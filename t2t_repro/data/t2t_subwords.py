@@ -12,7 +12,6 @@ and text_encoder.py):
 """
 
 import re
-import reprlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -69,9 +68,9 @@ class T2TSubwords:
         self._token_ids = WordIds(self._encode_token)
 
     def _check(self) -> None:
-        if tuple(first := self._subwords[:2]) != RESERVED:
+        if tuple(self._subwords[:2]) != RESERVED:
             raise UserError(
-                f"{self.model_path} begins with {', '.join(map(reprlib.repr, first))}, "
+                f"{self.model_path} begins with {', '.join(map(repr, self._subwords[:2]))}, "
                 f"expected {', '.join(map(repr, RESERVED))}: give the vocabulary of T2T's "
                 "SubwordTextEncoder, as t2t-datagen wrote it (vocab.*.subwords, vocab.*.32768)."
             )
