@@ -38,7 +38,7 @@ def measure(size: str, precision: str, mode: str, cache: Path, tokens: int, step
     keep_programs(cache, str(cache))
     import tensorflow as tf
 
-    from t2t_repro.data.bucketing import BatchShape
+    from t2t_repro.data.batch_shapes import BatchShape
 
     step = make_step(size, precision, jit_compile=mode != "off")
     shapes = [BatchShape(tokens // length, length, length) for length in LENGTHS]

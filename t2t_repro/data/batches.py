@@ -5,11 +5,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from t2t_repro.data.batch_shapes import choose_shapes
 from t2t_repro.data.bucketing import (
     EpochPlan,
     PaddingReport,
     assign_shapes,
-    choose_shapes,
     epoch_plan,
     padding_report,
 )

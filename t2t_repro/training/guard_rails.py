@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 

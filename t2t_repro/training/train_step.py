@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.layers.layout import PADDED, Layout, Packed
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import LossSums, loss_sums

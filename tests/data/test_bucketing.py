@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data import bucketing
-from t2t_repro.data.bucketing import (
-    BatchShape,
-    assign_shapes,
-    choose_shapes,
-    epoch_plan,
-    padding_report,
-)
+from t2t_repro.data import batch_shapes
+from t2t_repro.data.batch_shapes import BatchShape, choose_shapes
+from t2t_repro.data.bucketing import assign_shapes, epoch_plan, padding_report
 from t2t_repro.errors import UserError
 
 
@@ -147,8 +142,8 @@ def test_savings_and_their_change_equal_counting_sentence_by_sentence(seed):
         return saved
 
     before, after = taken([(6, 5), (3, 4), (2, 2)]), taken([(6, 4), (3, 4), (5, 1)])
-    assert bucketing._taken([(6, 4), (3, 4), (5, 1)], costs).tolist() == after.tolist()
-    savings, change = bucketing._savings, bucketing._change
+    assert batch_shapes._taken([(6, 4), (3, 4), (5, 1)], costs).tolist() == after.tolist()
+    savings, change = batch_shapes._savings, batch_shapes._change
     assert savings(before, counts, costs).tolist() == slow_savings(before).tolist()
     expected = slow_savings(after) - slow_savings(before)
     assert change(before, after, counts, costs).tolist() == expected.tolist()

@@ -6,7 +6,7 @@ from collections import namedtuple
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.errors import UserError
 from t2t_repro.training import guard_rails
 from t2t_repro.training.checkpoints import Checkpoints, RunState

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.layers.layout import PADDED
 from t2t_repro.training.loss import loss_sums
 from tests.training.tiny import assert_close, assert_same, copies, random_ids, tiny_model, tiny_step

@@ -19,7 +19,7 @@ from t2t_repro.training.xla_cache import keep_programs
 
 keep_programs(Path(sys.argv[1]))
 import tensorflow as tf
-from t2t_repro.data.bucketing import BatchShape
+from t2t_repro.data.batch_shapes import BatchShape
 from tests.training.tiny import tiny_step
 
 step = tiny_step(jit_compile=True)
