@@ -55,9 +55,14 @@ async def serve(options: Options) -> None:
     Raises:
         UserError: there is no version that can be loaded, or a port can't be opened.
     """
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    workers = 1 if has_gpu else os.cpu_count() or 1
+    if not has_gpu:
+        # A core a call: two that share two cores, operation by operation, take longer. One alone
+        # would hardly gain, as what a few rows need is too little to divide.
+        tf.config.threading.set_intra_op_parallelism_threads(1)
     versions = ServedVersions(options.model_name, options.export_dir)
     await versions.start()
-    workers = 1 if tf.config.list_physical_devices("GPU") else os.cpu_count() or 1
     queue = RequestQueue(workers, options.max_batch_size, options.max_waiting)
     limits = Limits(options.request_bytes, options.client_seconds)
     rest = RestService(versions, queue, limits)
