@@ -246,10 +246,10 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--export_dir=new", "--checkpoint=best"],
         "no checkpoint best in model",
     ),
-    "vocabulary of T2T to export": (
+    "vocabulary of T2T to export for CTranslate2": (
         "export",
-        ["--model_dir=imported", "--export_dir=new"],
-        "imported/subwords.model is a vocabulary of Tensor2Tensor, which no operation of",
+        ["--model_dir=imported", "--export_dir=new", "--format=ctranslate2"],
+        "imported/subwords.model is a vocabulary of Tensor2Tensor, which no",
     ),
     "export_dir left out": ("export", ["--model_dir=model"], "flag --export_dir"),
     "no such format": (

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (its operations)
 
 from t2t_repro.analysis.attention_maps import collect_weights
 from t2t_repro.data.t2t_subwords import T2TSubwords
@@ -121,6 +123,19 @@ def test_an_imported_model_s_attention_can_be_looked_at(made_here):
     for kind, weights in zip(data["kinds"], expected, strict=True):
         found = np.array(kind["weights"]) / data["scale"]
         np.testing.assert_allclose(found, weights[:, 0], atol=6e-4)
+
+
+def test_an_imported_model_can_be_exported(made_here):
+    lines = ["u20 u34 x", "u17, (u16) _"]
+    (made_here / "lines").write_text("".join(f"{line}\n" for line in lines))
+    *_, translated = run(
+        made_here,
+        ("export", ["--model_dir=model", "--export_dir=servable"], ""),
+        ("translate", ["--model_dir=model", "--input=lines"], ""),
+    )
+    served = tf.saved_model.load(str(made_here / "servable" / "1")).signatures["serving_default"]
+    texts = served(source=tf.constant(lines))["translation"].numpy()
+    assert b"".join(text + b"\n" for text in texts).decode() == translated
 
 
 def test_the_directory_is_complete_in_itself(made_here):

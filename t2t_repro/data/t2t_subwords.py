@@ -27,10 +27,12 @@ RESERVED = ("<pad>_", "<EOS>_")
 # Python's \w is a letter, a number (Unicode's categories L and N) or the underscore.
 _TOKEN = re.compile(r"[^\W_]+|[\W_]+")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-_ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 
-# T2T's stand-in for a number that is no code point.
-_UNDEFINED = "\u3013"
+ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
+"""What escapes are written with; every vocabulary has these as subwords."""
+
+UNDEFINED = "\u3013"
+"""T2T's stand-in for a number that is no code point."""
 
 # A token takes as many steps for each of its characters; real ones have dozens.
 _MAX_SUBWORD = 1000
@@ -64,7 +66,7 @@ class T2TSubwords:
                 f"{self.model_path} has a subword of {self._longest} characters, expected at most "
                 f"{_MAX_SUBWORD}: give the vocabulary that t2t-datagen wrote."
             )
-        self._characters = _ESCAPE_CHARACTERS.union(*self._ids)
+        self._characters = ESCAPE_CHARACTERS.union(*self._ids)
         self._token_ids = WordIds(self._encode_token)
 
     def _check(self) -> None:
@@ -74,7 +76,7 @@ class T2TSubwords:
                 f"expected {', '.join(map(repr, RESERVED))}: give the vocabulary of T2T's "
                 "SubwordTextEncoder, as t2t-datagen wrote it (vocab.*.subwords, vocab.*.32768)."
             )
-        if missing := sorted(_ESCAPE_CHARACTERS - self._ids.keys()):
+        if missing := sorted(ESCAPE_CHARACTERS - self._ids.keys()):
             raise UserError(
                 f"{self.model_path} has no subword for {' '.join(missing)}, so it cannot spell "
                 "what it does not know: give the complete file that t2t-datagen wrote."
@@ -84,6 +86,10 @@ class T2TSubwords:
     def size(self) -> int:
         """The number of ids; every id that `encode` gives is below it."""
         return len(self._subwords)
+
+    def pieces(self) -> list[str]:
+        """The subword of every id, escaped as in the file; an empty one is no subword."""
+        return list(self._subwords)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of every line, EOS last.
@@ -196,7 +202,7 @@ def _character(escape: re.Match[str]) -> str:
         character = chr(int(escape[1]))
         character.encode("utf-8")  # A lone surrogate has a number, but is no character.
     except (ValueError, OverflowError):
-        return _UNDEFINED
+        return UNDEFINED
     return character
 
 

@@ -104,8 +104,8 @@ class _TransformerConverter(Converter):
         if not isinstance(translator.subwords, Subwords):
             raise UserError(
                 f"{translator.subwords.model_path} is a vocabulary of Tensor2Tensor, which no "
-                "library beside CTranslate2 applies; expected SentencePiece's: translate with "
-                "t2t_repro.translate, or train a model on data that datagen prepared."
+                "library beside CTranslate2 applies; expected SentencePiece's: give "
+                "--format=saved_model, or train a model on data that datagen prepared."
             )
         if translator.model.neighbourhood is not None:
             raise UserError(

@@ -5,14 +5,16 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.beam_search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.models.weight_values import with_values
 from t2t_repro.serving.groups import in_groups
 from t2t_repro.serving.stored_weights import StoredWeights
-from t2t_repro.serving.text_ops import TextOps, is_text
+from t2t_repro.serving.t2t_text_ops import T2TTextOps
+from t2t_repro.serving.text_ops import TextOps
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Outputs = dict[str, tf.Tensor]
@@ -46,26 +48,17 @@ class Servable(tf.Module):
 
     Attributes:
         subwords: of source and target.
-
-    Raises:
-        UserError: the subwords are not SentencePiece's.
     """
 
-    subwords: Subwords
+    subwords: SubwordModel
 
     def __init__(self, translator: Translator, weights: str) -> None:
         super().__init__()
-        if not isinstance(translator.subwords, Subwords):
-            raise UserError(
-                f"{translator.subwords.model_path} is a vocabulary of Tensor2Tensor, which no "
-                "operation of TensorFlow applies; expected SentencePiece's: translate with "
-                "t2t_repro.translate, or train a model on data that datagen prepared."
-            )
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self.subwords = translator.subwords
         self._weights = StoredWeights(translator.model, weights)
-        self._text = TextOps(self.subwords)
+        self._text = _text_ops(self.subwords)
         # One graph for all signatures. A tf.function itself as an attribute would be traced anew by
         # tf.saved_model.save, and written twice.
         self._search = tf.function(self._search_sentences, autograph=False).__call__
@@ -115,7 +108,8 @@ class Servable(tf.Module):
 
         Args:
             source_ids: [batch, source_length] int32; what follows the first EOS is not read, PAD
-                is skipped, and ids outside the vocabulary count as UNK. A row may lack EOS, but not
+                is skipped, and ids outside the vocabulary count as UNK (in a vocabulary of T2T,
+                which has none, they are skipped). A row may lack EOS, but not
                 where a server joins requests of different lengths: what TensorFlow Serving fills
                 rows up with is the request's first id.
 
@@ -124,7 +118,7 @@ class Servable(tf.Module):
             score: [batch] float32, as in `translate`.
             truncated: [batch] bool, as in `translate`.
         """
-        tokens = tf.ragged.boolean_mask(self._text.known(source_ids), is_text(source_ids))
+        tokens = self._text.tokens(source_ids)
         is_empty = tokens.row_lengths() == 0
         sentences = _sentences(tokens, is_empty, self._translator.max_source_length)
         ids, scores = self._search(sentences, tf.constant(1))
@@ -217,6 +211,15 @@ class Servable(tf.Module):
     @property
     def _tokens_per_group(self) -> int:
         return max(self._translator.tokens_per_batch // self._translator.search.beam_size, 1)
+
+
+def _text_ops(subwords: SubwordModel) -> TextOps | T2TTextOps:
+    """What does in a graph what a subword model does in Python."""
+    if isinstance(subwords, T2TSubwords):
+        return T2TTextOps(subwords)
+    if isinstance(subwords, Subwords):
+        return TextOps(subwords)
+    raise TypeError(f"subwords is a {type(subwords).__name__}, expected Subwords or T2TSubwords.")
 
 
 def _sentences(

@@ -1,4 +1,4 @@
-"""Text to ids and back inside a graph, with the very results of `data.subwords`."""
+"""SentencePiece's subwords inside a graph, with the very results of `data.subwords`."""
 
 import tensorflow as tf
 import tensorflow_text
@@ -39,10 +39,7 @@ class TextOps(tf.Module):
         Returns:
             ids [batch, (length)] int32, without EOS; and [batch] bool, which texts are blank.
         """
-        texts = tf.strings.unicode_transcode(
-            texts, "UTF-8", "UTF-8", errors="replace", replacement_char=_REPLACEMENT_CHARACTER
-        )
-        texts = tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
+        texts = without_ends(texts)
         ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, "\u2581", " "))
         return ids, (texts == "") | (ids.row_lengths() == 0)
 
@@ -56,11 +53,24 @@ class TextOps(tf.Module):
         Returns:
             [batch] strings, valid UTF-8; UNK is written as " ⁇ ", stray bytes as U+FFFD.
         """
-        return self._tokenizer.detokenize(tf.ragged.boolean_mask(self.known(ids), is_text(ids)))
+        return self._tokenizer.detokenize(self.tokens(ids))
 
-    def known(self, ids: tf.Tensor) -> tf.Tensor:
-        """The ids, UNK in the place of those outside the vocabulary."""
-        return tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
+    def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
+        """The ids [batch, length] that `decode` reads, UNK for those outside the vocabulary.
+
+        Returns:
+            [batch, (length)] int32.
+        """
+        known = tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
+        return tf.ragged.boolean_mask(known, is_text(ids))
+
+
+def without_ends(texts: tf.Tensor) -> tf.Tensor:
+    """Texts [batch] without the white space at their ends, and in UTF-8, whatever they hold."""
+    texts = tf.strings.unicode_transcode(
+        texts, "UTF-8", "UTF-8", errors="replace", replacement_char=_REPLACEMENT_CHARACTER
+    )
+    return tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:

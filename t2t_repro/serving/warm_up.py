@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
 WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
@@ -35,7 +35,7 @@ class Request(NamedTuple):
     inputs: Mapping[str, NDArray]
 
 
-def warm_up_requests(subwords: Subwords) -> list[Request]:
+def warm_up_requests(subwords: SubwordModel) -> list[Request]:
     """Requests for all signatures; those for the default one in several lengths and batch sizes."""
     texts = [np.array(_texts(subwords, *shape), dtype=object) for shape in _SHAPES]
     some = texts[0]
@@ -69,12 +69,12 @@ def write_warm_up(saved_model: Path, asked: Sequence[Request], model_name: str) 
             file.write(log.SerializeToString())
 
 
-def _texts(subwords: Subwords, batch: int, length: int) -> list[str]:
+def _texts(subwords: SubwordModel, batch: int, length: int) -> list[str]:
     """Sentences of `length` subwords and fewer."""
     return [subwords.decode(_ids(subwords, length - row % (length // 2))) for row in range(batch)]
 
 
-def _ids(subwords: Subwords, count: int) -> list[int]:
-    """Some subwords that are neither special nor bytes, which come first in the vocabulary."""
-    first = UNK_ID + 1 + 256
+def _ids(subwords: SubwordModel, count: int) -> list[int]:
+    """Some subwords that are neither special nor bytes, which SentencePiece's begin with."""
+    first = min(UNK_ID + 1 + 256, subwords.size - 1)
     return [first + number % (subwords.size - first) for number in range(count)]

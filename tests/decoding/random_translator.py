@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.data.subword_model import SubwordModel
+from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import EOS_ID
@@ -33,7 +34,7 @@ def write_subwords(path):
     return path
 
 
-def random_model(subwords: Subwords, dtype="float32"):
+def random_model(subwords: SubwordModel, dtype="float32"):
     """Inclined to end its sentences, so that finished and unfinished hypotheses are seen."""
     layer = LayerConfig(d_model=16, d_ff=16, num_heads=2)
     model = Transformer(subwords.size + 20, num_layers=1, layer=layer, dtype=dtype)

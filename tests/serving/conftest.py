@@ -44,11 +44,16 @@ def export_dir(translator, tmp_path_factory):
     return export_dir
 
 
-@pytest.fixture(scope="session")
-def graph(export_dir):
-    saved = SavedModel.FromString((export_dir / "3" / "saved_model.pb").read_bytes())
+def graph_of(version):
+    """The graph of a SavedModel."""
+    saved = SavedModel.FromString((version / "saved_model.pb").read_bytes())
     assert len(saved.meta_graphs) == 1
     return saved.meta_graphs[0]
+
+
+@pytest.fixture(scope="session")
+def graph(export_dir):
+    return graph_of(export_dir / "3")
 
 
 @pytest.fixture(scope="session")
