@@ -1,5 +1,6 @@
 """Ways to spoil a file: bytes, and what the bytes stand for."""
 
+import copy
 import json
 import random
 import re
@@ -100,7 +101,8 @@ def _spoil_value(rng: random.Random, value: Any) -> Any:
         return value
     if isinstance(value, int) and rng.random() < 0.6:
         return rng.choice((value + 1, value - 1, value * 2, -value, *NUMBERS))
-    return rng.choice(_VALUES)
+    # Of its own: what is put into it later must not be in it elsewhere too.
+    return copy.deepcopy(rng.choice(_VALUES))
 
 
 def spoil_message(rng: random.Random, message: Message) -> None:
