@@ -49,6 +49,7 @@ setup(
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "test": [
             "pytest>=8",
+            "pytest-xdist>=3.5,<4",
             "hypothesis>=6.100",
             "ruff>=0.6",
             "mypy>=1.11",

@@ -9,4 +9,5 @@ ruff format --check .
 echo "== mypy"
 mypy
 echo "== pytest"
-python -m pytest "$@"
+# A file a core: what its tests share is made once. Each process takes about a gigabyte.
+python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@"

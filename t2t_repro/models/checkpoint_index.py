@@ -23,6 +23,7 @@ _TRAILER_BYTES = 5  # Of a block: how it is compressed, and a checksum.
 _MAX_INDEX_BYTES = 2**26
 _MAX_LIST_BYTES = 2**20
 _MAX_KEY_BYTES = 2**12
+_MAX_NAME_BYTES = 200
 _MAX_RANK = 8
 _TYPES = {
     tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int16, tf.uint16,
@@ -47,6 +48,7 @@ def check_index(prefix: str | Path) -> None:
         if header.num_shards != len(shards) or header.endianness != BundleHeaderProto.LITTLE:
             raise ValueError(f"it has {header.num_shards} data files, {len(shards)} are there")
         for name, value in entries.items():
+            name.decode("utf-8")  # As TensorFlow's reader will.
             _check_entry(name, BundleEntryProto.FromString(value), sorted(shards), shards)
     except (OSError, ValueError, KeyError, IndexError, struct.error, DecodeError) as error:
         raise UserError(
@@ -68,7 +70,8 @@ def listed_checkpoints(folder: Path) -> list[str]:
     except (OSError, ValueError, tf.errors.OpError):
         return []
     names = [*state.all_model_checkpoint_paths, state.model_checkpoint_path] if state else []
-    return [Path(name).name for name in names]
+    # What is longer names no file, and is an error to ask for.
+    return [Path(name).name for name in names if len(Path(name).name.encode()) <= _MAX_NAME_BYTES]
 
 
 def _data_files(prefix: str | Path) -> list[str]:

@@ -47,7 +47,8 @@ class GrpcPredictor:
         code, details = error.code(), " ".join(error.details().split())
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return too_slow(self._address)
-        if code == grpc.StatusCode.UNAVAILABLE:
+        # A server that stops cancels what it has not begun.
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
             return nobody_there(self._address, details)
         return UserError(f"--server={self._address.server} answered {code.name}: {details}")
 

@@ -46,8 +46,9 @@ class GrpcService:
         self._server = grpc.aio.server(options=list(options.items()))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._predictions = _PredictionService(versions, queue, request_bytes)
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            _PredictionService(versions, queue, request_bytes), self._server
+            self._predictions, self._server
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             _ModelService(versions), self._server
@@ -64,20 +65,30 @@ class GrpcService:
         await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
         return bound
 
+    async def refuse(self) -> None:
+        """From now on every new request is answered with UNAVAILABLE."""
+        self._predictions.is_closing = True
+        await self._health.enter_graceful_shutdown()
+
     async def stop(self, seconds: float) -> None:
-        """Refuses new requests and finishes those that were taken.
+        """Closes the port and finishes the requests that were taken.
 
         Args:
             seconds: what is not answered by then is given up.
         """
-        await self._health.enter_graceful_shutdown()
         await self._server.stop(seconds)
 
 
 class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Predictions and metadata."""
+    """Predictions and metadata.
+
+    Attributes:
+        is_closing: whether predictions are refused. gRPC itself, when it stops, cancels what has
+            arrived and has no answer under way, which tells nobody to ask another server.
+    """
 
     def __init__(self, versions: ServedVersions, queue: RequestQueue, most_values: int) -> None:
+        self.is_closing = False
         self._versions = versions
         self._queue = queue
         self._most_values = most_values
@@ -87,6 +98,8 @@ class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> PredictResponse:
         """Computes a signature's outputs."""
         async with _guarded(context):
+            if self.is_closing:
+                raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
             served = _served(self._versions, request.model_spec)
             signature = served.model.signature(request.model_spec.signature_name)
             unknown = set(request.output_filter) - signature.outputs.keys()

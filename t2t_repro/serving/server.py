@@ -78,9 +78,9 @@ async def serve(options: Options) -> None:
     logging.info("ending: finishing the requests taken, refusing others")
     watcher.cancel()
     rest.refuse()
-    await asyncio.gather(
-        remote.stop(options.drain_seconds), _stop_later(rest, options.drain_seconds)
-    )
+    await remote.refuse()
+    await asyncio.sleep(_REFUSING_SECONDS)
+    await asyncio.gather(remote.stop(options.drain_seconds), rest.stop(options.drain_seconds))
     queue.close()
     logging.info("ended")
 
@@ -102,8 +102,3 @@ async def _open_ports(options: Options, rest: RestService, remote: GrpcService) 
         ) from error
     logging.info("REST and a page: http://%s:%d/", options.host, rest_port)
     logging.info("gRPC: %s:%d", options.host, grpc_port)
-
-
-async def _stop_later(rest: RestService, seconds: float) -> None:
-    await asyncio.sleep(_REFUSING_SECONDS)
-    await rest.stop(seconds)

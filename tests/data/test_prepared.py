@@ -106,7 +106,7 @@ def test_the_manifest_counts_every_pair_that_is_dropped_and_why(tmp_path, caplog
     ]
     corpus = corpus_of(tmp_path, kept + dropped, dev=dev)
     subwords = SubwordTraining(vocab_size=280, character_coverage=0.98)
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     data = prepare(tmp_path / "data", corpus, Cleaning(max_words=30), subwords, max_length=64)
     manifest = json.loads((tmp_path / "data" / "prepared" / "manifest.json").read_text())
     assert manifest["cleaning"]["train"] == {

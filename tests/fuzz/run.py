@@ -28,7 +28,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("ABSL_MIN_LOG_LEVEL", "3")
 
 _MEMORY = 2**30
-_INPUTS_OF_CHILD = 5000
+# Keras keeps something of every model: after a thousand of them, memory is at its limit.
+_INPUTS_OF_CHILD = 500
 _BLOCKED_SECONDS = 300
 
 
