@@ -36,6 +36,8 @@ def run(main: Callable[[], None]) -> NoReturn:
 
     def guarded(argv: Sequence[str]) -> None:
         logging.set_verbosity(logging.INFO)
+        # Of every checkpoint TensorFlow says how many microseconds a callback took.
+        logging.get_absl_logger().addFilter(lambda record: record.module != "functional_saver")
         if len(argv) > 1:
             _fail(f"received the argument {argv[1]!r}, expected flags only: see --help.")
         try:
