@@ -7,6 +7,8 @@ from absl import logging
 
 _WINDOW = 100
 _DEVIATIONS = 10.0
+# Where a task is learnt nearly by heart, one odd batch lies many deviations above the others.
+_LEAST_NATS = 1.0
 # A median absolute deviation is so much of a normal distribution's standard deviation.
 _MAD_OF_NORMAL = 0.6745
 
@@ -15,7 +17,8 @@ class LossSpikes:
     """Watches the loss of every update; robust against the spikes that it looks for.
 
     A loss is a spike if it lies ten standard deviations, estimated by the median absolute
-    deviation, above the median of the last hundred. Of several in a row the first is reported.
+    deviation, and a nat above the median of the last hundred. Of several in a row the first is
+    reported.
     """
 
     def __init__(self) -> None:
@@ -42,4 +45,4 @@ class LossSpikes:
             return False
         median = statistics.median(self._recent)
         deviation = statistics.median(abs(other - median) for other in self._recent)
-        return loss - median > _DEVIATIONS * deviation / _MAD_OF_NORMAL
+        return loss - median > max(_DEVIATIONS * deviation / _MAD_OF_NORMAL, _LEAST_NATS)

@@ -20,3 +20,11 @@ def test_a_spike_is_told_once_and_the_next_one_again(caplog):
 def test_the_beginning_of_a_run_is_no_spike():
     spikes = LossSpikes()
     assert not any(spikes.observe(step, loss) for step, loss in enumerate([8.0, 30.0, 9.0, 8.5]))
+
+
+def test_an_odd_batch_of_a_task_that_is_learnt_is_no_spike():
+    losses = np.random.default_rng(0).normal(0.05, 0.01, 300)
+    losses[[150, 200]] = 0.65, 0.99
+    spikes = LossSpikes()
+    assert not any(spikes.observe(step, loss) for step, loss in enumerate(losses.tolist()))
+    assert spikes.observe(300, 1.2)
