@@ -58,7 +58,7 @@ class T2TTextOps(tf.Module):
         codes = tf.strings.unicode_decode(texts, "UTF-8")
         words, rows = self._words(codes)
         ids = self._tokenizer.tokenize(words)
-        rows = tf.gather(rows, ids.value_rowids())
+        rows = tf.gather(rows, _row_ids(ids))
         flat = tf.cast(ids.flat_values, tf.int32)
         ids = tf.RaggedTensor.from_value_rowids(flat, rows, codes.nrows())
         return ids, texts == ""
@@ -73,7 +73,7 @@ class T2TTextOps(tf.Module):
             [tokens] strings, those of a text side by side, and [tokens] int64, the number of the
             text.
         """
-        characters, rows = codes.flat_values, codes.value_rowids()
+        characters, rows = codes.flat_values, _row_ids(codes)
         count, word = tf.size(characters), is_word(characters)
         same_text = rows[1:] == rows[:-1]
         goes_on = same_text & (word[1:] == word[:-1])
@@ -87,11 +87,17 @@ class T2TTextOps(tf.Module):
         token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         words = self._spelled(characters, ends, token, self._alphabets[0])
         if len(self._alphabets[0]) > len(self._alphabets[1]):
-            fails = tf.reduce_any(self._tokenizer.tokenize(words) == _UNKNOWN, axis=1)
+            fails = self._fails(words)
             safe = self._spelled(characters, ends, token, self._alphabets[1])
             words = tf.where(fails, safe, words)
         is_kept = ~tf.gather(is_mere_space, first)
         return tf.boolean_mask(words, is_kept), tf.boolean_mask(tf.gather(rows, first), is_kept)
+
+    def _fails(self, words: tf.Tensor) -> tf.Tensor:
+        """Which [tokens] escaped words no subwords make up."""
+        ids = self._tokenizer.tokenize(words)
+        is_unknown = tf.cast(ids.flat_values == _UNKNOWN, tf.int32)
+        return tf.math.unsorted_segment_max(is_unknown, _row_ids(ids), tf.size(words)) > 0
 
     def _spelled(
         self, characters: tf.Tensor, ends: tf.Tensor, token: tf.Tensor, alphabet: NDArray[np.int32]
@@ -118,10 +124,11 @@ class T2TTextOps(tf.Module):
         """
         tokens = self.tokens(ids)
         pieces = tf.gather(tf.constant(self._pieces), tokens.flat_values)
-        escaped = tf.strings.unsorted_segment_join(pieces, tokens.value_rowids(), tokens.nrows())
+        escaped = tf.strings.unsorted_segment_join(pieces, _row_ids(tokens), tokens.nrows())
         words = tf.strings.split(escaped, "_")
-        words = tf.ragged.boolean_mask(words, words != "")
-        texts, rows = _unescaped(words.flat_values), words.value_rowids()
+        is_word_at_all = words.flat_values != ""
+        rows = tf.boolean_mask(_row_ids(words), is_word_at_all)
+        texts = _unescaped(tf.boolean_mask(words.flat_values, is_word_at_all))
         word = is_word(tf.strings.unicode_decode(texts, "UTF-8")[:, :1].flat_values)
         is_apart = tf.pad((rows[1:] == rows[:-1]) & word[1:] & word[:-1], [[1, 0]])
         texts = tf.where(is_apart[: tf.size(texts)], " " + texts, texts)
@@ -131,6 +138,16 @@ class T2TTextOps(tf.Module):
         """The ids [batch, length] that `decode` reads: [batch, (length)]."""
         is_known = (ids >= 0) & (ids < len(self._pieces))
         return tf.ragged.boolean_mask(ids, is_text(ids) & is_known)
+
+
+def _row_ids(ragged: tf.RaggedTensor) -> tf.Tensor:
+    """The row of every value: [values] int64.
+
+    `RaggedTensor.value_rowids` makes a mask [rows, length of the longest row] for that, gigabytes
+    where one word of many is long.
+    """
+    values = tf.range(tf.size(ragged.flat_values, tf.int64))
+    return tf.searchsorted(ragged.row_splits[1:], values, side="right", out_type=tf.int64)
 
 
 def is_word(characters: tf.Tensor) -> tf.Tensor:
@@ -162,7 +179,7 @@ def _unescaped(words: tf.Tensor) -> tf.Tensor:
     flat = tf.where(is_number, _characters_of(flat, is_number), flat)
     flat = tf.where(parts.flat_values == "\\u", "_", flat)
     flat = tf.where(parts.flat_values == "\\\\", "\\", flat)
-    return tf.strings.unsorted_segment_join(flat, parts.value_rowids(), parts.nrows())
+    return tf.strings.unsorted_segment_join(flat, _row_ids(parts), parts.nrows())
 
 
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:

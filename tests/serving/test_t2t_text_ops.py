@@ -96,6 +96,17 @@ def test_escapes_are_undone(text_ops, subwords, escape, character):
     assert texts_of(text_ops.decode(tf.constant([ids]))) == [character]
 
 
+def test_one_long_text_among_many(text_ops, subwords):
+    """A mask of all texts by all characters would have 4 GB."""
+    lines = [*("the fox" for _ in range(20_000)), "xab_" * 50_000]
+    ids, _ = text_ops.encode(tf.constant(lines))
+    few = subwords.encode([lines[0], lines[-1]])
+    assert ids[0].numpy().tolist() == ids[19_999].numpy().tolist() == few[0][:-1]
+    assert ids[-1].numpy().tolist() == few[1][:-1]
+    texts = text_ops.decode(tf.ragged.constant(few, dtype=tf.int32).to_tensor())
+    assert texts_of(texts) == [lines[0], lines[-1]]
+
+
 def test_no_text_at_all(text_ops):
     ids, is_blank = text_ops.encode(tf.constant([], tf.string))
     assert ids.to_list() == is_blank.numpy().tolist() == []
