@@ -1,7 +1,12 @@
-"""The one error that a command line turns into a single line."""
+"""The one error that a command line turns into a single line, and the reasons that it gives."""
+
+import re
 
 _LONGEST = 2000
 _HEAD, _TAIL = 1500, 450
+
+# What TensorFlow's messages say of the operation that failed.
+_OPERATION = re.compile(r"^\s*\{\{.*?\}\}\s*| \[Op:\w+\]")
 
 
 class UserError(ValueError):
@@ -19,3 +24,9 @@ class UserError(ValueError):
         if len(message) > _LONGEST:
             message = f"{message[:_HEAD]} ... {message[-_TAIL:]}"
         super().__init__(message)
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says in its first line, as a part of a UserError's; its type if nothing."""
+    lines = str(error).splitlines()
+    return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__

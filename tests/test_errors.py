@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 
 
 def message(size):
@@ -20,3 +20,18 @@ def test_of_a_long_message_beginning_and_end_are_kept():
     assert shown.endswith("xxx', expected '<pad>_': mend it.")
     assert len(shown) < 2000
     assert " ... " in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "{{function_node __wrapped__SaveV2_x}} a/b; No space left [Op:SaveV2]",
+            "a/b; No space left",
+        ),
+        ("the first\nthe second", "the first"),
+        ("", "OSError"),
+    ],
+)
+def test_a_reason_is_a_line_without_tensorflow_s_own_words(text, reason):
+    assert reason_of(OSError(text)) == reason

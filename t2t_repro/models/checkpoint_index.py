@@ -15,7 +15,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 
 _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 _FOOTER_BYTES = 48
@@ -52,8 +52,8 @@ def check_index(prefix: str | Path) -> None:
             _check_entry(name, BundleEntryProto.FromString(value), sorted(shards), shards)
     except (OSError, ValueError, KeyError, IndexError, struct.error, DecodeError) as error:
         raise UserError(
-            f"{prefix}.index is not the index of a whole checkpoint ({_first_line(error)}): copy "
-            "the checkpoint again, or give another."
+            f"{prefix}.index is not the index of a whole checkpoint ({reason_of(error)[:200]}): "
+            "copy the checkpoint again, or give another."
         ) from error
 
 
@@ -170,7 +170,3 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
         shift += 7
         place += 1
     return value | content[place] << shift, place + 1
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:200] or type(error).__name__

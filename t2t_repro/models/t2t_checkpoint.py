@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
@@ -74,7 +74,7 @@ def transformer_from_t2t(
         raise
     except ValueError as error:
         raise UserError(
-            f"{path} and its hparams.json describe no Transformer ({str(error).splitlines()[0]}): "
+            f"{path} and its hparams.json describe no Transformer ({reason_of(error)}): "
             "give the files that t2t-trainer wrote."
         ) from error
     _load(model, reader, checkpoint)
@@ -209,9 +209,8 @@ def _tensor(reader: CheckpointReader, name: str, path: str | Path) -> np.ndarray
         return reader.get_tensor(name)
     # Of damaged data TensorFlow raises errors of half a dozen kinds here.
     except (IndexError, ValueError, RuntimeError, MemoryError, tf.errors.OpError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{path} cannot be read ({name}: {reason}): copy the checkpoint again."
+            f"{path} cannot be read ({name}: {reason_of(error)}): copy the checkpoint again."
         ) from error
 
 

@@ -14,6 +14,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from t2t_repro.errors import reason_of
 from t2t_repro.serving.request_error import RequestError, invalid
 from t2t_repro.serving.stranger_graph import check_graph
 
@@ -99,8 +100,7 @@ class Signature:
         try:
             return {name: value.numpy() for name, value in self._function(**tensors).items()}
         except tf.errors.OpError as error:
-            message = str(error).splitlines()[0]
-            raise RequestError(_CODES[error.error_code], message) from error
+            raise RequestError(_CODES[error.error_code], reason_of(error)) from error
 
 
 class LoadedModel:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.server_files import write_server_files
 from t2t_repro.serving.warm_up import warm_up_requests, write_warm_up
@@ -70,7 +70,7 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
         write_server_files(export_dir, model_name)
         return aside.rename(export_dir / str(version))
     except (OSError, tf.errors.OpError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        reason = error.strerror if isinstance(error, OSError) else reason_of(error)
         raise UserError(
             f"--export_dir={export_dir}: {reason}; expected a directory that can be written to."
         ) from error

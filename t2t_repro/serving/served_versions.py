@@ -7,7 +7,7 @@ from typing import NamedTuple
 import grpc
 from absl import logging
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.loaded_model import LoadedModel
 from t2t_repro.serving.request_error import RequestError
 
@@ -117,7 +117,7 @@ class ServedVersions:
             model = await asyncio.to_thread(LoadedModel, self._export_dir / str(number))
         # What is wrong with the files of a model can be anything.
         except Exception as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            reason = reason_of(error)
             self.refused[number], self._files_of_refused[number] = reason, files
             other = f", version {self._served.number} goes on" if self._served else ""
             logging.error("version %d is refused%s: %s", number, other, reason)

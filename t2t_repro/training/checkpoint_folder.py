@@ -17,14 +17,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.models.checkpoint_index import check_index, listed_checkpoints
 from t2t_repro.training.durable import sync
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
 _LISTED = re.compile(r"step-(\d+)", re.ASCII)
-# What TensorFlow's messages say of the operation that failed.
-_OPERATION = re.compile(r"^\{\{.*?\}\} | \[Op:\w+\]")
 _PARTIAL = ".partial"
 _PARTIAL_LIST = ".checkpoint.partial"
 _UNREADABLE = ".unreadable"
@@ -84,8 +82,8 @@ class CheckpointFolder:
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise UserError(
-                f"cannot write the checkpoint {self.prefix(step)} ({_reason(error)}): make room or "
-                "mend the permissions, then start again; those written before are intact."
+                f"cannot write the checkpoint {self.prefix(step)} ({reason_of(error)}): make room "
+                "or mend the permissions, then start again; those written before are intact."
             ) from error
 
     def set_aside(self, step: int) -> None:
@@ -134,10 +132,5 @@ def damage(path: str) -> str | None:
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
     except (ValueError, IndexError, RuntimeError, MemoryError, tf.errors.OpError) as error:
-        return _reason(error)
+        return reason_of(error)
     return None
-
-
-def _reason(error: BaseException) -> str:
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    return _OPERATION.sub("", line)

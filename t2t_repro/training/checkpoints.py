@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 
 
@@ -105,10 +105,9 @@ class Checkpoints:
         try:
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
-            reason = str(error).splitlines()[0]
             raise UserError(
-                f"{path} does not fit this model ({reason}): give another --model_dir, or the "
-                "gin file that the checkpoint was trained with."
+                f"{path} does not fit this model ({reason_of(error)}): give another --model_dir, "
+                "or the gin file that the checkpoint was trained with."
             ) from error
         try:
             state = RunState(**json.loads(self._state.numpy()))

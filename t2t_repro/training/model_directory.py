@@ -27,7 +27,7 @@ import t2t_repro
 from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.prepared import SUBWORDS
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.json_files import read_json
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.checkpoint_index import check_index
@@ -273,9 +273,9 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         status.assert_existing_objects_matched().expect_partial()
     # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{checkpoint} does not fit the model beside it ({reason}): give another --checkpoint."
+            f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
+            "--checkpoint."
         ) from error
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 
 # What schedulers start a job again on: that of a process which SIGTERM has ended.
 EXIT_START_AGAIN = 143
@@ -155,10 +155,10 @@ def end_with_the_others() -> Iterator[None]:
         yield
     except _LOSSES as error:
         lines = [line for line in str(error.message).splitlines() if "aborted by" in line]
-        reason = (lines or str(error.message).splitlines() or [type(error).__name__])[0]
+        reason = reason_of(RuntimeError(lines[0]) if lines else error)
         message = (
-            f"another worker is lost ({reason.strip()[:200]}): see its log; start all workers "
-            "again, as many as there are, and the run goes on from its last checkpoint."
+            f"another worker is lost ({reason[:200]}): see its log; start all workers again, as "
+            "many as there are, and the run goes on from its last checkpoint."
         )
         print(f"error: {message}", file=sys.stderr, flush=True)
         raise SystemExit(EXIT_START_AGAIN) from None
