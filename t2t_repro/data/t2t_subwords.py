@@ -27,9 +27,7 @@ RESERVED = ("<pad>_", "<EOS>_")
 # Python's \w is a letter, a number (Unicode's categories L and N) or the underscore.
 _TOKEN = re.compile(r"[^\W_]+|[\W_]+")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-
-ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
-"""What escapes are written with; every vocabulary has these as subwords."""
+_ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 
 UNDEFINED = "\u3013"
 """T2T's stand-in for a number that is no code point."""
@@ -50,6 +48,11 @@ class T2TSubwords:
     Args:
         model_path: the vocabulary file, a subword a line, quoted or not.
 
+    Attributes:
+        ids: of every subword, as it is written in the file.
+        longest: characters of the longest subword.
+        characters: those of all subwords; others are spelled by their code points.
+
     Raises:
         UserError: there is no such file, or it is not a vocabulary of this kind.
     """
@@ -58,15 +61,15 @@ class T2TSubwords:
         self.model_path = Path(model_path)
         self._subwords = _read(self.model_path)
         # An empty line is an id of its own, and no subword; of two equal ones the last counts.
-        self._ids = {text: number for number, text in enumerate(self._subwords) if text}
+        self.ids = {text: number for number, text in enumerate(self._subwords) if text}
         self._check()
-        self._longest = max(map(len, self._ids))
-        if self._longest > _MAX_SUBWORD:
+        self.longest = max(map(len, self.ids))
+        if self.longest > _MAX_SUBWORD:
             raise UserError(
-                f"{self.model_path} has a subword of {self._longest} characters, expected at most "
+                f"{self.model_path} has a subword of {self.longest} characters, expected at most "
                 f"{_MAX_SUBWORD}: give the vocabulary that t2t-datagen wrote."
             )
-        self._characters = ESCAPE_CHARACTERS.union(*self._ids)
+        self.characters = _ESCAPE_CHARACTERS.union(*self.ids)
         self._token_ids = WordIds(self._encode_token)
 
     def _check(self) -> None:
@@ -76,7 +79,7 @@ class T2TSubwords:
                 f"expected {', '.join(map(repr, RESERVED))}: give the vocabulary of T2T's "
                 "SubwordTextEncoder, as t2t-datagen wrote it (vocab.*.subwords, vocab.*.32768)."
             )
-        if missing := sorted(ESCAPE_CHARACTERS - self._ids.keys()):
+        if missing := sorted(_ESCAPE_CHARACTERS - self.ids.keys()):
             raise UserError(
                 f"{self.model_path} has no subword for {' '.join(missing)}, so it cannot spell "
                 "what it does not know: give the complete file that t2t-datagen wrote."
@@ -108,11 +111,11 @@ class T2TSubwords:
 
     def _encode_token(self, token: str) -> list[int]:
         try:
-            return self._segment(_escape(token, self._characters))
+            return self._segment(_escape(token, self.characters))
         except LookupError:
             # T2T gives up here. Vocabularies of its early versions hold characters inside
             # subwords only; what needs one of these alone is spelled by its code point.
-            return self._segment(_escape(token, self._ids.keys()))
+            return self._segment(_escape(token, self.ids.keys()))
 
     def _segment(self, escaped: str) -> list[int]:
         """The ids of the longest subwords, taken from the left.
@@ -122,8 +125,8 @@ class T2TSubwords:
         """
         ids, start = [], 0
         while start < len(escaped):
-            for end in range(min(start + self._longest, len(escaped)), start, -1):
-                if (found := self._ids.get(escaped[start:end])) is not None:
+            for end in range(min(start + self.longest, len(escaped)), start, -1):
+                if (found := self.ids.get(escaped[start:end])) is not None:
                     break
             else:
                 raise LookupError(escaped[start:])

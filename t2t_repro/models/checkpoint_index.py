@@ -69,9 +69,10 @@ def listed_checkpoints(folder: Path) -> list[str]:
         state = tf.train.get_checkpoint_state(str(folder))
     except (OSError, ValueError, tf.errors.OpError):
         return []
-    names = [*state.all_model_checkpoint_paths, state.model_checkpoint_path] if state else []
+    paths = [*state.all_model_checkpoint_paths, state.model_checkpoint_path] if state else []
+    names = (Path(path).name for path in paths)
     # What is longer names no file, and is an error to ask for.
-    return [Path(name).name for name in names if len(Path(name).name.encode()) <= _MAX_NAME_BYTES]
+    return [name for name in names if len(name.encode()) <= _MAX_NAME_BYTES]
 
 
 def _data_files(prefix: str | Path) -> list[str]:

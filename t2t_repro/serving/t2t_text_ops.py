@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text
 from numpy.typing import NDArray
 
-from t2t_repro.data.t2t_subwords import ESCAPE_CHARACTERS, UNDEFINED, T2TSubwords
+from t2t_repro.data.t2t_subwords import UNDEFINED, T2TSubwords
 from t2t_repro.serving.text_ops import is_text, without_ends
 
 _UNKNOWN = -1
@@ -31,12 +31,11 @@ class T2TTextOps(tf.Module):
 
     def __init__(self, subwords: T2TSubwords) -> None:
         super().__init__()
-        pieces = subwords.pieces()
-        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
-        ids = {piece: number for number, piece in enumerate(pieces) if piece}
+        ids = subwords.ids
+        self._pieces = np.array([piece.encode() for piece in subwords.pieces()], dtype=object)
         # Where subwords need characters that are none by themselves, spelling may end in a word
         # that cannot be put together; then those are spelled by their code points too.
-        alphabets = (ESCAPE_CHARACTERS.union(*ids), {piece for piece in ids if len(piece) == 1})
+        alphabets = (subwords.characters, {piece for piece in ids if len(piece) == 1})
         self._alphabets = [np.array(sorted(map(ord, some)), np.int32) for some in alphabets]
         keys = tf.constant([piece.encode() for piece in ids])
         values = tf.constant(list(ids.values()), tf.int64)
@@ -48,7 +47,7 @@ class T2TTextOps(tf.Module):
             table,
             suffix_indicator="",
             max_bytes_per_word=2**31 - 1,
-            max_chars_per_token=max(map(len, ids)),
+            max_chars_per_token=subwords.longest,
             unknown_token=None,
         )
 
@@ -109,8 +108,7 @@ class T2TTextOps(tf.Module):
         spelled = tf.where(characters == _BACKSLASH, "\\\\", spelled)
         spelled = tf.where(characters == _UNDERSCORE, "\\u", spelled)
         spelled = tf.where(ends, spelled + "_", spelled)
-        tokens = tf.reduce_max(tf.pad(token + 1, [[1, 0]]))
-        return tf.strings.unsorted_segment_join(spelled, token, tokens)
+        return tf.strings.unsorted_segment_join(spelled, token, tf.math.count_nonzero(ends))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """The text of every sentence.

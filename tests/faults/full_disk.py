@@ -8,7 +8,6 @@ Needs Linux and the right to mount in a namespace (root has it).
 """
 
 import argparse
-import ctypes
 import os
 import random
 import shutil
@@ -19,7 +18,9 @@ import time
 from pathlib import Path
 
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
-from tests.faults.pipeline import attempt, fingerprint, in_child, write_corpus
+from tests.faults.pipeline import attempt, fingerprint, write_corpus
+from tests.faults.system_calls import system_call
+from tests.processes import in_child
 
 _PAGE = 4096
 _SIZE = 4 * 2**20  # Soon full.
@@ -35,15 +36,9 @@ def own_disk(folder: Path) -> None:
     Raises:
         OSError: it is not permitted.
     """
-    c_library = ctypes.CDLL(None, use_errno=True)
-
-    def check(status: int) -> None:
-        if status:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-    check(c_library.unshare(_NEW_MOUNTS))
-    check(c_library.mount(b"none", b"/", None, _PRIVATE | _RECURSIVE, None))
-    check(c_library.mount(b"none", bytes(folder), b"tmpfs", 0, f"size={_SIZE}".encode()))
+    system_call("unshare", _NEW_MOUNTS)
+    system_call("mount", b"none", b"/", None, _PRIVATE | _RECURSIVE, None)
+    system_call("mount", b"none", bytes(folder), b"tmpfs", 0, f"size={_SIZE}".encode())
 
 
 def can_be_made() -> bool:

@@ -4,12 +4,13 @@ Needs Linux, iproute2 and the rights to make namespaces (root has them).
 """
 
 import contextlib
-import ctypes
 import os
 import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
+
+from tests.faults.system_calls import system_call
 
 _CARD = "eth0"
 _PORT = 2222
@@ -66,10 +67,8 @@ class Network:
         Raises:
             OSError: it is not permitted.
         """
-        c_library = ctypes.CDLL(None, use_errno=True)
         with open(_NAMES / self._machines[index], "rb") as name:
-            if c_library.setns(name.fileno(), 0):
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            system_call("setns", name.fileno(), 0)
 
     def cut(self, index: int) -> None:
         """Cuts the cable of a machine; what is sent is lost, and nobody is told."""

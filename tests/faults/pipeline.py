@@ -11,14 +11,13 @@ import mmap
 import os
 import random
 import runpy
-import signal
 import sys
 import time
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.faults.injection import Fault, Place, install
+from tests.processes import in_child
 
 GIN = """
 prepare.corpus = @TextFilesCorpus()
@@ -113,40 +112,6 @@ def attempt(folder: Path, fault: Fault | None = None) -> Outcome:
         if status:
             break
     return Outcome(status, stage, place, time.monotonic() - began)
-
-
-def in_child(function: Callable[[], None], deadline: float | None = None) -> int:
-    """Runs a function in a child; its exit status, or minus the signal that ended it.
-
-    Args:
-        function: it may end by SystemExit.
-        deadline: on the monotonic clock; then the child is killed (SIGKILL).
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
-    child = os.fork()
-    if not child:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-        status = 1
-        try:
-            function()
-            status = 0
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(bool(end.code))
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    while deadline is not None and (left := deadline - time.monotonic()) > 0:
-        pid, ended = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(ended)
-        # A signal of an earlier child may still be pending: so look again.
-        signal.sigtimedwait([signal.SIGCHLD], left)
-    if deadline is not None:
-        os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _run_verb(

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.faults.network import Network
-from tests.faults.pipeline import EXPERIMENT, in_child, write_corpus
+from tests.faults.pipeline import EXPERIMENT, write_corpus
+from tests.processes import in_child
 
 TOLERANCE = 1e-5
 CUT = 0  # No signal has this number.

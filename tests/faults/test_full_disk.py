@@ -1,29 +1,16 @@
 """A disk that gets full while TensorFlow writes to it."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.faults.full_disk import can_be_made
-
-CHECKOUT = Path(__file__).parents[2]
+from tests.processes import output_of
 
 
 @pytest.mark.skipif(not can_be_made(), reason="wants the right to mount a disk")
 def test_a_full_disk_is_an_error_and_nothing_is_lost():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.full_disk", "--fills=1"],
-        cwd=CHECKOUT,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    error, last = done.stdout.splitlines()
+    error, last = output_of("-m", "tests.faults.full_disk", "--fills=1").splitlines()
     assert re.match(r"trainer: \w+: status 2, error: cannot write the checkpoint model/", error)
     assert re.search(r"/step-\d+ \([^{}]*; No space left on device\): make room or ", error)
     assert last == "1 full disks: ended in the bytes of a run with room"

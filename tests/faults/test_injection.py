@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.faults.injection import Fault, Place, _on_event
-from tests.faults.pipeline import in_child
+from tests.processes import in_child
 
 
 @pytest.mark.parametrize("fault", [Fault(write=3), Fault(full_disk=3)])

@@ -1,8 +1,6 @@
 """Workers on this machine are one process, also when one of them is killed, or cut off."""
 
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,25 +10,13 @@ import pytest
 from tests.faults.network import Network, can_be_made
 from tests.faults.pipeline import write_corpus
 from tests.faults.several_workers import CUT, TOLERANCE, Blow, difference, end_of, train
+from tests.processes import output_of
 
-CHECKOUT = Path(__file__).parents[2]
 STEPS = 16
 
 
-def in_own_process(function, folder):
-    """Workers are forked, which must not have used TensorFlow."""
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, function.__name__, str(folder)],
-        cwd=CHECKOUT,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
-    in_own_process(kill, tmp_path)
+    output_of("-m", __name__, "kill", str(tmp_path))
 
 
 def kill(folder):
@@ -61,7 +47,7 @@ def kill(folder):
 
 @pytest.mark.skipif(not can_be_made(), reason="wants iproute2, and the right to make namespaces")
 def test_workers_that_do_not_reach_each_other_end(tmp_path):
-    in_own_process(cut, tmp_path)
+    output_of("-m", __name__, "cut", str(tmp_path))
 
 
 def cut(folder):

@@ -6,7 +6,6 @@ neither read nor refused with a UserError ends it, and lies as crash-* in the wo
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,7 +13,8 @@ from pathlib import Path
 
 import atheris
 
-from tests.fuzz.run import _in_child, _outcome, _restore, _write
+from tests.fuzz.run import _outcome, _restore, write_valid
+from tests.processes import in_child
 
 _MEGABYTES = 6000
 _LONGEST = 20_000
@@ -62,11 +62,8 @@ def main() -> int:
         from tests.fuzz.targets import TARGETS
     with tempfile.TemporaryDirectory(prefix="guided-") as name:
         folder = Path(name)
-        _in_child(lambda: _write(given.target, folder / "valid"))
-        child = os.fork()
-        if not child:
-            fuzz(TARGETS[given.target].read, folder, limits)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        write_valid(given.target, folder / "valid")
+        return in_child(lambda: fuzz(TARGETS[given.target].read, folder, limits))
 
 
 if __name__ == "__main__":

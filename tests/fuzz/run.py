@@ -24,6 +24,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.processes import in_child
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("ABSL_MIN_LOG_LEVEL", "3")
 
@@ -56,7 +58,7 @@ def fuzz(name: str, first: int, inputs: int, until: float, seconds: float = 5.0)
     examples: dict[str, int] = {}
     number, end = first, first + inputs
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        _in_child(lambda: _write(name, Path(folder) / "valid"))
+        write_valid(name, Path(folder) / "valid")
         while number < end and time.monotonic() < until:
             upto = min(number + _INPUTS_OF_CHILD, end)
             for at, outcome in _outcomes(name, Path(folder), number, upto, until, seconds):
@@ -191,27 +193,21 @@ def _number(current: mmap.mmap) -> int:
     return int(struct.unpack("q", current[:8])[0])
 
 
+def write_valid(name: str, folder: Path) -> None:
+    """Writes a target's valid files, in a child: this process has to fork, without TensorFlow.
+
+    Raises:
+        RuntimeError: they could not be written.
+    """
+    if status := in_child(lambda: _write(name, folder)):
+        raise RuntimeError(f"the valid files could not be written: {status}")
+
+
 def _write(name: str, folder: Path) -> None:
     from tests.fuzz.targets import TARGETS
 
     folder.mkdir()
     TARGETS[name].write(folder)
-
-
-def _in_child(function: Callable[[], None]) -> None:
-    """TensorFlow, once it has computed, does not survive a fork."""
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            function()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-        raise RuntimeError(f"the valid files could not be written: {status}")
 
 
 def main() -> int:

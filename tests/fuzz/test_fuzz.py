@@ -1,13 +1,7 @@
 """A little of the fuzzing, and what much of it has found."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from tests.fuzz.run import _outcome
-
-CHECKOUT = Path(__file__).parents[2]
+from tests.processes import output_of
 
 INPUTS = """
 import os
@@ -37,14 +31,7 @@ sys.exit(found)
 
 def test_spoilt_files_are_read_or_refused():
     """In another process: this one has computed, and so cannot fork."""
-    done = subprocess.run(
-        [sys.executable, "-c", INPUTS],
-        cwd=CHECKOUT,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    output_of("-c", INPUTS)
 
 
 def test_what_is_no_clear_error_is_a_finding(tmp_path):
