@@ -198,7 +198,7 @@ def segments(moments: Sequence[Moment]) -> list[tuple[float, float, float]]:
 
 def attention_timer(model: Transformer, beam: int, batch: int) -> Callable[[int], float]:
     """A function of the length: milliseconds of one step's attention to so many positions."""
-    layer, steps = model.layer, SEGMENT
+    layer, steps = model.config, SEGMENT
     depths = (layer.key_depth, layer.value_depth)
 
     def heads(entries: int | None, depth: int) -> tuple:
@@ -236,8 +236,8 @@ def attention_timer(model: Transformer, beam: int, batch: int) -> Callable[[int]
 
 def bytes_read(model: Transformer, beam: int, batch: int, length: int) -> float:
     """Bytes of float32 keys and values of the past that a step reads."""
-    depths = model.layer.key_depth + model.layer.value_depth
-    return 4.0 * model.num_layers * batch * beam * length * model.layer.num_heads * depths
+    depths = model.config.key_depth + model.config.value_depth
+    return 4.0 * model.num_layers * batch * beam * length * model.config.num_heads * depths
 
 
 def table(curves: dict[int, list[Point]], batch: int) -> str:

@@ -62,8 +62,8 @@ class Case(NamedTuple):
     def operations(self) -> float:
         """Operations of the step's matrix products, forward and backward."""
         size = self.model
-        layer = LayerConfig(size.d_model, size.d_ff, size.num_heads)
-        shape = ModelShape(size.vocab_size, size.num_layers, layer)
+        config = LayerConfig(size.d_model, size.d_ff, size.num_heads)
+        shape = ModelShape(size.vocab_size, size.num_layers, config)
         forward = forward_operations(shape, self.length, self.length)
         return BACKWARD_AND_FORWARD * self.rows * forward.total
 

@@ -42,8 +42,8 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(data):
-    layer = LayerConfig(d_model=8, d_ff=8, num_heads=2)
-    model = Transformer(data.subwords.size, num_layers=2, layer=layer)
+    config = LayerConfig(d_model=8, d_ff=8, num_heads=2)
+    model = Transformer(data.subwords.size, num_layers=2, config=config)
     model.build()
     return model
 

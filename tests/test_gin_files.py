@@ -124,10 +124,10 @@ def test_the_commands_in_a_file_s_header_are_of_this_checkout(gin_file):
 )
 def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, millions):
     configure_experiment(gin_file, [])
-    layer = LayerConfig()
-    assert (layer.d_model, layer.d_ff, layer.num_heads) == (d_model, d_ff, heads)
-    assert (layer.key_depth, layer.value_depth, layer.dropout) == (64, 64, dropout)
-    assert (layer.attention_dropout, layer.relu_dropout, layer.normalization) == (0, 0, "post")
+    config = LayerConfig()
+    assert (config.d_model, config.d_ff, config.num_heads) == (d_model, d_ff, heads)
+    assert (config.key_depth, config.value_depth, config.dropout) == (64, 64, dropout)
+    assert (config.attention_dropout, config.relu_dropout, config.normalization) == (0, 0, "post")
     assert bound("Transformer.num_layers") == 6
     assert bound("TrainStep.label_smoothing") == 0.1
     assert Pace().steps == steps
@@ -210,9 +210,9 @@ def test_an_ablation_differs_from_base_in_what_the_table_says_and_in_nothing_els
         OWN_BINDINGS[row.name]
     )
     assert set(base) <= set(own)
-    layer = LayerConfig()
+    config = LayerConfig()
     if row.group != "B":
-        assert layer.key_depth == layer.value_depth == layer.d_model // layer.num_heads
+        assert config.key_depth == config.value_depth == config.d_model // config.num_heads
     assert abs(parameters() / 1e6 - row.millions) < 0.53
 
 
@@ -235,10 +235,10 @@ def test_the_header_of_an_ablation_says_what_the_paper_published_and_what_it_cos
 )
 def test_tensor2tensor_s_later_recipe(name, d_model, tokens):
     configure_experiment(f"gin/t2t_{name}_ende.gin", [])
-    layer = LayerConfig()
-    assert (layer.d_model, layer.normalization) == (d_model, "pre")
-    assert (layer.attention_dropout, layer.relu_dropout) == (0.1, 0.1)
-    assert layer.dropout == {"base": 0.1, "big": 0.3}[name]
+    config = LayerConfig()
+    assert (config.d_model, config.normalization) == (d_model, "pre")
+    assert (config.attention_dropout, config.relu_dropout) == (0.1, 0.1)
+    assert config.dropout == {"base": 0.1, "big": 0.3}[name]
     assert betas() == (0.9, 0.997, 1e-9)
     for step in (1, 8000, 100_000):
         expected = 2.0 * d_model**-0.5 * min(step**-0.5, step * 8000**-1.5)
@@ -276,10 +276,10 @@ def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
 )
 def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     configure_experiment(f"gin/{name}.gin", [])
-    layer = LayerConfig()
-    assert (bound("Transformer.num_layers"), layer.d_model) == (4, 1024)
+    config = LayerConfig()
+    assert (bound("Transformer.num_layers"), config.d_model) == (4, 1024)
     # "All other parameters remained unchanged from the ... base translation model."
-    assert (layer.d_ff, layer.num_heads, layer.key_depth, layer.normalization) == (
+    assert (config.d_ff, config.num_heads, config.key_depth, config.normalization) == (
         *(2048, 8, 128),
         "post",
     )
@@ -289,7 +289,7 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (21, 0.3)
     assert bound("Translator.max_extra_length") == 300
     # T2T's transformer_parsing_base and _big.
-    assert (layer.dropout, layer.attention_dropout, layer.relu_dropout) == (dropout, dropout, 0)
+    assert (config.dropout, config.attention_dropout, config.relu_dropout) == (dropout, dropout, 0)
     assert rate(warmup) == pytest.approx(0.5 * (1024 * warmup) ** -0.5, rel=1e-5)
     assert bound("prepare.max_length") == 512
     d, d_ff = 1024, 2048
@@ -304,8 +304,8 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
 
 def test_multi30k_has_its_protocol_s_numbers():
     configure_experiment("gin/multi30k_tiny.gin", [])
-    layer = LayerConfig()
-    assert (layer.d_model, layer.d_ff, layer.num_heads, layer.dropout) == (128, 256, 4, 0.3)
+    config = LayerConfig()
+    assert (config.d_model, config.d_ff, config.num_heads, config.dropout) == (128, 256, 4, 0.3)
     assert bound("Transformer.num_layers") == 4
     assert rate(2000) == pytest.approx(0.005)
     assert np.isclose(rate(8000), 0.0025)

@@ -143,7 +143,7 @@ def test_the_directory_is_complete_in_itself(made_here):
     directory = ModelDirectory((made_here / "model").rename(made_here / "moved"))
     assert directory.checkpoint().endswith("checkpoints/step-250")
     model = directory.load_model()
-    assert model.get_config()["layer"] == expected.get_config()["layer"]
+    assert model.get_config()["config"] == expected.get_config()["config"]
     for ours, theirs in zip(model.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     subwords = directory.subwords()

@@ -16,7 +16,6 @@ from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto
 
 from t2t_repro.configuration import check_harmless
 from t2t_repro.data.file_manifest import read_entries
-from t2t_repro.data.sentencepiece_file import check_sentencepiece
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.data.text_files import read_lines
@@ -24,11 +23,12 @@ from t2t_repro.data.token_store import TokenStore, write_token_store
 from t2t_repro.data.trees import read_trees
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
-from t2t_repro.json_files import read_json
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.checkpoint_index import _entries, check_index, listed_checkpoints
 from t2t_repro.serving.loaded_model import LoadedModel
-from t2t_repro.serving.stranger_graph import check_graph
+from t2t_repro.strangers.checkpoint_index import _entries, check_index, listed_checkpoints
+from t2t_repro.strangers.graph import check_graph
+from t2t_repro.strangers.json_files import read_json
+from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from t2t_repro.training.event_files import read_events
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
@@ -108,8 +108,8 @@ def test_a_list_of_checkpoints_does_not_lead_out_of_its_folder(directory):
     [
         {"vocab_size": 10**12},
         {"num_layers": 10**9},
-        {"layer": {"d_model": 10**9}},
-        {"layer": {"d_model": 0}},
+        {"config": {"d_model": 10**9}},
+        {"config": {"d_model": 0}},
         {"vocab_size": "40"},
         {"max_length": 10**12, "positional_encoding": "learned"},
         {"dtype": {"module": "os", "class_name": "system", "config": {"name": "x"}}},

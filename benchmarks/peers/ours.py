@@ -113,8 +113,8 @@ def random_model(size: ModelSize, dtype: str) -> Transformer:
     if dtype not in _POLICIES:
         raise NotImplementedError(f"no {dtype}")
     keras.utils.set_random_seed(1)
-    layer = LayerConfig(size.d_model, size.d_ff, size.num_heads, dropout=size.dropout)
-    model = Transformer(size.vocab_size, size.num_layers, layer, dtype=_POLICIES[dtype])
+    config = LayerConfig(size.d_model, size.d_ff, size.num_heads, dropout=size.dropout)
+    model = Transformer(size.vocab_size, size.num_layers, config, dtype=_POLICIES[dtype])
     model.build()
     return model
 

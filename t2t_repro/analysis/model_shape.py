@@ -12,14 +12,14 @@ class ModelShape(NamedTuple):
     Attributes:
         vocab_size: rows of the one embedding.
         num_layers: N, of the encoder and of the decoder.
-        layer: sizes of every layer.
+        config: sizes of every layer.
         learned_positions: rows of each of the two tables of learned positions; 0 with sinusoids.
         neighbourhood: r of the restricted self-attention, or None.
     """
 
     vocab_size: int
     num_layers: int
-    layer: LayerConfig
+    config: LayerConfig
     learned_positions: int = 0
     neighbourhood: int | None = None
 
@@ -30,7 +30,7 @@ class ModelShape(NamedTuple):
         return cls(
             config["vocab_size"],
             config["num_layers"],
-            LayerConfig.of(config["layer"]),
+            LayerConfig.of(config["config"]),
             config["max_length"] if learned else 0,
             config["neighbourhood"],
         )

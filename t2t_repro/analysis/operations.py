@@ -47,7 +47,7 @@ def forward_operations(shape: ModelShape, source_length: float, target_length: f
         source_length: tokens of the source, EOS included.
         target_length: tokens of the target, EOS included.
     """
-    layer, n = shape.layer, shape.num_layers
+    layer, n = shape.config, shape.num_layers
     depths = layer.num_heads * (layer.key_depth + layer.value_depth)
     # Queries and outputs are projected where the query stands, keys and values where the memory
     # does; h·d_k + h·d_v columns either way.

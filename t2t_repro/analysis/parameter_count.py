@@ -17,7 +17,7 @@ def parameter_count(shape: ModelShape) -> int:
     Args:
         shape: the model's sizes.
     """
-    layer, d_model = shape.layer, shape.layer.d_model
+    layer, d_model = shape.config, shape.config.d_model
     attention = 2 * d_model * layer.num_heads * (layer.key_depth + layer.value_depth)
     feed_forward = 2 * d_model * layer.d_ff + layer.d_ff + d_model
     norm = 2 * d_model

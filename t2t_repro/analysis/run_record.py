@@ -19,7 +19,7 @@ from t2t_repro.analysis.operations import training_operations
 from t2t_repro.data.bucketing import PaddingReport
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
-from t2t_repro.json_files import read_json
+from t2t_repro.strangers.json_files import read_json
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.event_files import read_events
 from t2t_repro.training.model_directory import MODEL

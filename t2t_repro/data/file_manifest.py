@@ -16,7 +16,7 @@ from typing import NamedTuple
 from absl import logging
 
 from t2t_repro.errors import UserError
-from t2t_repro.json_files import read_json
+from t2t_repro.strangers.json_files import read_json
 
 _VERIFIED = "verified.json"
 

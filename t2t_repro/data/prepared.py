@@ -40,7 +40,7 @@ from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
-from t2t_repro.json_files import read_json
+from t2t_repro.strangers.json_files import read_json
 
 SUBWORDS = "subwords.model"
 _MANIFEST = "manifest.json"

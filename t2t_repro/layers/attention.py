@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import KerasTensor, ops
+from keras import ops
 
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layout import PADDED, Layout
@@ -13,8 +13,8 @@ from t2t_repro.layers.shapes import check_last_axis
 
 
 def attention_weights(
-    query: KerasTensor, key: KerasTensor, attention_mask: KerasTensor | None = None
-) -> KerasTensor:
+    query: tf.Tensor, key: tf.Tensor, attention_mask: tf.Tensor | None = None
+) -> tf.Tensor:
     """Computes softmax(Q K^T / sqrt(d_k)) (paper, equation 1).
 
     The softmax is taken in float32 whatever the computation's dtype.
@@ -76,13 +76,13 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
 
-    def project_query(self, query: KerasTensor, layout: Layout = PADDED) -> KerasTensor:
+    def project_query(self, query: tf.Tensor, layout: Layout = PADDED) -> tf.Tensor:
         """Q W^Q: [batch, query_length, d_model] → [batch, heads, query_length, d_k]."""
         return layout.split_heads(self.query_projection(query), self.num_heads)
 
     def project_memory(
-        self, memory: KerasTensor, layout: Layout = PADDED
-    ) -> tuple[KerasTensor, KerasTensor]:
+        self, memory: tf.Tensor, layout: Layout = PADDED
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """K W^K and V W^V of what is attended to.
 
         Args:
@@ -97,13 +97,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def attend(
         self,
-        queries: KerasTensor,
-        keys: KerasTensor,
-        values: KerasTensor,
-        attention_mask: KerasTensor | None = None,
+        queries: tf.Tensor,
+        keys: tf.Tensor,
+        values: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
         layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Attends from queries to keys and values, all projected already.
 
         Args:
@@ -123,12 +123,12 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def context(
         self,
-        queries: KerasTensor,
-        keys: KerasTensor,
-        values: KerasTensor,
-        attention_mask: KerasTensor | None = None,
+        queries: tf.Tensor,
+        keys: tf.Tensor,
+        values: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """softmax(Q K^T / sqrt(d_k)) V, with dropout on the weights; the arguments of `attend`.
 
         Returns:
@@ -139,13 +139,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def call(
         self,
-        query: KerasTensor,
-        memory: KerasTensor | None = None,
-        attention_mask: KerasTensor | None = None,
+        query: tf.Tensor,
+        memory: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
         layout: Layout = PADDED,
         memory_layout: Layout | None = None,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Attends from `query` to `memory`, or to `query` itself where there is no memory.
 
         Args:
@@ -173,10 +173,10 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def attention_weights(
         self,
-        query: KerasTensor,
-        memory: KerasTensor | None = None,
-        attention_mask: KerasTensor | None = None,
-    ) -> KerasTensor:
+        query: tf.Tensor,
+        memory: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """What `call` weighs the values of `memory` with, for the same arguments, every head's.
 
         Returns:

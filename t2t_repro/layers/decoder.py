@@ -7,7 +7,7 @@ and `step` for one more position after a cache of those before it (beam search).
 from typing import Any, NamedTuple
 
 import keras
-from keras import KerasTensor
+import tensorflow as tf
 
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.cache import write
@@ -20,7 +20,7 @@ from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack
 from t2t_repro.layers.sublayer import SublayerConnection
 
-KeysValues = tuple[KerasTensor, KerasTensor]
+KeysValues = tuple[tf.Tensor, tf.Tensor]
 
 
 class StepPlace(NamedTuple):
@@ -32,9 +32,9 @@ class StepPlace(NamedTuple):
         source_mask: boolean [batch, 1, source_length].
     """
 
-    entry: KerasTensor
-    past_mask: KerasTensor
-    source_mask: KerasTensor
+    entry: tf.Tensor
+    past_mask: tf.Tensor
+    source_mask: tf.Tensor
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -42,37 +42,37 @@ class DecoderLayer(keras.layers.Layer):
     """Self-attention, attention to the memory, feed-forward, each in a `SublayerConnection`.
 
     Args:
-        layer: sizes and rates.
+        config: sizes and rates.
         neighbourhood: r of the restricted self-attention, or None.
     """
 
     def __init__(
         self,
-        layer: LayerConfig | dict[str, Any],
+        config: LayerConfig | dict[str, Any],
         neighbourhood: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.layer = LayerConfig.of(layer)
+        self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
         self.self_attention = self_attention(
-            self.layer,
+            self.config,
             neighbourhood,
             is_causal=True,
             name="self_attention",
             dtype=self.dtype_policy,
         )
         self.memory_attention = MultiHeadAttention(
-            self.layer.num_heads,
-            self.layer.key_depth,
-            self.layer.value_depth,
-            self.layer.attention_dropout,
+            self.config.num_heads,
+            self.config.key_depth,
+            self.config.value_depth,
+            self.config.attention_dropout,
             name="memory_attention",
             dtype=self.dtype_policy,
         )
         self.feed_forward = FeedForward(
-            self.layer.d_ff,
-            self.layer.relu_dropout,
+            self.config.d_ff,
+            self.config.relu_dropout,
             name="feed_forward",
             dtype=self.dtype_policy,
         )
@@ -82,7 +82,7 @@ class DecoderLayer(keras.layers.Layer):
 
     def _connection(self, name: str) -> SublayerConnection:
         return SublayerConnection(
-            self.layer.dropout, self.layer.normalization, name=name, dtype=self.dtype_policy
+            self.config.dropout, self.config.normalization, name=name, dtype=self.dtype_policy
         )
 
     def build(self, x_shape: tuple) -> None:
@@ -100,14 +100,14 @@ class DecoderLayer(keras.layers.Layer):
 
     def call(
         self,
-        x: KerasTensor,
-        memory: KerasTensor,
-        attention_mask: KerasTensor | None = None,
-        source_mask: KerasTensor | None = None,
+        x: tf.Tensor,
+        memory: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        source_mask: tf.Tensor | None = None,
         training: bool | None = None,
         layout: Layout = PADDED,
         memory_layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Decodes one layer at all positions.
 
         Args:
@@ -140,11 +140,11 @@ class DecoderLayer(keras.layers.Layer):
 
     def _attend_to_target(
         self,
-        x: KerasTensor,
-        attention_mask: KerasTensor | None,
+        x: tf.Tensor,
+        attention_mask: tf.Tensor | None,
         training: bool | None = None,
         layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """The first sub-layer: [batch, target_length, d_model] → the same shape."""
         y = self.around_self_attention.prepare(x)
         y = self.self_attention(y, attention_mask=attention_mask, training=training, layout=layout)
@@ -152,11 +152,11 @@ class DecoderLayer(keras.layers.Layer):
 
     def attention_weights(
         self,
-        x: KerasTensor,
-        memory: KerasTensor,
-        attention_mask: KerasTensor | None = None,
-        source_mask: KerasTensor | None = None,
-    ) -> tuple[KerasTensor, KerasTensor]:
+        x: tf.Tensor,
+        memory: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
+        source_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """How `call` attends when it reads the same arguments, without dropout.
 
         Returns:
@@ -170,11 +170,11 @@ class DecoderLayer(keras.layers.Layer):
 
     def step(
         self,
-        x: KerasTensor,
+        x: tf.Tensor,
         past: KeysValues,
         memory: KeysValues,
         place: StepPlace,
-    ) -> tuple[KerasTensor, KeysValues]:
+    ) -> tuple[tf.Tensor, KeysValues]:
         """Decodes one layer at one more position of every hypothesis.
 
         Both attentions take the beam as their query axis: neither the source's keys and values nor
@@ -207,7 +207,7 @@ class DecoderLayer(keras.layers.Layer):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            "layer": self.layer.to_dict(),
+            "config": self.config.to_dict(),
             "neighbourhood": self.neighbourhood,
         }
 
@@ -224,13 +224,13 @@ class Decoder(LayerStack):
 
     def call(
         self,
-        x: KerasTensor,
-        memory: KerasTensor,
-        source_mask: KerasTensor,
+        x: tf.Tensor,
+        memory: tf.Tensor,
+        source_mask: tf.Tensor,
         training: bool | None = None,
         layout: Layout = PADDED,
         memory_layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Decodes all positions, each from those before it (teacher forcing).
 
         Target padding is not masked: it stands at the end, where causality hides it.
@@ -249,8 +249,8 @@ class Decoder(LayerStack):
         Raises:
             ValueError: if the width of `x` or `memory` is not d_model.
         """
-        check_last_axis("x", x, self.layer.d_model)
-        check_last_axis("memory", memory, self.layer.d_model)
+        check_last_axis("x", x, self.config.d_model)
+        check_last_axis("memory", memory, self.config.d_model)
         attention_mask = self._self_attention_mask(layout.length(x))
         for layer in self.layers:
             x = layer(
@@ -264,14 +264,14 @@ class Decoder(LayerStack):
             )
         return self.normalize_output(x)
 
-    def _self_attention_mask(self, length: int | KerasTensor) -> KerasTensor | None:
+    def _self_attention_mask(self, length: int | tf.Tensor) -> tf.Tensor | None:
         """[1, length, length], boolean; None with a neighbourhood, which reaches back only."""
         # No table of all pairs must be made for a neighbourhood.
         return causal_mask(length) if self.neighbourhood is None else None
 
     def attention_weights(
-        self, x: KerasTensor, memory: KerasTensor, source_mask: KerasTensor
-    ) -> list[tuple[KerasTensor, KerasTensor]]:
+        self, x: tf.Tensor, memory: tf.Tensor, source_mask: tf.Tensor
+    ) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """How every layer attends when `call` reads these arguments, without dropout.
 
         Returns:
@@ -284,7 +284,7 @@ class Decoder(LayerStack):
             x = layer(x, memory, attention_mask=attention_mask, source_mask=source_mask)
         return weights
 
-    def project_memory(self, memory: KerasTensor) -> list[KeysValues]:
+    def project_memory(self, memory: tf.Tensor) -> list[KeysValues]:
         """Projects the encoder's output once for every layer's attention to it.
 
         Args:
@@ -297,11 +297,11 @@ class Decoder(LayerStack):
 
     def step(
         self,
-        x: KerasTensor,
+        x: tf.Tensor,
         past: list[KeysValues],
         memory: list[KeysValues],
         place: StepPlace,
-    ) -> tuple[KerasTensor, list[KeysValues]]:
+    ) -> tuple[tf.Tensor, list[KeysValues]]:
         """Decodes one more position of every hypothesis; see `DecoderLayer.step`.
 
         Args:

@@ -2,7 +2,6 @@
 
 import keras
 import tensorflow as tf
-from keras import KerasTensor
 
 _LEVELS = 2**16
 
@@ -15,7 +14,7 @@ class Dropout(keras.layers.Dropout):
     Keras draws 32 for every element, here it is 16.
     """
 
-    def call(self, inputs: KerasTensor, training: bool | None = False) -> KerasTensor:
+    def call(self, inputs: tf.Tensor, training: bool | None = False) -> tf.Tensor:
         """Drops elements of `inputs`, of any shape, in training."""
         if not training or self.rate == 0:
             return inputs
@@ -27,7 +26,7 @@ class Dropout(keras.layers.Dropout):
         return x * (tf.cast(kept, x.dtype) * (_LEVELS / (_LEVELS - dropped)))
 
 
-def random_levels(shape: tf.Tensor, seed: KerasTensor) -> tf.Tensor:
+def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Draws 0 ... 2^16 - 1, all alike probable.
 
     Args:

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import KerasTensor, ops
+from keras import ops
 
 from t2t_repro.layers.shapes import check_ids, check_last_axis
 from t2t_repro.vocabulary import PAD_ID
@@ -65,7 +65,7 @@ class SharedEmbedding(keras.layers.Layer):
         # A custom gradient takes a tensor, not a variable, and XLA must capture none.
         return tf.convert_to_tensor(self.table.value)
 
-    def call(self, ids: KerasTensor) -> KerasTensor:
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
         """Embeds token ids.
 
         Args:
@@ -85,7 +85,7 @@ class SharedEmbedding(keras.layers.Layer):
         is_token = ops.cast(ops.not_equal(ids, PAD_ID), vectors.dtype)
         return vectors * ops.expand_dims(is_token, -1)
 
-    def logits(self, x: KerasTensor) -> KerasTensor:
+    def logits(self, x: tf.Tensor) -> tf.Tensor:
         """Scores every vocabulary entry: [batch, length, d_model] → [batch, length, vocab].
 
         Raises:

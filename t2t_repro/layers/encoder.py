@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-from keras import KerasTensor
+import tensorflow as tf
 
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
@@ -19,31 +19,31 @@ class EncoderLayer(keras.layers.Layer):
     """Self-attention, then feed-forward, each in a `SublayerConnection`.
 
     Args:
-        layer: sizes and rates.
+        config: sizes and rates.
         neighbourhood: r of the restricted self-attention, or None.
     """
 
     def __init__(
         self,
-        layer: LayerConfig | dict[str, Any],
+        config: LayerConfig | dict[str, Any],
         neighbourhood: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.layer = layer = LayerConfig.of(layer)
+        self.config = config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
         self.self_attention = self_attention(
-            layer, neighbourhood, name="self_attention", dtype=self.dtype_policy
+            config, neighbourhood, name="self_attention", dtype=self.dtype_policy
         )
         self.feed_forward = FeedForward(
-            layer.d_ff, layer.relu_dropout, name="feed_forward", dtype=self.dtype_policy
+            config.d_ff, config.relu_dropout, name="feed_forward", dtype=self.dtype_policy
         )
         self.around_self_attention = self._connection("around_self_attention")
         self.around_feed_forward = self._connection("around_feed_forward")
 
     def _connection(self, name: str) -> SublayerConnection:
         return SublayerConnection(
-            self.layer.dropout, self.layer.normalization, name=name, dtype=self.dtype_policy
+            self.config.dropout, self.config.normalization, name=name, dtype=self.dtype_policy
         )
 
     def build(self, x_shape: tuple) -> None:
@@ -59,11 +59,11 @@ class EncoderLayer(keras.layers.Layer):
 
     def call(
         self,
-        x: KerasTensor,
-        attention_mask: KerasTensor | None = None,
+        x: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
         layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Encodes one layer: [batch, source_length, d_model] → the same shape.
 
         Args:
@@ -80,9 +80,7 @@ class EncoderLayer(keras.layers.Layer):
         y = self.feed_forward(y, training=training)
         return self.around_feed_forward(x, y, training=training)
 
-    def attention_weights(
-        self, x: KerasTensor, attention_mask: KerasTensor | None = None
-    ) -> KerasTensor:
+    def attention_weights(self, x: tf.Tensor, attention_mask: tf.Tensor | None = None) -> tf.Tensor:
         """How `call` attends: [batch, heads, source_length, source_length]."""
         y = self.around_self_attention.prepare(x)
         return self.self_attention.attention_weights(y, attention_mask=attention_mask)
@@ -91,7 +89,7 @@ class EncoderLayer(keras.layers.Layer):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            "layer": self.layer.to_dict(),
+            "config": self.config.to_dict(),
             "neighbourhood": self.neighbourhood,
         }
 
@@ -104,11 +102,11 @@ class Encoder(LayerStack):
 
     def call(
         self,
-        x: KerasTensor,
-        attention_mask: KerasTensor,
+        x: tf.Tensor,
+        attention_mask: tf.Tensor,
         training: bool | None = None,
         layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Encodes embedded source sentences.
 
         Args:
@@ -124,12 +122,12 @@ class Encoder(LayerStack):
         Raises:
             ValueError: if the width of `x` is not d_model.
         """
-        check_last_axis("x", x, self.layer.d_model)
+        check_last_axis("x", x, self.config.d_model)
         for layer in self.layers:
             x = layer(x, attention_mask=attention_mask, training=training, layout=layout)
         return self.normalize_output(x)
 
-    def attention_weights(self, x: KerasTensor, attention_mask: KerasTensor) -> list[KerasTensor]:
+    def attention_weights(self, x: tf.Tensor, attention_mask: tf.Tensor) -> list[tf.Tensor]:
         """How every layer attends when `call` reads these arguments, without dropout.
 
         Returns:

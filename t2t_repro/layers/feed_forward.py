@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-from keras import KerasTensor
+import tensorflow as tf
 
 from t2t_repro.layers.dropout import Dropout
 
@@ -33,7 +33,7 @@ class FeedForward(keras.layers.Layer):
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
 
-    def call(self, x: KerasTensor, training: bool | None = None) -> KerasTensor:
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network to every position: [batch, length, d_model] → the same shape."""
         return self.outer(self.relu_dropout(self.inner(x), training=training))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import KerasTensor, ops
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -15,7 +15,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     of the passes over memory that automatic differentiation takes, which is what a CPU feels.
     """
 
-    def call(self, inputs: KerasTensor) -> KerasTensor:
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises every vector: [..., d_model] → the same shape."""
         x = ops.cast(inputs, "float32")
         gamma, beta = (

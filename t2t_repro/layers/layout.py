@@ -7,7 +7,7 @@ are made, where heads are split for attention, and where they are joined again.
 from typing import Any, Protocol
 
 import tensorflow as tf
-from keras import KerasTensor, ops
+from keras import ops
 
 from t2t_repro.vocabulary import PAD_ID
 
@@ -15,50 +15,50 @@ from t2t_repro.vocabulary import PAD_ID
 class Layout(Protocol):
     """What attention and the stacks ask of a layout."""
 
-    def length(self, x: KerasTensor) -> int | KerasTensor:
+    def length(self, x: tf.Tensor) -> int | tf.Tensor:
         """Length, padding included, of the sentences whose vectors are `x`."""
 
-    def arrange_ids(self, ids: KerasTensor) -> KerasTensor:
+    def arrange_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """[batch, length] → the ids in this layout."""
 
-    def arrange(self, x: KerasTensor) -> KerasTensor:
+    def arrange(self, x: tf.Tensor) -> tf.Tensor:
         """[batch, length, width] → the vectors in this layout."""
 
-    def pad(self, x: KerasTensor) -> KerasTensor:
+    def pad(self, x: tf.Tensor) -> tf.Tensor:
         """Vectors → [batch, length, width]."""
 
-    def split_heads(self, x: KerasTensor, num_heads: int) -> KerasTensor:
+    def split_heads(self, x: tf.Tensor, num_heads: int) -> tf.Tensor:
         """Vectors of width heads·depth → [batch, heads, length, depth]."""
 
-    def join_heads(self, context: KerasTensor) -> KerasTensor:
+    def join_heads(self, context: tf.Tensor) -> tf.Tensor:
         """[batch, heads, length, depth] → vectors of width heads·depth."""
 
 
 class Padded:
     """[batch, length, d_model], as the ids lie."""
 
-    def length(self, x: KerasTensor) -> int | KerasTensor:
+    def length(self, x: tf.Tensor) -> int | tf.Tensor:
         """Length of the sentences: the second axis."""
         return ops.shape(x)[1]
 
-    def arrange_ids(self, ids: KerasTensor) -> KerasTensor:
+    def arrange_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """[batch, length] → the same."""
         return ids
 
-    def arrange(self, x: KerasTensor) -> KerasTensor:
+    def arrange(self, x: tf.Tensor) -> tf.Tensor:
         """[batch, length, width] → the same."""
         return x
 
-    def pad(self, x: KerasTensor) -> KerasTensor:
+    def pad(self, x: tf.Tensor) -> tf.Tensor:
         """[batch, length, width] → the same."""
         return x
 
-    def split_heads(self, x: KerasTensor, num_heads: int) -> KerasTensor:
+    def split_heads(self, x: tf.Tensor, num_heads: int) -> tf.Tensor:
         """[batch, length, heads·depth] → [batch, heads, length, depth]."""
         shape = (-1, ops.shape(x)[1], num_heads, x.shape[-1] // num_heads)
         return ops.transpose(ops.reshape(x, shape), (0, 2, 1, 3))
 
-    def join_heads(self, context: KerasTensor) -> KerasTensor:
+    def join_heads(self, context: tf.Tensor) -> tf.Tensor:
         """[batch, heads, length, depth] → [batch, length, heads·depth]."""
         _, heads, _, depth = context.shape
         context = ops.transpose(context, (0, 2, 1, 3))
@@ -90,7 +90,7 @@ class Packed:
         counted = tf.cast(is_token, tf.int32)
         self._rows = (tf.cumsum(counted) - 1 + tf.size(padding)) * counted
 
-    def length(self, x: KerasTensor) -> KerasTensor:
+    def length(self, x: tf.Tensor) -> tf.Tensor:
         """Length of the sentences, padding included, whatever `x`."""
         return self._length
 

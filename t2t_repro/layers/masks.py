@@ -3,12 +3,13 @@
 Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`.
 """
 
-from keras import KerasTensor, ops
+import tensorflow as tf
+from keras import ops
 
 from t2t_repro.vocabulary import PAD_ID
 
 
-def padding_mask(ids: KerasTensor) -> KerasTensor:
+def padding_mask(ids: tf.Tensor) -> tf.Tensor:
     """Allows attention to every position that holds a token.
 
     Args:
@@ -20,7 +21,7 @@ def padding_mask(ids: KerasTensor) -> KerasTensor:
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
-def causal_mask(length: int | KerasTensor) -> KerasTensor:
+def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
     """Allows position i to attend to positions j <= i (paper, section 3.2.3).
 
     Returns:
@@ -30,7 +31,7 @@ def causal_mask(length: int | KerasTensor) -> KerasTensor:
     return ops.expand_dims(positions[:, None] >= positions[None, :], 0)
 
 
-def apply_mask(scores: KerasTensor, mask: KerasTensor | None) -> KerasTensor:
+def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     """Makes forbidden scores so low that their softmax is zero.
 
     The low value is finite (T2T's -1e9): a row without a single permitted key, as in a batch's

@@ -3,14 +3,15 @@
 from typing import Any
 
 import keras
-from keras import KerasTensor, ops
+import tensorflow as tf
+from keras import ops
 
 from t2t_repro.layers.embedding import look_up
 
 KINDS = ("interleaved", "concatenated", "learned")
 
 
-def interleaved_sinusoids(positions: KerasTensor, d_model: int) -> KerasTensor:
+def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """The paper's encoding, sine and cosine in turn.
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(the same).
@@ -28,7 +29,7 @@ def interleaved_sinusoids(positions: KerasTensor, d_model: int) -> KerasTensor:
     return ops.reshape(pairs, (-1, d_model))
 
 
-def concatenated_sinusoids(positions: KerasTensor, d_model: int) -> KerasTensor:
+def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """T2T's encoding (common_attention.get_timing_signal_1d): all sines, then all cosines.
 
     The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1.
@@ -84,7 +85,7 @@ class PositionalEncoding(keras.layers.Layer):
             )
         self.built = True
 
-    def encode(self, positions: KerasTensor) -> KerasTensor:
+    def encode(self, positions: tf.Tensor) -> tf.Tensor:
         """Encodes positions: [length] → [length, d_model]."""
         if self.kind == "learned":
             # TF's gather on a GPU reads zeros past the end: clipping would repeat the last
@@ -94,7 +95,7 @@ class PositionalEncoding(keras.layers.Layer):
             return interleaved_sinusoids(positions, self.d_model)
         return concatenated_sinusoids(positions, self.d_model)
 
-    def call(self, x: KerasTensor) -> KerasTensor:
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         """Adds the encodings of positions 0, 1, ...
 
         Args:

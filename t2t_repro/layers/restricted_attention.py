@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
-from keras import KerasTensor
 
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.layer_config import LayerConfig
@@ -116,11 +115,11 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     def call(  # type: ignore[override]
         self,
-        x: KerasTensor,
-        attention_mask: KerasTensor | None = None,
+        x: tf.Tensor,
+        attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
         layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Attends from every position to those within reach.
 
         A position always sees itself, also where the mask hides it: those of padding have nothing
@@ -161,8 +160,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
         return self.output_projection(layout.arrange(context))
 
     def attention_weights(  # type: ignore[override]
-        self, x: KerasTensor, attention_mask: KerasTensor | None = None
-    ) -> KerasTensor:
+        self, x: tf.Tensor, attention_mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """What `call` weighs the values with, for the same arguments, zeros beyond the reach.
 
         For a reader: here a table of all pairs is made.
@@ -185,18 +184,18 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
 
 def self_attention(
-    layer: LayerConfig, neighbourhood: int | None, is_causal: bool = False, **kwargs: Any
+    config: LayerConfig, neighbourhood: int | None, is_causal: bool = False, **kwargs: Any
 ) -> MultiHeadAttention:
     """Makes a layer's self-attention, restricted where there is a neighbourhood.
 
     Args:
-        layer: sizes and rates.
+        config: sizes and rates.
         neighbourhood: r, or None for all positions.
         is_causal: whether a neighbourhood hides what comes; without one a mask has to.
         kwargs: of the Keras layer: name, dtype.
     """
-    sizes = (layer.num_heads, layer.key_depth, layer.value_depth)
-    kwargs["dropout"] = layer.attention_dropout
+    sizes = (config.num_heads, config.key_depth, config.value_depth)
+    kwargs["dropout"] = config.attention_dropout
     if neighbourhood is None:
         return MultiHeadAttention(*sizes, **kwargs)
     return RestrictedSelfAttention(*sizes, neighbourhood, is_causal, **kwargs)

@@ -1,9 +1,9 @@
 """Shape checks at module boundaries."""
 
-from keras import KerasTensor
+import tensorflow as tf
 
 
-def check_last_axis(name: str, tensor: KerasTensor, expected: int) -> None:
+def check_last_axis(name: str, tensor: tf.Tensor, expected: int) -> None:
     """Checks that a tensor is [batch, length, expected].
 
     Raises:
@@ -17,7 +17,7 @@ def check_last_axis(name: str, tensor: KerasTensor, expected: int) -> None:
         )
 
 
-def check_ids(name: str, ids: KerasTensor) -> None:
+def check_ids(name: str, ids: tf.Tensor) -> None:
     """Checks that token ids are [batch, length].
 
     Raises:

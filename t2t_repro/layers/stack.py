@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 import keras
-from keras import KerasTensor
+import tensorflow as tf
 
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.layer_norm import LayerNorm
@@ -15,7 +15,7 @@ class LayerStack(keras.layers.Layer):
 
     Args:
         num_layers: N.
-        layer: sizes and rates of each.
+        config: sizes and rates of each.
         neighbourhood: r, the size of the neighbourhood self-attention is restricted to
             (paper, section 4), or None for no restriction.
     """
@@ -25,23 +25,23 @@ class LayerStack(keras.layers.Layer):
     def __init__(
         self,
         num_layers: int,
-        layer: LayerConfig | dict[str, Any],
+        config: LayerConfig | dict[str, Any],
         neighbourhood: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.num_layers = num_layers
-        self.layer = LayerConfig.of(layer)
+        self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
         # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
             layer_i = self.layer_type(
-                self.layer, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
+                self.config, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
             )
             setattr(self, layer_i.name, layer_i)
         self.final_norm = (
             LayerNorm(epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy)
-            if self.layer.normalization == "pre"
+            if self.config.normalization == "pre"
             else None
         )
 
@@ -58,7 +58,7 @@ class LayerStack(keras.layers.Layer):
             self.final_norm.build(x_shape)
         self.built = True
 
-    def normalize_output(self, x: KerasTensor) -> KerasTensor:
+    def normalize_output(self, x: tf.Tensor) -> tf.Tensor:
         """What the stack gives out: x, normalised where normalization is "pre"."""
         return self.final_norm(x) if self.final_norm else x
 
@@ -67,6 +67,6 @@ class LayerStack(keras.layers.Layer):
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
-            "layer": self.layer.to_dict(),
+            "config": self.config.to_dict(),
             "neighbourhood": self.neighbourhood,
         }

@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-from keras import KerasTensor
+import tensorflow as tf
 
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer_norm import LayerNorm
@@ -35,13 +35,11 @@ class SublayerConnection(keras.layers.Layer):
         self.norm.build(x_shape)
         self.built = True
 
-    def prepare(self, x: KerasTensor) -> KerasTensor:
+    def prepare(self, x: tf.Tensor) -> tf.Tensor:
         """What the sub-layer reads: x, normalised first where normalization is "pre"."""
         return self.norm(x) if self.normalization == "pre" else x
 
-    def call(
-        self, x: KerasTensor, output: KerasTensor, training: bool | None = None
-    ) -> KerasTensor:
+    def call(self, x: tf.Tensor, output: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Joins a sub-layer's input and output.
 
         Args:

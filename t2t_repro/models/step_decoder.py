@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import keras
 import tensorflow as tf
-from keras import KerasTensor, ops
+from keras import ops
 
 from t2t_repro.layers import cache
 from t2t_repro.layers.decoder import KeysValues, StepPlace
@@ -24,9 +24,9 @@ class DecodingCache(NamedTuple):
     """
 
     memory: list[KeysValues]
-    source_mask: KerasTensor
+    source_mask: tf.Tensor
     past: list[KeysValues]
-    ancestors: KerasTensor
+    ancestors: tf.Tensor
 
 
 class StepDecoder:
@@ -51,9 +51,9 @@ class StepDecoder:
     def _reading_once(self) -> keras.StatelessScope:
         return with_values(self._weights)
 
-    def begin(self, source: KerasTensor) -> DecodingCache:
+    def begin(self, source: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; there is no room for positions yet."""
-        model, layer = self._model, self._model.layer
+        model, layer = self._model, self._model.config
         with self._reading_once():
             memory = model.decoder.project_memory(model.encode(source, training=False))
         batch = tf.shape(source)[0]
@@ -78,8 +78,8 @@ class StepDecoder:
         )
 
     def step(
-        self, ids: KerasTensor, parents: KerasTensor, position: KerasTensor, known: DecodingCache
-    ) -> tuple[KerasTensor, DecodingCache]:
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, known: DecodingCache
+    ) -> tuple[tf.Tensor, DecodingCache]:
         """Scores the next token of every hypothesis.
 
         Args:

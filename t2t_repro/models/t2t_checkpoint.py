@@ -19,10 +19,10 @@ from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import is_size
-from t2t_repro.models.checkpoint_index import check_index, listed_checkpoints
 from t2t_repro.models.t2t_hparams import BODY, layer_config, number_of_layers, read_hparams
 from t2t_repro.models.t2t_target_space import with_source_vector
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 
 NamedVariables = Iterator[tuple[str, keras.Variable]]
 
@@ -145,7 +145,7 @@ def _body_variables(model: Transformer) -> NamedVariables:
 
 def _stack_variables(name: str, stack: Encoder | Decoder) -> NamedVariables:
     # T2T names a norm after the hook it runs in, and its pre-norm hook "prepostprocess".
-    is_pre = stack.layer.normalization == "pre"
+    is_pre = stack.config.normalization == "pre"
     norm = f"{'layer_prepostprocess' if is_pre else 'layer_postprocess'}/layer_norm"
     for i in range(stack.num_layers):
         yield from _layer_variables(f"{name}/layer_{i}", norm, stack.layers[i])

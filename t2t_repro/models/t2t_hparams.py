@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
-from t2t_repro.json_files import read_json
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON
+from t2t_repro.strangers.json_files import read_json
 
 Shapes = dict[str, list[int]]
 """Shapes of a checkpoint's variables, by T2T's names."""

@@ -4,7 +4,8 @@ from typing import Any
 
 import gin
 import keras
-from keras import KerasTensor, ops
+import tensorflow as tf
+from keras import ops
 
 from t2t_repro.layers.decoder import Decoder
 from t2t_repro.layers.dropout import Dropout
@@ -27,7 +28,7 @@ class Transformer(keras.Model):
     Args:
         vocab_size: rows of the embedding; at least the size of the subword model.
         num_layers: N, of the encoder and of the decoder.
-        layer: sizes and rates of every layer; the base model's by default.
+        config: sizes and rates of every layer; the base model's by default.
         positional_encoding: "interleaved" (the paper), "concatenated" (T2T) or "learned"
             (Table 3, row E). Source and target learn a table each, as in T2T.
         max_length: how many positions are learned, with "learned".
@@ -38,7 +39,7 @@ class Transformer(keras.Model):
         self,
         vocab_size: int,
         num_layers: int = 6,
-        layer: LayerConfig | dict[str, Any] | None = None,
+        config: LayerConfig | dict[str, Any] | None = None,
         positional_encoding: str = "interleaved",
         max_length: int | None = None,
         neighbourhood: int | None = None,
@@ -56,9 +57,9 @@ class Transformer(keras.Model):
             raise ValueError(f"num_layers is {num_layers}, expected at most {_MAX_LAYERS}.")
         self.vocab_size = vocab_size
         self.num_layers = num_layers
-        self.layer = layer = LayerConfig.of(layer or LayerConfig())
+        self.config = config = LayerConfig.of(config or LayerConfig())
         dtype = self.dtype_policy
-        self.embedding = SharedEmbedding(vocab_size, layer.d_model, name="embedding", dtype=dtype)
+        self.embedding = SharedEmbedding(vocab_size, config.d_model, name="embedding", dtype=dtype)
         self.positional_encoding = PositionalEncoding(
             positional_encoding, max_length, name="positional_encoding", dtype=dtype
         )
@@ -66,14 +67,14 @@ class Transformer(keras.Model):
             positional_encoding, max_length, name="target_positional_encoding", dtype=dtype
         )
         self.neighbourhood = neighbourhood
-        self.source_dropout = Dropout(layer.dropout, name="source_dropout", dtype=dtype)
-        self.target_dropout = Dropout(layer.dropout, name="target_dropout", dtype=dtype)
-        self.encoder = Encoder(num_layers, layer, neighbourhood, name="encoder", dtype=dtype)
-        self.decoder = Decoder(num_layers, layer, neighbourhood, name="decoder", dtype=dtype)
+        self.source_dropout = Dropout(config.dropout, name="source_dropout", dtype=dtype)
+        self.target_dropout = Dropout(config.dropout, name="target_dropout", dtype=dtype)
+        self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=dtype)
+        self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=dtype)
 
     def build(self, *_: Any) -> None:
         """Creates all weights; their shapes depend on the constructor's arguments alone."""
-        vectors = (None, None, self.layer.d_model)
+        vectors = (None, None, self.config.d_model)
         self.embedding.build((None, None))
         self.positional_encoding.build(vectors)
         self.target_positional_encoding.build(vectors)
@@ -82,8 +83,8 @@ class Transformer(keras.Model):
         self.built = True
 
     def encode(
-        self, source: KerasTensor, training: bool | None = None, layout: Layout = PADDED
-    ) -> KerasTensor:
+        self, source: tf.Tensor, training: bool | None = None, layout: Layout = PADDED
+    ) -> tf.Tensor:
         """Encodes source sentences.
 
         Args:
@@ -100,12 +101,12 @@ class Transformer(keras.Model):
         x = self.source_dropout(layout.arrange(self.embed_source(source)), training=training)
         return self.encoder(x, padding_mask(source), training=training, layout=layout)
 
-    def embed_source(self, source: KerasTensor) -> KerasTensor:
+    def embed_source(self, source: tf.Tensor) -> tf.Tensor:
         """What the encoder reads: [batch, source_length] → [batch, source_length, d_model]."""
         check_ids("source", source)
         return self.positional_encoding(self.embedding(source))
 
-    def embed_target(self, target: KerasTensor) -> KerasTensor:
+    def embed_target(self, target: tf.Tensor) -> tf.Tensor:
         """What the decoder reads: the target shifted right, behind one zero vector.
 
         Args:
@@ -123,13 +124,13 @@ class Transformer(keras.Model):
 
     def decode(
         self,
-        target: KerasTensor,
-        memory: KerasTensor,
-        source: KerasTensor,
+        target: tf.Tensor,
+        memory: tf.Tensor,
+        source: tf.Tensor,
         training: bool | None = None,
         layout: Layout = PADDED,
         memory_layout: Layout = PADDED,
-    ) -> KerasTensor:
+    ) -> tf.Tensor:
         """Reads the target, shifted right, at all positions at once.
 
         Args:
@@ -156,9 +157,7 @@ class Transformer(keras.Model):
             memory_layout=memory_layout,
         )
 
-    def call(
-        self, inputs: tuple[KerasTensor, KerasTensor], training: bool | None = None
-    ) -> KerasTensor:
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor], training: bool | None = None) -> tf.Tensor:
         """Scores every target token given the source and the target tokens before it.
 
         Args:
@@ -178,7 +177,7 @@ class Transformer(keras.Model):
             **super().get_config(),
             "vocab_size": self.vocab_size,
             "num_layers": self.num_layers,
-            "layer": self.layer.to_dict(),
+            "config": self.config.to_dict(),
             "positional_encoding": self.positional_encoding.kind,
             "max_length": self.positional_encoding.max_length,
             "neighbourhood": self.neighbourhood,

@@ -119,7 +119,7 @@ class _TransformerConverter(Converter):
 
     def _load(self) -> Spec:
         """What CTranslate2 asks a converter for: the description, filled in."""
-        model, layer = self._model, self._model.layer
+        model, layer = self._model, self._model.config
         sizes = {"num_layers": model.num_layers, "num_heads": layer.num_heads}
         options = {"pre_norm": layer.normalization == "pre", "head_dim": self._head_depth()}
         encoder, decoder = (
@@ -145,7 +145,7 @@ class _TransformerConverter(Converter):
 
     def _head_depth(self) -> int:
         """CTranslate2's heads have one depth: the smaller of d_k and d_v is filled with zeros."""
-        return max(self._model.layer.key_depth, self._model.layer.value_depth)
+        return max(self._model.config.key_depth, self._model.config.value_depth)
 
     def _encodings(self, encoding: PositionalEncoding) -> NDArray[np.float32]:
         """[positions, d_model]: all that were learned, or as many as sources and targets need."""
@@ -183,7 +183,7 @@ class _TransformerConverter(Converter):
 
     def _of_heads(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """[heads·depth, d_model] → the same with zeros behind each head, up to the common depth."""
-        heads = rows.reshape(self._model.layer.num_heads, -1, self._model.layer.d_model)
+        heads = rows.reshape(self._model.config.num_heads, -1, self._model.config.d_model)
         missing = self._head_depth() - heads.shape[1]
         return np.pad(heads, ((0, 0), (0, missing), (0, 0))).reshape(-1, heads.shape[2])
 

@@ -16,7 +16,7 @@ from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from t2t_repro.errors import reason_of
 from t2t_repro.serving.request_error import RequestError, invalid
-from t2t_repro.serving.stranger_graph import check_graph
+from t2t_repro.strangers.graph import check_graph
 
 Arrays = Mapping[str, NDArray]
 """Tensors by name; texts are bytes in arrays of objects."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.models.checkpoint_index import check_index, listed_checkpoints
+from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 from t2t_repro.training.durable import sync
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)

@@ -23,7 +23,7 @@ class RunState:
         step: optimizer updates so far.
         epoch: epochs finished.
         batch: batches taken of the current epoch.
-        best_bleu: the best dev score so far, or -1: BLEU, or what DevEvaluation.metric is. (The
+        best_score: the best dev score so far, or -1: BLEU, or what DevEvaluation.metric is. (The
             name stands in every checkpoint.)
         best_nll: the least dev nll so far, in nats per token.
         stale: dev evaluations since then.
@@ -35,7 +35,7 @@ class RunState:
     step: int = 0
     epoch: int = 0
     batch: int = 0
-    best_bleu: float = -1.0
+    best_score: float = -1.0
     best_nll: float = float("inf")
     stale: int = 0
     tokens: int = 0

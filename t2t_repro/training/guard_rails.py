@@ -134,7 +134,7 @@ def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
     (scores, softmax, dropout).
     """
     rows = -(-shape.rows // slices)
-    d_model, heads, d_ff = model.layer.d_model, model.layer.num_heads, model.layer.d_ff
+    d_model, heads, d_ff = model.config.d_model, model.config.num_heads, model.config.d_ff
     source, target = shape.source_length, shape.target_length
     encoder = source * (14 * d_model + 2 * d_ff) + 3 * heads * source * source
     decoder = target * (22 * d_model + 2 * d_ff) + 3 * heads * target * (target + source)

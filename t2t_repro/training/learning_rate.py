@@ -4,7 +4,8 @@ from typing import Any
 
 import gin
 import keras
-from keras import KerasTensor, ops
+import tensorflow as tf
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -31,7 +32,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         self.peak = peak
         self.warmup_steps = warmup_steps
 
-    def __call__(self, step: int | KerasTensor) -> KerasTensor:
+    def __call__(self, step: int | tf.Tensor) -> tf.Tensor:
         """Returns the rate, a float32 scalar, of the update after `step` updates."""
         step = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)

@@ -28,17 +28,17 @@ from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.prepared import SUBWORDS
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.json_files import read_json
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.checkpoint_index import check_index
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.strangers.checkpoint_index import check_index
+from t2t_repro.strangers.json_files import read_json
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 
 CONFIG = "config.gin"
 MODEL = "model.json"
 _FOLDERS = ("averaged", "best", "checkpoints")
 _SIZES = {
-    "trainable", "dtype", "vocab_size", "num_layers", "layer", "positional_encoding", "max_length",
+    "trainable", "dtype", "vocab_size", "num_layers", "config", "positional_encoding", "max_length",
     "neighbourhood",
 }  # fmt: skip
 _FLOAT = 4
@@ -179,14 +179,14 @@ class ModelDirectory:
         """Holds the sizes of the largest matrices against the files that should hold them."""
         if not sizes.keys() <= _SIZES:
             raise ValueError(f"received {sizes.keys() - _SIZES}")
-        layer = LayerConfig.of(sizes.get("layer") or {})
-        heads = layer.num_heads * (layer.key_depth + layer.value_depth)
+        config = LayerConfig.of(sizes.get("config") or {})
+        heads = config.num_heads * (config.key_depth + config.value_depth)
         rows = sizes["vocab_size"] + (sizes.get("max_length") or 0)
-        rows += sizes.get("num_layers", 1) * (layer.d_ff + heads)
+        rows += sizes.get("num_layers", 1) * (config.d_ff + heads)
         there = max((f.stat().st_size for f in self.path.glob("*/step-*.data-*")), default=0)
-        if rows * layer.d_model * _FLOAT > there:
+        if rows * config.d_model * _FLOAT > there:
             raise UserError(
-                f"{self.path / MODEL} describes a model of more than {rows * layer.d_model:,} "
+                f"{self.path / MODEL} describes a model of more than {rows * config.d_model:,} "
                 f"parameters, but the checkpoints there have {there:,} bytes at most: put back the "
                 "file that the training run wrote, or the checkpoints."
             )

@@ -3,7 +3,7 @@
 import gin
 import keras
 import tensorflow as tf
-from keras import KerasTensor, ops
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -18,7 +18,7 @@ class FusedAdam(keras.optimizers.Adam):
     """
 
     def update_step(
-        self, gradient: KerasTensor, variable: tf.Variable, learning_rate: KerasTensor
+        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor
     ) -> None:
         """Updates one weight, of any shape, and its m and v; Keras calls it."""
         dtype = variable.dtype

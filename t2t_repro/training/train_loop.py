@@ -254,8 +254,8 @@ class TrainLoop:
             stale=0 if is_better else state.stale + 1,
             awaits_evaluation=False,
         )
-        if scores.score > state.best_bleu:
-            state = dataclasses.replace(state, best_bleu=scores.score)
+        if scores.score > state.best_score:
+            state = dataclasses.replace(state, best_score=scores.score)
             self._checkpoints.save_best(state)
         journal.restart_clock()
         return state

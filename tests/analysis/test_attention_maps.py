@@ -22,8 +22,8 @@ TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int3
 
 
 def small_model(vocab=VOCAB, neighbourhood=None, dtype="float32", **options):
-    layer = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS, dropout=0.3, **options)
-    model = Transformer(vocab, LAYERS, layer, neighbourhood=neighbourhood, dtype=dtype)
+    config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS, dropout=0.3, **options)
+    model = Transformer(vocab, LAYERS, config, neighbourhood=neighbourhood, dtype=dtype)
     model.build()
     randomize(model)
     return model
@@ -33,7 +33,7 @@ class PlainSentence:
     """A Transformer's forward pass in NumPy, without a batch: so without any padding."""
 
     def __init__(self, model, source, target):
-        self.normalization = model.layer.normalization
+        self.normalization = model.config.normalization
         self.weights: dict[str, list[np.ndarray]] = {"encoder": [], "decoder": [], "cross": []}
         near = model.neighbourhood // 2 if model.neighbourhood else 99
         distance = np.subtract.outer(*[np.arange(20)] * 2)
@@ -195,8 +195,8 @@ def test_a_sentence_too_long_to_look_at_is_refused(subwords, side):
 
 
 def test_learned_positions_are_a_limit(subwords):
-    layer = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS)
-    model = Transformer(subwords.size, 1, layer, "learned", 4)
+    config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS)
+    model = Transformer(subwords.size, 1, config, "learned", 4)
     model.build()
     with pytest.raises(UserError, match=r"has 5 subwords, .* at most 4"):
         PairAttention(model, subwords, "a a a a", "a")

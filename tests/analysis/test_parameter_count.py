@@ -37,7 +37,7 @@ def millions(vocab_size, num_layers, layer):
 @given(
     vocab_size=st.integers(1, 50),
     num_layers=st.integers(1, 3),
-    layer=st.builds(
+    config=st.builds(
         LayerConfig,
         d_model=st.integers(2, 6).map(lambda half: 2 * half),
         d_ff=st.integers(1, 9),
@@ -48,22 +48,22 @@ def millions(vocab_size, num_layers, layer):
     ),
     positions=st.sampled_from([("interleaved", None), ("concatenated", 7), ("learned", 7)]),
 )
-def test_the_closed_form_is_what_keras_counts(vocab_size, num_layers, layer, positions):
+def test_the_closed_form_is_what_keras_counts(vocab_size, num_layers, config, positions):
     # In a graph nothing is allocated.
     with tf.Graph().as_default():
-        model = Transformer(vocab_size, num_layers, layer, *positions)
+        model = Transformer(vocab_size, num_layers, config, *positions)
         model.build()
     assert parameter_count(ModelShape.of(model.get_config())) == model.count_params()
 
 
 @pytest.mark.parametrize(("published", "num_layers", "sizes"), ROWS_OF_TABLE_3)
 def test_rows_of_table_3(published, num_layers, sizes):
-    layer = LayerConfig(**sizes)
+    config = LayerConfig(**sizes)
     # The paper does not say how many rows its embedding has: with these all its figures come out.
-    assert round(millions(41_004, num_layers, layer)) == published
-    assert round(millions(41_208, num_layers, layer)) == published
+    assert round(millions(41_004, num_layers, config)) == published
+    assert round(millions(41_208, num_layers, config)) == published
     # With a power of two's multiple, as T2T padded its vocabularies, one is just missed.
-    with_40960 = millions(40_960, num_layers, layer)
+    with_40960 = millions(40_960, num_layers, config)
     assert round(with_40960) == published or with_40960 == 52.477952
 
 

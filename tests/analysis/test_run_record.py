@@ -19,7 +19,7 @@ SHAPE = ModelShape(50, 2, LayerConfig(8, 16, 2))
 MODEL = {
     "vocab_size": 50,
     "num_layers": 2,
-    "layer": SHAPE.layer.to_dict(),
+    "config": SHAPE.config.to_dict(),
     "positional_encoding": "interleaved",
     "max_length": None,
     "neighbourhood": None,

@@ -36,8 +36,8 @@ def write_subwords(path):
 
 def random_model(subwords: SubwordModel, dtype="float32"):
     """Inclined to end its sentences, so that finished and unfinished hypotheses are seen."""
-    layer = LayerConfig(d_model=16, d_ff=16, num_heads=2)
-    model = Transformer(subwords.size + 20, num_layers=1, layer=layer, dtype=dtype)
+    config = LayerConfig(d_model=16, d_ff=16, num_heads=2)
+    model = Transformer(subwords.size + 20, num_layers=1, config=config, dtype=dtype)
     model.build()
     generator = np.random.default_rng(2)
     for weight in model.trainable_variables:

@@ -17,8 +17,8 @@ VOCAB = 17
 @pytest.fixture(scope="module")
 def model():
     keras.utils.set_random_seed(0)
-    layer = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.5)
-    model = Transformer(VOCAB, 1, layer)
+    config = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.5)
+    model = Transformer(VOCAB, 1, config)
     model.build()
     randomize(model)
     return model

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
-from t2t_repro.models.checkpoint_index import _entries
+from t2t_repro.strangers.checkpoint_index import _entries
 from tests.fuzz.bundle_index import write_index
 
 Mutation = Callable[[random.Random, bytes], bytes]

@@ -41,7 +41,7 @@ def test_widths_are_checked():
 def test_decoder_layer_as_a_layer(normalization):
     run_layer_test(
         DecoderLayer,
-        {"layer": sizes(normalization)},
+        {"config": sizes(normalization)},
         (TARGET, X),
         TARGET.shape,
         LAYER,
@@ -53,7 +53,7 @@ def test_decoder_layer_as_a_layer(normalization):
 def test_decoder_as_a_layer(normalization, final_norms):
     run_layer_test(
         Decoder,
-        {"num_layers": 2, "layer": sizes(normalization), "neighbourhood": 4},
+        {"num_layers": 2, "config": sizes(normalization), "neighbourhood": 4},
         (TARGET, X),
         TARGET.shape,
         2 * LAYER + final_norms * NORM,

@@ -38,7 +38,7 @@ def plain_encoder_layer(layer, x, allowed):
     def attend(y):
         return reference.multi_head_attention(layer.self_attention, y, y, allowed)
 
-    if layer.layer.normalization == "post":
+    if layer.config.normalization == "post":
         x = norm(layer.around_self_attention, x + attend(x))
         return norm(layer.around_feed_forward, x + ffn(x))
     x = x + attend(norm(layer.around_self_attention, x))
@@ -74,7 +74,7 @@ def test_width_is_checked():
 def test_encoder_layer_as_a_layer(normalization):
     run_layer_test(
         EncoderLayer,
-        {"layer": sizes(normalization)},
+        {"config": sizes(normalization)},
         (X,),
         X.shape,
         ATTENTION + FEED_FORWARD + 2 * NORM,
@@ -86,7 +86,7 @@ def test_encoder_layer_as_a_layer(normalization):
 def test_encoder_as_a_layer(normalization, final_norms):
     run_layer_test(
         Encoder,
-        {"num_layers": 2, "layer": sizes(normalization), "neighbourhood": 3},
+        {"num_layers": 2, "config": sizes(normalization), "neighbourhood": 3},
         (X,),
         X.shape,
         2 * (ATTENTION + FEED_FORWARD + 2 * NORM) + final_norms * NORM,

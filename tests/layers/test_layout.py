@@ -67,8 +67,8 @@ def test_heads_are_those_of_padded_vectors(ids):
 
 
 def small_model(**options):
-    layer = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS, dropout=0.0)
-    model = Transformer(VOCAB, 2, layer, **options)
+    config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS, dropout=0.0)
+    model = Transformer(VOCAB, 2, config, **options)
     model.build()
     randomize(model)
     return model

@@ -227,4 +227,4 @@ def test_masks_of_pairs_and_empty_neighbourhoods_are_refused():
 def test_without_a_neighbourhood_nothing_is_restricted():
     layer = EncoderLayer({"d_model": D_MODEL, "num_heads": 2})
     assert type(layer.self_attention) is MultiHeadAttention
-    assert type(self_attention(layer.layer, 3)) is RestrictedSelfAttention
+    assert type(self_attention(layer.config, 3)) is RestrictedSelfAttention

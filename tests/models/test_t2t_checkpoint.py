@@ -78,7 +78,7 @@ def test_every_variable_of_the_original_is_in_the_model(original):
 
 def test_one_checkpoint_by_its_prefix(original):
     model, arrays = original
-    variant = "paper" if model.layer.normalization == "post" else "v3"
+    variant = "paper" if model.config.normalization == "post" else "v3"
     other = Transformer.from_config(model.get_config())
     folder = oracle_folder(variant) / "checkpoint"
     load_t2t_checkpoint(other, folder / f"model.ckpt-{arrays['global_step']}")
@@ -150,7 +150,7 @@ def test_names_shards_and_hparams(tmp_path, shards):
     step = {"global_step": np.int64(7), "training/beta1_power": np.float32(0.5)}
     model = transformer_from_t2t(write_checkpoint(tmp_path, {**variables, **slots, **step}))
 
-    assert model.layer == LayerConfig(
+    assert model.config == LayerConfig(
         WIDTH, FILTER, HEADS, WIDTH // HEADS, WIDTH // HEADS, 0.1, 0.2, 0.3, "pre"
     )
     assert (model.vocab_size, model.num_layers) == (VOCAB, LAYERS)
@@ -188,7 +188,7 @@ def test_channels_and_layers_of_their_own(tmp_path):
         elif name.endswith("/output_transform/kernel"):
             variables[name] = variables[name][:6]
     model = transformer_from_t2t(write_checkpoint(tmp_path, variables, hparams))
-    assert (model.layer.d_k, model.layer.d_v, model.num_layers) == (2, 3, LAYERS)
+    assert (model.config.d_k, model.config.d_v, model.num_layers) == (2, 3, LAYERS)
 
 
 def target_space_variables():
@@ -266,9 +266,9 @@ def test_hparams_of_another_model(tmp_path, hparams, message):
 
 def test_the_number_of_heads_is_enough(tmp_path):
     folder = write_checkpoint(tmp_path, t2t_variables()[0])
-    expected = transformer_from_t2t(folder).get_config()["layer"]
+    expected = transformer_from_t2t(folder).get_config()["config"]
     (folder / "hparams.json").write_text('{"num_heads": 2}')
-    layer = transformer_from_t2t(folder).get_config()["layer"]
+    layer = transformer_from_t2t(folder).get_config()["config"]
     rates = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
     assert layer == {**expected, **rates}
 
@@ -296,8 +296,8 @@ def without(name):
 )
 def test_checkpoints_that_do_not_fit(tmp_path, variables, message):
     folder = write_checkpoint(tmp_path, variables)
-    layer = LayerConfig(WIDTH, FILTER, HEADS, normalization="pre")
-    model = Transformer(VOCAB, LAYERS, layer, positional_encoding="concatenated")
+    config = LayerConfig(WIDTH, FILTER, HEADS, normalization="pre")
+    model = Transformer(VOCAB, LAYERS, config, positional_encoding="concatenated")
     model.build()
     before = model.get_weights()
     assert_refused(message, load_t2t_checkpoint, model, folder)

@@ -32,8 +32,8 @@ every_variant = pytest.mark.parametrize("variant", VARIANTS)
 def small_config(variant):
     options = dict(VARIANTS[variant])
     own = {name: options.pop(name) for name in ("normalization", "d_k", "d_v") if name in options}
-    layer = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.0, **own)
-    return {"vocab_size": VOCAB, "num_layers": 2, "layer": layer.to_dict(), **options}
+    config = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.0, **own)
+    return {"vocab_size": VOCAB, "num_layers": 2, "config": config.to_dict(), **options}
 
 
 def small_model(variant="paper"):
@@ -55,12 +55,12 @@ def test_transformer_as_a_layer(variant):
 
 
 def test_get_config_holds_every_option():
-    layer = LayerConfig(8, 12, 3, 5, 7, 0.1, 0.2, 0.3, "pre")
-    model = Transformer(VOCAB, 3, layer, "learned", 9, 4, name="small", dtype="mixed_bfloat16")
+    sizes = LayerConfig(8, 12, 3, 5, 7, 0.1, 0.2, 0.3, "pre")
+    model = Transformer(VOCAB, 3, sizes, "learned", 9, 4, name="small", dtype="mixed_bfloat16")
     config = model.get_config()
     again = Transformer.from_config(config)
     assert again.get_config() == config
-    assert again.layer == layer
+    assert again.config == sizes
     assert (config["vocab_size"], config["num_layers"], config["neighbourhood"]) == (VOCAB, 3, 4)
     assert (config["positional_encoding"], config["max_length"]) == ("learned", 9)
     assert again.decoder.layers[2].memory_attention.dtype_policy.name == "mixed_bfloat16"
@@ -105,7 +105,7 @@ def test_ids_must_be_a_batch(which):
 
 def test_dropout_is_for_training():
     config = small_config("paper")
-    config["layer"]["dropout"] = 0.5
+    config["config"]["dropout"] = 0.5
     model = Transformer(**config)
     plain, again = model((SOURCE, TARGET)), model((SOURCE, TARGET), training=False)
     np.testing.assert_array_equal(plain, again)

@@ -28,18 +28,18 @@ from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model  # noqa:
 ROOT = Path(__file__).parents[2]
 
 SIZES: dict[str, dict[str, Any]] = {
-    "the paper's": {"layer": LayerConfig(24, 16, 3), "num_layers": 2},
+    "the paper's": {"config": LayerConfig(24, 16, 3), "num_layers": 2},
     "pre-norm, concatenated": {
-        "layer": LayerConfig(20, 16, 2, normalization="pre"),
+        "config": LayerConfig(20, 16, 2, normalization="pre"),
         "positional_encoding": "concatenated",
     },
     "learned positions": {
-        "layer": LayerConfig(16, 16, 2),
+        "config": LayerConfig(16, 16, 2),
         "positional_encoding": "learned",
         "max_length": 30,
     },
-    "shallow keys": {"layer": LayerConfig(16, 16, 2, d_k=3, d_v=5)},
-    "deep keys": {"layer": LayerConfig(16, 16, 3, d_k=9, d_v=5)},
+    "shallow keys": {"config": LayerConfig(16, 16, 2, d_k=3, d_v=5)},
+    "deep keys": {"config": LayerConfig(16, 16, 3, d_k=9, d_v=5)},
 }
 SOURCES = ["the red bird", "a", "a tree, a house", "the river, the stone and the cloud", "x ⁇ 🙂"]
 TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω"]
@@ -229,7 +229,7 @@ def test_the_readme_translates_a_file_without_tensorflow(translate, exported, su
 
 def test_what_cannot_be_expressed_is_refused(subwords, tmp_path):
     restricted = Translator(
-        model_of(subwords, layer=LayerConfig(16, 16, 2), neighbourhood=3), subwords
+        model_of(subwords, config=LayerConfig(16, 16, 2), neighbourhood=3), subwords
     )
     with pytest.raises(UserError, match="neighbourhood=3, which CTranslate2 cannot express"):
         write_ctranslate2_model(restricted, "float32", tmp_path / "new")

@@ -43,7 +43,7 @@ def steps_in(folder):
 def test_round_trip(tmp_path):
     run = Run(tmp_path)
     run.update(3)
-    state = RunState(step=3, epoch=1, batch=2, best_bleu=12.5, best_nll=3.25, stale=1)
+    state = RunState(step=3, epoch=1, batch=2, best_score=12.5, best_nll=3.25, stale=1)
     run.checkpoints.save(state)
     again = Run(tmp_path, seed=1)
     assert any((a != b).any() for a, b in zip(again.values(), run.values(), strict=True))
@@ -118,14 +118,14 @@ def test_a_step_is_written_once(tmp_path):
 
 def test_the_best_stands_beside_the_last(tmp_path):
     run = Run(tmp_path, keep=1)
-    run.checkpoints.save_best(RunState(step=2, best_bleu=10.0))
+    run.checkpoints.save_best(RunState(step=2, best_score=10.0))
     best = run.values()
     run.update()
-    run.checkpoints.save(RunState(step=3, best_bleu=10.0))
+    run.checkpoints.save(RunState(step=3, best_score=10.0))
     assert steps_in(tmp_path / "best") == ["step-2.index"]
     later = Run(tmp_path, keep=1)
     assert later.checkpoints.restore().step == 3
-    later.checkpoints.save_best(RunState(step=4, best_bleu=11.0))
+    later.checkpoints.save_best(RunState(step=4, best_score=11.0))
     assert steps_in(tmp_path / "best") == ["step-4.index"]
     assert any((a != b).any() for a, b in zip(later.values(), best, strict=True))
 

@@ -301,7 +301,7 @@ def test_nothing_bad_is_written(tmp_path, batches, bad, number):
 # Dev evaluations and checkpoints
 
 
-def test_best_checkpoint_has_the_best_bleu_and_patience_counts_nll(tmp_path, batches):
+def test_best_checkpoint_has_the_best_score_and_patience_counts_nll(tmp_path, batches):
     #          better nll   better both  only BLEU    neither      never reached
     scores = [(4.0, 10.0), (3.0, 11.0), (3.5, 12.0), (3.1, 11.5), (0.0, 99.0)]
     pace = {"evaluate_every": 2, "patience": 2}
@@ -310,7 +310,7 @@ def test_best_checkpoint_has_the_best_bleu_and_patience_counts_nll(tmp_path, bat
     start = run.evaluated[0] - 2
     # After every second update, with the weights after it.
     assert run.evaluated == pytest.approx([start + 2, start + 4, start + 6, start + 8])
-    assert state == RunState(step=8, epoch=1, batch=4, best_bleu=12.0, best_nll=3.0, stale=2)
+    assert state == RunState(step=8, epoch=1, batch=4, best_score=12.0, best_nll=3.0, stale=2)
     assert written(tmp_path, "best") == [6]
     assert written(tmp_path) == [6, 8]
     # Patience that has ended has ended for the run that goes on as well.
@@ -349,7 +349,7 @@ def test_a_dev_nll_that_is_not_finite_is_not_the_best(tmp_path, batches):
 def test_evaluation_comes_before_the_checkpoint_of_the_same_update(tmp_path, batches):
     run = Run(tmp_path, FakeStep(), batches, 2, [(4.0, 10.0)], {"evaluate_every": 2}, every_steps=2)
     state = run.go()
-    assert state.best_bleu == 10.0
+    assert state.best_score == 10.0
     assert Run(tmp_path, FakeStep(), batches, 2).checkpoints.restore() == state
 
 

@@ -14,8 +14,8 @@ VOCAB = 40
 
 def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0):
     keras.utils.set_random_seed(seed)
-    layer = LayerConfig(d_model=d_model, d_ff=32, num_heads=2, dropout=dropout)
-    model = Transformer(VOCAB, num_layers, layer, dtype=dtype)
+    config = LayerConfig(d_model=d_model, d_ff=32, num_heads=2, dropout=dropout)
+    model = Transformer(VOCAB, num_layers, config, dtype=dtype)
     model.build()
     return model
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
 from t2t_repro.errors import UserError
-from t2t_repro.models.checkpoint_index import check_index
+from t2t_repro.strangers.checkpoint_index import check_index
 
 _REFUSED = {
     "DebugIdentity", "DebugIdentityV2", "DebugIdentityV3", "DebugNanCount", "DebugNumericSummary",
