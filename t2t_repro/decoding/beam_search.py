@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import gin
 import tensorflow as tf
 
-from t2t_repro.decoding.top_k import top_k
+from t2t_repro.kernels.top_k import top_k
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Cache = Any

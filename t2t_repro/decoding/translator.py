@@ -86,7 +86,7 @@ class Translator:
         self.search = search or BeamSearch()
         self.max_extra_length = max_extra_length
         # Learned positions end somewhere; sinusoids do not.
-        self._max_positions = model.positional_encoding.max_length or 2**31 - 1
+        self._max_positions = model.longest or 2**31 - 1
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
         self.workers = workers or _idle_workers()
