@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from make_work import subword_model
 from t2t_repro.data.subwords import Subwords
-from t2t_repro.decoding.beam_search import BeamResult, BeamSearch, Cache, StepModel
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.search import Cache, SearchResult, StepModel
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
@@ -151,7 +152,7 @@ class _FixedLength(BeamSearch):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-    ) -> BeamResult:
+    ) -> SearchResult:
         """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)
         return super().search(model, cache, limits, OUTPUT_TOKENS, n_best)

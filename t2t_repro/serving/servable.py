@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
-from t2t_repro.decoding.beam_search import UNFILLED_SCORE
+from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.models.weight_values import with_values
 from t2t_repro.serving.groups import in_groups
