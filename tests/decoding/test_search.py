@@ -1,5 +1,7 @@
 """Another search than beam search: sampling, as a researcher would write and bind it."""
 
+from typing import Any
+
 import gin
 import numpy as np
 import pytest
@@ -73,27 +75,34 @@ def test_other_seeds_give_other_translations():
     assert (first != other).any()
 
 
+class Words:
+    """Subwords enough for a translator: a word's id is its length."""
+
+    def encode(self, lines):
+        return [[2 + len(word) % 9 for word in line.split()] + [EOS_ID] for line in lines]
+
+    def decode(self, ids):
+        return " ".join(str(token) for token in ids if token > EOS_ID)
+
+
+def translator_with(search: Any) -> Translator:
+    words: Any = Words()
+    return Translator(small_model("paper"), words, search)
+
+
 def test_gin_binds_it():
-    class Letters:
-        size = 13
-
-        def encode(self, lines):
-            return [[2 + len(word) % 9 for word in line.split()] + [EOS_ID] for line in lines]
-
-        def decode(self, ids):
-            return " ".join(str(token) for token in ids if token > EOS_ID)
-
     gin.parse_config("Translator.search = @tests.Sampling()\ntests.Sampling.temperature = 1e-4")
-    translator = Translator(small_model("paper"), Letters())
+    words: Any = Words()
+    translator = Translator(small_model("paper"), words)
     assert isinstance(translator.search, Sampling)
     lines = ["a bird sees a tree", "", "the house"]
     sampled = [found[0].text for found in translator.translate(lines)]
     gin.clear_config()
-    greedy = Translator(small_model("paper"), Letters(), BeamSearch(1)).translate(lines)
+    greedy = translator_with(BeamSearch(1)).translate(lines)
     assert sampled == [found[0].text for found in greedy]
 
 
 @pytest.mark.parametrize("search", [4, "beam", BeamSearch, object()])
 def test_what_is_no_search(search):
     with pytest.raises(UserError, match=r"Translator.search is .*, expected @BeamSearch\(\) or"):
-        Translator(small_model("paper"), None, search)
+        translator_with(search)
