@@ -18,7 +18,7 @@ from t2t_repro.configuration import check_harmless
 from t2t_repro.data.file_manifest import read_entries
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.t2t_subwords import T2TSubwords
-from t2t_repro.data.text_files import read_lines
+from t2t_repro.data.text_lines import read_lines
 from t2t_repro.data.token_store import TokenStore, write_token_store
 from t2t_repro.data.trees import read_trees
 from t2t_repro.decoding.beam_search import BeamSearch

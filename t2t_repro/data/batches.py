@@ -6,13 +6,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.data.batch_shapes import choose_shapes
-from t2t_repro.data.bucketing import (
-    EpochPlan,
-    PaddingReport,
-    assign_shapes,
-    epoch_plan,
-    padding_report,
-)
+from t2t_repro.data.bucketing import PaddingReport, assign_shapes, padding_report
+from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.token_store import TokenStore
 
 # Tensor cores take eight numbers at a time.

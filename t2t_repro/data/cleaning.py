@@ -10,7 +10,7 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.data.corpora import Pair
+from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
 from t2t_repro.errors import UserError
 

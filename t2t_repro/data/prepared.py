@@ -33,7 +33,7 @@ from absl import logging
 from t2t_repro.configuration import differing_values
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
-from t2t_repro.data.corpora import Corpus, check_split
+from t2t_repro.data.corpora.corpus import Corpus, check_split
 from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers

@@ -18,11 +18,11 @@ import pytest
 from t2t_repro.data import clean_text, file_manifest, prepared
 from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.cleaning import REASONS, Cleaning
-from t2t_repro.data.corpora import held_out_pairs
+from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import SUBWORDS as SUBWORDS_FILE
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
@@ -526,7 +526,7 @@ from pathlib import Path
 from t2t_repro.data import clean_text
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 
 if __name__ == "__main__":
     clean_text._PAIRS_IN_BLOCK = 20

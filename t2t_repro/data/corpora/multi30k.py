@@ -8,8 +8,8 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora import Pair, check_split
-from t2t_repro.data.text_files import check_line_counts, read_lines
+from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.text_lines import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"

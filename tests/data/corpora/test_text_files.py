@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.corpora import held_out_pairs
-from t2t_repro.data.text_files import TextFilesCorpus, check_line_counts, read_lines
+from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.text_lines import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.errors import UserError
 
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.

@@ -7,9 +7,9 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.data.linear_trees import linearise
-from t2t_repro.data.text_files import identify
+from t2t_repro.data.text_lines import identify
 from t2t_repro.data.trees import check_brackets, read_trees
 from t2t_repro.errors import UserError
 
