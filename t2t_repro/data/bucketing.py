@@ -45,7 +45,7 @@ class PaddingReport:
 def assign_shapes(
     shapes: tuple[BatchShape, ...], source_lengths: ArrayLike, target_lengths: ArrayLike
 ) -> NDArray[np.int16]:
-    """The shape that each sentence pair is batched in: the first one that covers it.
+    """Returns the shape that each sentence pair is batched in: the first one that covers it.
 
     `choose_shapes` lists the shapes with the cheapest row first, so the first is the best.
 

@@ -16,27 +16,27 @@ with journals of the blocks that are whole: a preparation that was killed goes o
 """
 
 import dataclasses
-import fcntl
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import gin
 from absl import logging
+from filelock import FileLock, Timeout
 
 from t2t_repro.configuration import differing_values
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
-from t2t_repro.data.corpora.corpus import Corpus, check_split
+from t2t_repro.data.corpora.corpus import Corpus, check_split, in_corpus
 from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers
+from t2t_repro.data.settings import check_setting
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
@@ -160,25 +160,34 @@ def prepare(
         The data, ready for training.
 
     Raises:
-        UserError: the corpus cannot be used, or `data_dir` holds data made in another way.
+        UserError: an argument or the corpus cannot be used, or `data_dir` holds data made in
+            another way.
     """
     cleaning, subwords = cleaning or Cleaning(), subwords or SubwordTraining()
+    workers = workers or default_workers()
+    if isinstance(corpus, type) or not isinstance(corpus, Corpus):
+        raise UserError(f"prepare.corpus = {corpus!r}: expected one such as @TextFilesCorpus()")
+    check_setting("prepare.cleaning", cleaning, Cleaning)
+    check_setting("prepare.subwords", subwords, SubwordTraining)
+    check_setting("prepare.max_length", max_length, int, least=1)
+    check_setting("prepare.workers", workers, int, least=1)
     downloads = data_dir / "downloads"
-    corpus.prepare(downloads)
+    with in_corpus(corpus):
+        corpus.prepare(downloads)
+        description = json.loads(json.dumps(corpus.describe()))
     identity = {
         "format": _FORMAT,
-        "corpus": corpus.describe(),
+        "corpus": description,
         "cleaning": dataclasses.asdict(cleaning),
         "subwords": dataclasses.asdict(subwords),
         "max_length": max_length,
     }
-    identity = json.loads(json.dumps(identity))
     directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
     if directory.exists():
         logging.info("data: %s is there", directory)
     else:
-        cleaned = CleanedCorpus(corpus, downloads, cleaning, workers or default_workers())
-        with _alone(data_dir / ".prepared.lock"):
+        cleaned = CleanedCorpus(corpus, downloads, cleaning, workers)
+        with _locked(data_dir / ".prepared.lock"):
             if not directory.exists():
                 _clear_unless_made_alike(aside, identity)
                 _make(directory, aside, identity, cleaned, subwords)
@@ -283,27 +292,24 @@ def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock, then holds it; the system frees it at the end.
+def _locked(path: Path) -> Iterator[None]:
+    """Waits until no other process holds the lock, then holds it; a killed holder frees it.
 
     Workers of one training that start together would write to the same files otherwise.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as held:
-        while True:
-            file = held.enter_context(lock.open("w"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                logging.info("data: waiting for another process that prepares %s", lock.parent)
-                fcntl.flock(file, fcntl.LOCK_EX)
-            # Whoever held it has deleted it since, unless it has a name.
-            if os.fstat(file.fileno()).st_nlink:
-                break
-        try:
-            yield
-        finally:
-            lock.unlink()
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        logging.info("data: waiting for another process that prepares %s", path.parent)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        # While it is held: whoever waits for it notices. Windows deletes it at the release.
+        with suppress(OSError):
+            path.unlink()
+        lock.release()
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:

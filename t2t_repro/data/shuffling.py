@@ -32,14 +32,14 @@ class EpochPlan:
         return len(self.shape_of_batch)
 
     def batch(self, index: int) -> NDArray[np.int64]:
-        """The sentence indices of one batch, [at most the shape's rows], never empty."""
+        """Returns the sentence indices of one batch, [at most the shape's rows], never empty."""
         return self.order[self.starts[index] : self.stops[index]]
 
 
 def epoch_plan(
     shapes: tuple[BatchShape, ...], assignment: NDArray[np.integer], seed: int, epoch: int
 ) -> EpochPlan:
-    """The batches of an epoch: every sentence once, in an order drawn from (seed, epoch).
+    """Returns the batches of an epoch: every sentence once, in an order drawn from (seed, epoch).
 
     One shuffle of all sentences, dealt into batches by shape, then one of the batches. The batches
     of a shape differ by at most one sentence, so empty rows are spread as thinly as they can be.

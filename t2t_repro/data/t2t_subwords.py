@@ -91,11 +91,11 @@ class T2TSubwords:
         return len(self._subwords)
 
     def pieces(self) -> list[str]:
-        """The subword of every id, escaped as in the file; an empty one is no subword."""
+        """Returns the subword of every id, escaped as in the file; an empty one is no subword."""
         return list(self._subwords)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of every line, EOS last.
+        """Returns the ids of every line, EOS last.
 
         Args:
             lines: any text; an empty one is EOS alone.
@@ -135,7 +135,7 @@ class T2TSubwords:
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of one sentence of ids.
+        """Returns the text of one sentence of ids.
 
         Args:
             ids: [length] ids; what follows the first EOS is not read, PAD is skipped, and an id

@@ -17,10 +17,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    r"""Yield the lines of a plain or `.gz` UTF-8 file, without "\n" or "\r\n" and without a BOM.
+    r"""Yields the lines of a plain or `.gz` UTF-8 file, without "\n" or "\r\n" and without a BOM.
 
     Raises:
-        UserError: The file is missing, is a damaged gzip file, or a line is not UTF-8.
+        UserError: the file is missing, is a damaged gzip file, or a line is not UTF-8.
     """
     number = 1
     with _open(path) as file:
@@ -67,10 +67,10 @@ def _decode(path: Path, number: int, chunk: bytes) -> str:
 
 
 def check_line_counts(paths: Sequence[Path]) -> int:
-    """Return the number of lines that one file, or each of several aligned files, has.
+    """Returns the number of lines that one file, or each of several aligned files, has.
 
     Raises:
-        UserError: A file is missing or empty, or their numbers of lines differ.
+        UserError: a file is missing or empty, or their numbers of lines differ.
     """
     counts = [_count_lines(path) for path in paths]
     for path, count in zip(paths, counts, strict=True):
@@ -101,7 +101,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _guarded(path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Pass `chunks` on, turning what a damaged gzip file raises into a `UserError`."""
+    """Passes `chunks` on, turning what a damaged gzip file raises into a `UserError`."""
     try:
         yield from chunks
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -112,7 +112,7 @@ def _guarded(path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _count_lines(path: Path) -> int:
-    """Count lines without decoding; a last line without a newline counts."""
+    """Counts lines without decoding; a last line without a newline counts."""
     newlines, last = 0, b"\n"
     with _open(path) as file:
         for chunk in _guarded(path, iter(lambda: file.read(_CHUNK_BYTES), b"")):
@@ -122,10 +122,10 @@ def _count_lines(path: Path) -> int:
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Return name, size and SHA-256 of a file: its content, wherever it lies.
+    """Returns name, size and SHA-256 of a file: its content, wherever it lies.
 
     Raises:
-        UserError: The file cannot be read.
+        UserError: the file cannot be read.
     """
     try:
         status = path.stat()
@@ -137,6 +137,6 @@ def identify(path: Path) -> dict[str, Any]:
 
 @functools.cache
 def _sha256(path: Path, size: int, modified_ns: int) -> str:
-    """Hash a file; size and time of change are arguments so that the cache notices an edit."""
+    """Hashes a file; size and time of change are arguments so that the cache notices an edit."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

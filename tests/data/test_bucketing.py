@@ -209,12 +209,6 @@ def test_rounded_lengths_cost_less_than_rounding_the_lengths_chosen():
     assert shares[0] > shares[1]
 
 
-@pytest.mark.parametrize("setting", ["max_shapes", "row_multiple", "length_multiple"])
-def test_no_shapes_or_rows_at_all_is_the_users_error(setting):
-    with pytest.raises(UserError, match="give at least 1"):
-        choose_shapes([5], [5], **{setting: 0})
-
-
 def test_the_report_is_one_line():
     report = padding_report((BatchShape(8, 10, 10),), [9, 10], [5, 8])
     assert str(report) == (

@@ -1,27 +1,29 @@
 """What a corpus is: named splits of sentence pairs, and a description that identifies them."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, happening_in
 
 Pair = tuple[str, str]
 """(source, target): one line each, as the data have it; only the newline is taken off."""
 
 
+@runtime_checkable
 class Corpus(Protocol):
     """A source of sentence pairs.
 
     Attributes:
-        splits: Names of the splits: "train" and "dev" always, "test" usually, others possibly
+        splits: names of the splits: "train" and "dev" always, "test" usually, others possibly
             (e.g. "test_2017_flickr"). Every split but "train" is held out.
     """
 
     splits: tuple[str, ...]
 
     def describe(self) -> dict[str, Any]:
-        """Return, as JSON-able values, everything that determines the content.
+        """Returns, as JSON-able values, everything that determines the content.
 
         It serves as an identity: equal descriptions mean the same data. Call it after
         `prepare`, because some corpora can only say what they hold once it is there.
@@ -29,37 +31,60 @@ class Corpus(Protocol):
         ...
 
     def prepare(self, download_dir: Path) -> None:
-        """Fetch what is missing (nothing, for most corpora) and check what can be checked cheaply.
+        """Fetches what is missing, if anything, and checks what can be checked cheaply.
 
         Args:
-            download_dir: Folder for downloads; created when something is fetched.
+            download_dir: folder for downloads; created when something is fetched.
 
         Raises:
-            UserError: Data are missing and cannot be fetched, or cannot be used.
+            UserError: data are missing and cannot be fetched, or cannot be used.
         """
         ...
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yield the pairs of one split, always in the same order.
+        """Yields the pairs of one split, always in the same order.
 
         Args:
-            split: One of `splits`.
-            download_dir: The folder that `prepare` was given.
+            split: one of `splits`.
+            download_dir: the folder that `prepare` was given.
 
         Raises:
-            UserError: There is no such split, or its data cannot be used.
+            UserError: there is no such split, or its data cannot be used.
         """
         ...
 
 
 def check_split(split: str, splits: Sequence[str]) -> None:
-    """Raise a `UserError` that names the splits there are, unless `split` is one of them."""
+    """Raises a `UserError` that names the splits there are, unless `split` is one of them."""
     if split not in splits:
         raise UserError(f"no split {split!r} in this corpus; it has: {', '.join(splits)}")
 
 
+def in_corpus(corpus: Corpus) -> AbstractContextManager[None]:
+    """Adds to what the corpus raises, with its traceback, which corpus it was."""
+    return happening_in(f"the corpus {type(corpus).__name__}")
+
+
+def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]:
+    """Yields the pairs of one split; a corpus of the user's own may fail at it.
+
+    Raises:
+        UserError: a sentence is not on one line.
+        Exception: what the corpus raises, with its name; or what it yields are not pairs of
+            strings.
+    """
+    with in_corpus(corpus):
+        for source, target in corpus.read(split, download_dir):
+            if "\n" in source or "\n" in target:
+                raise UserError(
+                    f"{type(corpus).__name__} has a line break in {(source, target)!r}, expected "
+                    "each sentence on one line"
+                )
+            yield source, target
+
+
 def held_out_pairs(corpus: Corpus, download_dir: Path) -> Iterator[Pair]:
-    """Yield the pairs of every split but "train", in the order of `corpus.splits`."""
+    """Yields the pairs of every split but "train", in the order of `corpus.splits`."""
     for split in corpus.splits:
         if split != "train":
-            yield from corpus.read(split, download_dir)
+            yield from read_pairs(corpus, split, download_dir)

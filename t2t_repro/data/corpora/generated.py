@@ -14,6 +14,7 @@ import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.data.corpora.generated_pieces import pieces_of
+from t2t_repro.data.settings import check_setting
 from t2t_repro.errors import UserError
 
 # English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
@@ -38,13 +39,14 @@ class GeneratedCorpus:
     sentence has one German translation. dev and test do not depend on `train_size`.
 
     Args:
-        seed: Any integer; another seed draws other sentences from the same frames.
-        train_size: Number of pairs in train.
-        dev_size: Number of pairs in dev.
-        test_size: Number of pairs in test.
+        seed: any integer; another seed draws other sentences from the same frames.
+        train_size: number of pairs in train.
+        dev_size: number of pairs in dev.
+        test_size: number of pairs in test.
 
     Raises:
-        UserError: A size is below 1, or all together are more than the frames can give.
+        UserError: an argument is no whole number, a size is below 1, or all sizes together are more
+            than the frames can give.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
@@ -59,9 +61,9 @@ class GeneratedCorpus:
         self._seed = seed
         # Held-out splits come first, so that a longer train takes nothing away from them.
         self._sizes = {"dev": dev_size, "test": test_size, "train": train_size}
+        check_setting("GeneratedCorpus.seed", seed, int)
         for split, size in self._sizes.items():
-            if size < 1:
-                raise UserError(f"GeneratedCorpus.{split}_size = {size}: expected at least 1")
+            check_setting(f"GeneratedCorpus.{split}_size", size, int, least=1)
         # Frames are drawn evenly: the smallest is the first from which nothing new can be drawn.
         limit = len(FRAMES) * min(map(_capacity, FRAMES)) // 2
         if sum(self._sizes.values()) > limit:
@@ -71,7 +73,7 @@ class GeneratedCorpus:
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return the arguments, Babel's version and a SHA-256 of the first held-out sentences.
+        """Returns the arguments, Babel's version and a SHA-256 of the first held-out sentences.
 
         The hash changes with the frames and the pieces, whoever changes them.
         """
@@ -88,17 +90,17 @@ class GeneratedCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Do nothing: the sentences are generated as they are read."""
+        """Does nothing: the sentences are generated as they are read."""
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yield the pairs of a split.
+        """Yields the pairs of a split.
 
         Args:
             split: "train", "dev" or "test".
-            download_dir: Not used.
+            download_dir: not used.
 
         Raises:
-            UserError: There is no such split.
+            UserError: there is no such split.
         """
         check_split(split, self.splits)
         sources: set[str] = set()
@@ -115,7 +117,7 @@ class GeneratedCorpus:
 def _draw_new(
     rng: random.Random, number: int, sources: set[str], targets: set[str]
 ) -> Iterator[Pair]:
-    """Yield pairs of which neither side is in `sources` or `targets`; add them there."""
+    """Yields pairs of which neither side is in `sources` or `targets`; adds them there."""
     wanted = len(sources) + number
     while len(sources) < wanted:
         source, target = _draw(rng)
@@ -126,7 +128,7 @@ def _draw_new(
 
 
 def _draw(rng: random.Random) -> Pair:
-    """Fill the slots of a random frame with random pieces, different ones of the same kind."""
+    """Fills the slots of a random frame with random pieces, different ones of the same kind."""
     frame = rng.choice(FRAMES)
     english: dict[str, str] = {}
     german: dict[str, str] = {}
@@ -141,10 +143,10 @@ def _draw(rng: random.Random) -> Pair:
 
 @functools.cache
 def _slots(frame: Pair) -> tuple[str, ...]:
-    """Return the slots of a frame in the order of its English side ("x" before "x2")."""
+    """Returns the slots of a frame in the order of its English side ("x" before "x2")."""
     return tuple(re.findall(r"{(\w+)}", frame[0]))
 
 
 def _capacity(frame: Pair) -> int:
-    """Return how many sentences a frame gives, each kind's pieces counted once."""
+    """Returns how many sentences a frame gives, each kind's pieces counted once."""
     return prod(len(pieces_of(slot.rstrip("2"))) for slot in _slots(frame))

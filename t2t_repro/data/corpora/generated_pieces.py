@@ -30,7 +30,7 @@ _YEARS = range(1990, 2030)
 
 @functools.cache
 def pieces_of(kind: str) -> tuple[Pair, ...]:
-    """Return all pieces of a kind, English and German; no English or German piece twice.
+    """Returns all pieces of a kind, English and German; no English or German piece twice.
 
     Kinds are small enough that each piece, or each of its words, is common in train.
     """
@@ -39,12 +39,12 @@ def pieces_of(kind: str) -> tuple[Pair, ...]:
 
 
 def _plain_spaces(text: str) -> str:
-    """Replace the no-break spaces of CLDR, as most people type and most subword models read."""
+    """Makes CLDR's no-break spaces plain, as people type and subword models read them."""
     return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 def _both(form: Callable[[_T, Locale], str], values: Iterable[_T]) -> Iterator[Pair]:
-    """Format every value for English and for German."""
+    """Formats every value for English and for German."""
     for value in values:
         yield form(value, _ENGLISH), form(value, _GERMAN)
 
@@ -83,7 +83,7 @@ def _times(hours: Iterable[int]) -> Iterator[Pair]:
 
 
 def _periods(units_of_time: Sequence[str], direction: int) -> Iterator[Pair]:
-    """Format spans of time: 0 "3 days", 1 "in 3 days", -1 "3 days ago" (with the German case)."""
+    """Formats spans of time: 0 "3 days", 1 "in 3 days", -1 "3 days ago" (with the German case)."""
     # (seconds of the unit, largest number of it that Babel does not turn into the next unit)
     spans = {
         "minute": (60, 50),
@@ -151,7 +151,7 @@ def _integers(values: Iterable[int]) -> Iterator[Pair]:
 
 
 def _large_numbers() -> Iterator[Pair]:
-    """Give e.g. "2.5 million" and "12 billion", in German "2,5 Millionen" and "12 Milliarden"."""
+    """Gives e.g. "2.5 million" and "12 billion", in German "2,5 Millionen" and "12 Milliarden"."""
     factors = [tenths / 10 for tenths in range(21, 100) if tenths % 10] + list(range(2, 100))
     return _both(
         lambda value, locale: numbers.format_compact_decimal(
@@ -162,7 +162,7 @@ def _large_numbers() -> Iterator[Pair]:
 
 
 def _in_pairs(kind: str) -> Iterator[Pair]:
-    """Join every two different pieces of a kind: "Chile and Peru", "Chile und Peru"."""
+    """Joins every two different pieces of a kind: "Chile and Peru", "Chile und Peru"."""
     pieces = pieces_of(kind)
     for first in pieces:
         for second in pieces:

@@ -29,12 +29,12 @@ class TextFilesCorpus:
     such as U+2028 are part of a sentence.
 
     Args:
-        train: Entries to train on.
-        dev: Entries for model selection.
-        test: Entries to evaluate on, if there are any.
+        train: entries to train on.
+        dev: entries for model selection.
+        test: entries to evaluate on, if there are any.
 
     Raises:
-        UserError: A split's value is not of the form above.
+        UserError: a split's value is not of the form above.
     """
 
     splits: tuple[str, ...]
@@ -54,10 +54,10 @@ class TextFilesCorpus:
         self.splits = tuple(self._files)
 
     def describe(self) -> dict[str, Any]:
-        """Return name, size and SHA-256 of every file: the content, wherever it lies.
+        """Returns name, size and SHA-256 of every file: the content, wherever it lies.
 
         Raises:
-            UserError: A file is missing.
+            UserError: a file is missing.
         """
         return {
             "corpus": "TextFilesCorpus",
@@ -68,27 +68,27 @@ class TextFilesCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Check that every file is there, is not empty and has as many lines as its partner.
+        """Checks that every file is there, is not empty and has as many lines as its partner.
 
         Args:
-            download_dir: Not used: nothing is fetched.
+            download_dir: not used: nothing is fetched.
 
         Raises:
-            UserError: One of these does not hold.
+            UserError: one of these does not hold.
         """
         for entries in self._files.values():
             for paths in entries:
                 check_line_counts(paths)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yield the pairs of a split, entry after entry.
+        """Yields the pairs of a split, entry after entry.
 
         Args:
-            split: One of `splits`.
-            download_dir: Not used.
+            split: one of `splits`.
+            download_dir: not used.
 
         Raises:
-            UserError: There is no such split, a file is missing or empty, aligned files differ in
+            UserError: there is no such split, a file is missing or empty, aligned files differ in
                 their number of lines, or a line is not UTF-8 or has not two columns.
         """
         check_split(split, self.splits)
@@ -102,7 +102,7 @@ class TextFilesCorpus:
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
-    """Bring a split's value into the form: a list of one path (columns) or two (aligned)."""
+    """Brings a split's value into the form: a list of one path (columns) or two (aligned)."""
     entries = value if isinstance(value, list) else [value]
     parsed: list[tuple[Path, ...]] = []
     for entry in entries:
