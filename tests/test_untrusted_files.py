@@ -1,8 +1,6 @@
 """Files of strangers: each of these once ended a process, or had it allocate, wait or run code."""
 
-import gzip
 import json
-import os
 import struct
 import zipfile
 
@@ -15,7 +13,6 @@ from t2t_repro.configuration import check_harmless
 from t2t_repro.data.file_manifest import read_entries
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
-from t2t_repro.data.text_lines import read_lines
 from t2t_repro.data.token_store import TokenStore, write_token_store
 from t2t_repro.data.trees import read_trees
 from t2t_repro.decoding.beam_search import BeamSearch
@@ -116,19 +113,6 @@ def test_a_subword_as_long_as_a_book(tmp_path):
 
 
 # Corpora
-
-
-def test_a_small_file_of_an_endless_line(tmp_path):
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"x" * (2**24 + 2**21), 1))
-    with pytest.raises(UserError, match="a line of more than"):
-        list(read_lines(path))
-
-
-def test_a_corpus_that_is_a_pipe(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="a device or a pipe"):
-        list(read_lines(tmp_path / "pipe"))
 
 
 def test_a_tree_of_a_million_brackets(tmp_path):

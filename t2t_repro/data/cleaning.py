@@ -36,10 +36,10 @@ _MERGE_RATIO = 8
 class Cleaning:
     """The rules. A pair with an empty (or blank) side is always dropped.
 
-    The ratio of lengths is taken in characters, not words: German writes as one word what English
-    writes as four, so that in words a correct pair of short sentences easily reaches a high ratio,
-    while in characters a ratio of 9 (the value, in words, of Moses' clean-corpus-n.perl) is hardly
-    ever a translation, whatever the length.
+    The ratio of lengths is taken in characters, not words. German writes as one word what English
+    writes as four, so a correct pair of short sentences may have a high ratio in words. In
+    characters a pair beyond 9 (in words, the value of Moses' clean-corpus-n.perl) is hardly ever a
+    translation, whatever its length.
 
     Attributes:
         max_words: a pair is dropped when a side has more whitespace-separated words than this.
@@ -104,9 +104,9 @@ def clean(
 ) -> Iterator[CleanBlock]:
     """Applies the rules to blocks of training pairs.
 
-    Training pairs are remembered as 64-bit hashes, so that tens of millions of them fit in memory;
-    that a pair is dropped because of a colliding hash is to be expected once in some 10,000 corpora
-    of 40 million pairs. Held-out sentences, which are few, are kept whole.
+    Training pairs are remembered as 64-bit hashes, so that tens of millions of them fit in memory.
+    Of corpora of 40 million pairs, about one in 10,000 loses a pair because two hashes are the
+    same. Held-out sentences, which are few, are kept whole.
 
     Args:
         blocks: the training pairs; consumed as the result is, a few blocks ahead.
@@ -197,8 +197,8 @@ class SeenHashes:
     """A set of 64-bit hashes that takes little more than their 8 bytes each.
 
     They lie in sorted arrays. A new block of hashes becomes an array of its own, which is merged
-    with those before it that are not much longer; so there are few of them, and what merging takes
-    beside is limited.
+    with those before it that are not much longer; so there are few of them, and a merge takes
+    limited memory.
     """
 
     def __init__(self) -> None:

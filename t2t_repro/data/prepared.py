@@ -11,8 +11,8 @@
         train.tokens/       token store
         dev.source.txt ...  and so on for every split the corpus has
 
-`prepared` appears whole or not at all. Until then, what there is of it lies in `.prepared.partial`
-with journals of the blocks that are whole: a preparation that was killed goes on from there.
+`prepared` appears whole or not at all. Until then, its parts lie in `.prepared.partial`, with
+journals of the blocks that are whole: a preparation that was killed goes on from there.
 """
 
 import dataclasses

@@ -123,7 +123,7 @@ class SubwordTraining:
                 eos_id=EOS_ID,
                 unk_id=UNK_ID,
                 bos_id=-1,
-                # Whatever is longer is ignored without a word; so nothing may be longer.
+                # Longer sentences are silently ignored; so none may be longer.
                 max_sentence_length=2**30,
                 # The number stands in the model file: one that depended on the machine would
                 # make the file depend on it too. The vocabulary itself does not.
@@ -256,7 +256,7 @@ class Subwords:
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name an id; EOS is <EOS>, a byte <0x41>, and the begin of a word alone U+2581.
+            One name an id; EOS is <EOS>, a byte <0x41>, and a word's beginning by itself U+2581.
         """
         return [self._label(int(token)) for token in ids]
 

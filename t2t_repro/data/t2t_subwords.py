@@ -114,7 +114,7 @@ class T2TSubwords:
             return self._segment(_escape(token, self.characters))
         except LookupError:
             # T2T gives up here. Vocabularies of its early versions hold characters inside
-            # subwords only; what needs one of these alone is spelled by its code point.
+            # subwords only; a token that needs one by itself has it spelled by its code point.
             return self._segment(_escape(token, self.ids.keys()))
 
     def _segment(self, escaped: str) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 from t2t_repro.errors import UserError
 
 _CHUNK_BYTES = 1 << 20
-# Of one line; a small compressed file may hold an endless one.
+# The longest line: a small compressed file may hold an endless one.
 _MAX_LINE_BYTES = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -69,9 +69,9 @@ def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]
     """Yields the pairs of one split; a corpus of the user's own may fail at it.
 
     Raises:
-        UserError: a sentence is not on one line.
-        Exception: what the corpus raises, with its name; or what it yields are not pairs of
-            strings.
+        UserError: a sentence has a line break.
+        Exception: any that the corpus raises, with its name added; or that comes of what it
+            yields, if that is no pair of strings.
     """
     with in_corpus(corpus):
         for source, target in corpus.read(split, download_dir):

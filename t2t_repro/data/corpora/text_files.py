@@ -102,7 +102,7 @@ class TextFilesCorpus:
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
-    """Brings a split's value into the form: a list of one path (columns) or two (aligned)."""
+    """Parses a split's value: for each entry one path (columns) or two (aligned)."""
     entries = value if isinstance(value, list) else [value]
     parsed: list[tuple[Path, ...]] = []
     for entry in entries:
