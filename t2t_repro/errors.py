@@ -1,8 +1,6 @@
 """The one error that a command line turns into a single line, and the reasons that it gives."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 _LONGEST = 2000
 _HEAD, _TAIL = 1500, 450
@@ -32,19 +30,3 @@ def reason_of(error: BaseException) -> str:
     """What an error says in its first line, as a part of a UserError's; its type if nothing."""
     lines = str(error).splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
-
-
-@contextmanager
-def happening_in(what: str) -> Iterator[None]:
-    """Adds a line to what escapes: in which configurable it happened.
-
-    Args:
-        what: such as "the metric my_project.parts.my_metric".
-    """
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        error.add_note(f"It happened in {what}.")
-        raise

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.batch_shapes import choose_shapes
 from t2t_repro.data.bucketing import PaddingReport, assign_shapes, padding_report
-from t2t_repro.data.settings import check_setting
+from t2t_repro.data.ranges import check_range
 from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.token_store import TokenStore
 
@@ -32,8 +32,8 @@ class Batches:
             for the sake of tensor cores, and 1 elsewhere. Other lengths make other batches.
 
     Raises:
-        UserError: one of these is no whole number of at least 1, or `tokens_per_batch` is too low
-            for the longest sentences.
+        UserError: one of these is below 1, or `tokens_per_batch` is too low for the longest
+            sentences.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Batches:
     ) -> None:
         if length_multiple is None:
             length_multiple = _LENGTH_MULTIPLE_OF_XLA if compiled else 1
-        check_setting("Batches.tokens_per_batch", tokens_per_batch, int, least=1)
-        check_setting("Batches.max_shapes", max_shapes, int, least=1)
-        check_setting("Batches.row_multiple", row_multiple, int, least=1)
-        check_setting("Batches.length_multiple", length_multiple, int, least=1)
+        check_range("Batches.tokens_per_batch", tokens_per_batch, least=1)
+        check_range("Batches.max_shapes", max_shapes, least=1)
+        check_range("Batches.row_multiple", row_multiple, least=1)
+        check_range("Batches.length_multiple", length_multiple, least=1)
         self._store = store
         self._seed = seed
         self.shapes = choose_shapes(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.data.settings import check_setting
+from t2t_repro.data.ranges import check_range
 
 REASONS = (
     "empty_side",
@@ -50,7 +50,7 @@ class Cleaning:
             target, of a held-out pair (whitespace and case apart).
 
     Raises:
-        UserError: a value is of another type, or a number below 1.
+        UserError: a number is below 1.
     """
 
     max_words: int = 250
@@ -59,10 +59,8 @@ class Cleaning:
     drop_held_out: bool = True
 
     def __post_init__(self) -> None:
-        check_setting("Cleaning.max_words", self.max_words, int, least=1)
-        check_setting("Cleaning.max_length_ratio", self.max_length_ratio, float, least=1)
-        check_setting("Cleaning.drop_duplicates", self.drop_duplicates, bool)
-        check_setting("Cleaning.drop_held_out", self.drop_held_out, bool)
+        check_range("Cleaning.max_words", self.max_words, least=1)
+        check_range("Cleaning.max_length_ratio", self.max_length_ratio, least=1)
 
 
 class CleaningReport(Counter[str]):

@@ -32,11 +32,11 @@ from filelock import FileLock, Timeout
 from t2t_repro.configuration import differing_values
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
-from t2t_repro.data.corpora.corpus import Corpus, check_split, in_corpus
+from t2t_repro.data.corpora.corpus import Corpus, check_split
 from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers
-from t2t_repro.data.settings import check_setting
+from t2t_repro.data.ranges import check_range
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
@@ -165,23 +165,21 @@ def prepare(
     """
     cleaning, subwords = cleaning or Cleaning(), subwords or SubwordTraining()
     workers = workers or default_workers()
-    if isinstance(corpus, type) or not isinstance(corpus, Corpus):
-        raise UserError(f"prepare.corpus = {corpus!r}: expected one such as @TextFilesCorpus()")
-    check_setting("prepare.cleaning", cleaning, Cleaning)
-    check_setting("prepare.subwords", subwords, SubwordTraining)
-    check_setting("prepare.max_length", max_length, int, least=1)
-    check_setting("prepare.workers", workers, int, least=1)
+    _check_made("corpus", corpus, Corpus, "@TextFilesCorpus()")
+    _check_made("cleaning", cleaning, Cleaning, "@Cleaning()")
+    _check_made("subwords", subwords, SubwordTraining, "@SubwordTraining()")
+    check_range("prepare.max_length", max_length, least=1)
+    check_range("prepare.workers", workers, least=1)
     downloads = data_dir / "downloads"
-    with in_corpus(corpus):
-        corpus.prepare(downloads)
-        description = json.loads(json.dumps(corpus.describe()))
+    corpus.prepare(downloads)
     identity = {
         "format": _FORMAT,
-        "corpus": description,
+        "corpus": corpus.describe(),
         "cleaning": dataclasses.asdict(cleaning),
         "subwords": dataclasses.asdict(subwords),
         "max_length": max_length,
     }
+    identity = json.loads(json.dumps(identity))
     directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
     if directory.exists():
         logging.info("data: %s is there", directory)
@@ -195,6 +193,12 @@ def prepare(
     there = PreparedData(directory)
     _check_identity(there, identity)
     return there
+
+
+def _check_made(name: str, value: object, kind: type, such_as: str) -> None:
+    # Without its brackets, gin hands on the class.
+    if isinstance(value, type) or not isinstance(value, kind):
+        raise UserError(f"prepare.{name} = {value!r}: expected such as {such_as}, with brackets")
 
 
 def _make(

@@ -23,7 +23,7 @@ import sentencepiece
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
-from t2t_repro.data.settings import check_setting
+from t2t_repro.data.ranges import check_range
 from t2t_repro.data.word_ids import WordIds
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
@@ -65,7 +65,7 @@ class SubwordTraining:
             normalised already and is to be scored as it is. Both strip and squeeze spaces.
 
     Raises:
-        UserError: a value is of another type, outside of its range, or an unknown rule.
+        UserError: a number is outside of its range, or the rule is unknown.
     """
 
     vocab_size: int = 37_000
@@ -77,12 +77,9 @@ class SubwordTraining:
     normalization: str = "nmt_nfkc"
 
     def __post_init__(self) -> None:
-        check_setting("SubwordTraining.vocab_size", self.vocab_size, int, least=1)
-        check_setting("SubwordTraining.sample_size", self.sample_size, int, least=1)
-        check_setting("SubwordTraining.seed", self.seed, int)
-        check_setting("SubwordTraining.character_coverage", self.character_coverage, float, 0, 1)
-        check_setting("SubwordTraining.split_digits", self.split_digits, bool)
-        check_setting("SubwordTraining.split_scripts", self.split_scripts, bool)
+        check_range("SubwordTraining.vocab_size", self.vocab_size, least=1)
+        check_range("SubwordTraining.sample_size", self.sample_size, least=1)
+        check_range("SubwordTraining.character_coverage", self.character_coverage, 0, 1)
         if self.normalization not in ("nmt_nfkc", "identity"):
             raise UserError(
                 f"SubwordTraining.normalization = {self.normalization!r}: "

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from t2t_repro.data.text_lines import read_lines
+from t2t_repro.data.line_files import read_lines
 from t2t_repro.errors import UserError
 
 # The outermost bracket is written in any of these ways, or without a label.

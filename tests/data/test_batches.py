@@ -143,7 +143,7 @@ def test_sentences_beyond_the_limit_and_hopeless_budgets_are_refused(store):
         Batches(store, MAX_LENGTH, 1, tokens_per_batch=8 * longest - 1)
 
 
-@pytest.mark.parametrize("value", [0, "12", 1.5])
+@pytest.mark.parametrize("value", [0, -8])
 @pytest.mark.parametrize(
     "name", ["tokens_per_batch", "max_shapes", "row_multiple", "length_multiple"]
 )

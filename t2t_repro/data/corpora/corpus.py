@@ -1,11 +1,10 @@
 """What a corpus is: named splits of sentence pairs, and a description that identifies them."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from t2t_repro.errors import UserError, happening_in
+from t2t_repro.errors import UserError
 
 Pair = tuple[str, str]
 """(source, target): one line each, as the data have it; only the newline is taken off."""
@@ -60,27 +59,20 @@ def check_split(split: str, splits: Sequence[str]) -> None:
         raise UserError(f"no split {split!r} in this corpus; it has: {', '.join(splits)}")
 
 
-def in_corpus(corpus: Corpus) -> AbstractContextManager[None]:
-    """Adds to what the corpus raises, with its traceback, which corpus it was."""
-    return happening_in(f"the corpus {type(corpus).__name__}")
-
-
 def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]:
-    """Yields the pairs of one split; a corpus of the user's own may fail at it.
+    """Yields the pairs of one split, as `read` does; checks them, since a user may have written it.
 
     Raises:
-        UserError: a sentence has a line break.
-        Exception: any that the corpus raises, with its name added; or that comes of what it
-            yields, if that is no pair of strings.
+        UserError: something is no pair of strings, or has a line break.
     """
-    with in_corpus(corpus):
-        for source, target in corpus.read(split, download_dir):
-            if "\n" in source or "\n" in target:
-                raise UserError(
-                    f"{type(corpus).__name__} has a line break in {(source, target)!r}, expected "
-                    "each sentence on one line"
-                )
-            yield source, target
+    for pair in corpus.read(split, download_dir):
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not is_pair or not all(isinstance(side, str) and "\n" not in side for side in pair):
+            raise UserError(
+                f"{type(corpus).__name__}.read gives {pair!r} in the split {split!r}, expected "
+                "pairs of strings, each on one line"
+            )
+        yield pair
 
 
 def held_out_pairs(corpus: Corpus, download_dir: Path) -> Iterator[Pair]:

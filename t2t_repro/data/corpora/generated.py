@@ -14,7 +14,7 @@ import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.data.corpora.generated_pieces import pieces_of
-from t2t_repro.data.settings import check_setting
+from t2t_repro.data.ranges import check_range
 from t2t_repro.errors import UserError
 
 # English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
@@ -45,8 +45,7 @@ class GeneratedCorpus:
         test_size: number of pairs in test.
 
     Raises:
-        UserError: an argument is no whole number, a size is below 1, or all sizes together are more
-            than the frames can give.
+        UserError: a size is below 1, or all together are more than the frames can give.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
@@ -61,9 +60,8 @@ class GeneratedCorpus:
         self._seed = seed
         # Held-out splits come first, so that a longer train takes nothing away from them.
         self._sizes = {"dev": dev_size, "test": test_size, "train": train_size}
-        check_setting("GeneratedCorpus.seed", seed, int)
         for split, size in self._sizes.items():
-            check_setting(f"GeneratedCorpus.{split}_size", size, int, least=1)
+            check_range(f"GeneratedCorpus.{split}_size", size, least=1)
         # Frames are drawn evenly: the smallest is the first from which nothing new can be drawn.
         limit = len(FRAMES) * min(map(_capacity, FRAMES)) // 2
         if sum(self._sizes.values()) > limit:

@@ -9,8 +9,7 @@ from typing import Any
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_split
-from t2t_repro.data.settings import check_setting
-from t2t_repro.data.text_lines import check_line_counts, read_lines
+from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
@@ -44,8 +43,7 @@ class Multi30kCorpus:
             downloaded then.
 
     Raises:
-        UserError: a language that Multi30k does not have, twice the same, or a value of another
-            type.
+        UserError: a language that Multi30k does not have, or twice the same.
     """
 
     splits: tuple[str, ...]
@@ -69,8 +67,6 @@ class Multi30kCorpus:
                 f"Multi30kCorpus: source and target language are both {source_language!r}; "
                 "expected two different ones"
             )
-        check_setting("Multi30kCorpus.pretokenized", pretokenized, bool)
-        check_setting("Multi30kCorpus.local_dir", local_dir, str | None)
         self._pretokenized = pretokenized
         self._local_dir = None if local_dir is None else Path(local_dir).expanduser()
         self.splits = tuple(

@@ -7,7 +7,7 @@ from typing import Any
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_split
-from t2t_repro.data.text_lines import check_line_counts, identify, read_lines
+from t2t_repro.data.line_files import check_line_counts, identify, read_lines
 from t2t_repro.errors import UserError
 
 Entry = str | Sequence[str]

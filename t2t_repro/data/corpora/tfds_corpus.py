@@ -8,7 +8,6 @@ from typing import Any
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_split
-from t2t_repro.data.settings import check_setting
 from t2t_repro.errors import UserError
 
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.
@@ -33,7 +32,7 @@ class TfdsCorpus:
         test_split: likewise, for evaluation; None if there is none.
 
     Raises:
-        UserError: source and target language are the same, or a value is no string.
+        UserError: source and target language are the same.
     """
 
     splits: tuple[str, ...]
@@ -53,13 +52,6 @@ class TfdsCorpus:
                 f"TfdsCorpus: source and target language are both {source_language!r}; "
                 "expected two different ones"
             )
-        check_setting("TfdsCorpus.name", name, str)
-        check_setting("TfdsCorpus.source_language", source_language, str)
-        check_setting("TfdsCorpus.target_language", target_language, str)
-        check_setting("TfdsCorpus.data_dir", data_dir, str | None)
-        check_setting("TfdsCorpus.train_split", train_split, str)
-        check_setting("TfdsCorpus.dev_split", dev_split, str)
-        check_setting("TfdsCorpus.test_split", test_split, str | None)
         self._name = name
         self._languages = (source_language, target_language)
         self._data_dir = data_dir

@@ -8,9 +8,8 @@ from typing import Any
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.line_files import identify
 from t2t_repro.data.linear_trees import linearise
-from t2t_repro.data.settings import check_setting
-from t2t_repro.data.text_lines import identify
 from t2t_repro.data.trees import check_brackets, read_trees
 from t2t_repro.errors import UserError
 
@@ -53,7 +52,6 @@ class TreebankCorpus:
         test: str | Sequence[str] | None = None,
         folder: str = ".",
     ) -> None:
-        check_setting("TreebankCorpus.folder", folder, str)
         given = {"train": train, "dev": dev, "test": test}
         self._folder = Path(folder).expanduser()
         self._entries = {

@@ -6,7 +6,7 @@ import pytest
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
-from tests.data.test_text_lines import write
+from tests.data.test_line_files import write
 
 
 @pytest.fixture

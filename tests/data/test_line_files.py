@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.text_lines import check_line_counts, read_lines
+from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 
 
