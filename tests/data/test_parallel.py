@@ -70,7 +70,7 @@ def test_a_bug_of_the_function_keeps_its_traceback_and_its_notes():
         list(map_in_order(fail_with_a_note, range(12), workers=2))
     text = "".join(traceback.format_exception(caught.value))
     assert "in fail_with_a_note" in text
-    assert caught.value.__notes__ == ["It happened in a test."]
+    assert "It happened in a test." in caught.value.__notes__
 
 
 def test_a_killed_worker_is_an_error_that_says_how_to_go_on():
