@@ -20,20 +20,19 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import gin
 from absl import logging
-from filelock import FileLock, Timeout
 
 from t2t_repro.configuration import differing_values
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
 from t2t_repro.data.corpora.corpus import Corpus, check_split
 from t2t_repro.data.encoding import BlockEncoder, encode_text
+from t2t_repro.data.file_lock import locked
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.ranges import check_range
@@ -185,7 +184,8 @@ def prepare(
         logging.info("data: %s is there", directory)
     else:
         cleaned = CleanedCorpus(corpus, downloads, cleaning, workers)
-        with _locked(data_dir / ".prepared.lock"):
+        # Workers of one training that start together would write to the same files otherwise.
+        with locked(data_dir / ".prepared.lock"):
             if not directory.exists():
                 _clear_unless_made_alike(aside, identity)
                 _make(directory, aside, identity, cleaned, subwords)
@@ -293,27 +293,6 @@ def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     path.write_bytes(content)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock, then holds it; a killed holder frees it.
-
-    Workers of one training that start together would write to the same files otherwise.
-    """
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        logging.info("data: waiting for another process that prepares %s", path.parent)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        # While it is held: whoever waits for it notices. Windows deletes it at the release.
-        with suppress(OSError):
-            path.unlink()
-        lock.release()
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
