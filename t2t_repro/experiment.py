@@ -18,13 +18,7 @@ from t2t_repro.analysis.attention_maps import PairAttention
 from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.analysis.run_record import record_epoch
 from t2t_repro.configuration import check_harmless, configure, on_one_line
-from t2t_repro.data import (  # noqa: F401 (for gin)
-    generated,
-    multi30k,
-    text_files,
-    tfds_corpus,
-    treebank,
-)
+from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import SUBWORDS, PreparedData, open_data, prepare
 from t2t_repro.decoding.translator import Translator

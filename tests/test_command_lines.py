@@ -17,9 +17,9 @@ import pytest
 
 from t2t_repro.command_line import storage_error
 from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
