@@ -14,7 +14,7 @@ from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import write_token_store
 from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
-from t2t_repro.experiment import DevEvaluation
+from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.workers import Workers
@@ -53,7 +53,7 @@ def _nothing_is_decoded(monkeypatch):
     """Scores take a beam search; they are tested where they are made."""
     translator = MagicMock()
     translator.return_value.translate = lambda lines: [[Translation(x, 0.0)] for x in lines]
-    monkeypatch.setattr("t2t_repro.experiment.Translator", translator)
+    monkeypatch.setattr("t2t_repro.evaluation.dev_evaluation.Translator", translator)
 
 
 def test_no_attention_is_drawn_unless_asked_for(model, data):

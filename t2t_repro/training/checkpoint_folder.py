@@ -36,7 +36,7 @@ class CheckpointFolder:
         keep: how many are kept.
     """
 
-    def __init__(self, path: Path, keep: int) -> None:
+    def __init__(self, path: Path, keep: int = 1) -> None:
         self.path = path
         self._keep = keep
 
@@ -46,6 +46,12 @@ class CheckpointFolder:
             return []
         names = (_INDEX.fullmatch(path.name) for path in self.path.iterdir())
         return sorted(int(name[1]) for name in names if name)
+
+    @property
+    def newest(self) -> str | None:
+        """Path of the newest checkpoint, or None; see `prefix`."""
+        steps = self.steps()
+        return self.prefix(steps[-1]) if steps else None
 
     def expected(self) -> list[int]:
         """The steps of those that are there or should be, because they are listed; ascending."""

@@ -13,60 +13,33 @@ from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
+from t2t_repro.training.guard_rails import check_whole
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.run_state import RunState
 
 
-@dataclasses.dataclass(frozen=True)
-class RunState:
-    """Where a run stands. The input's whole state is `epoch` and `batch`.
-
-    Attributes:
-        step: optimizer updates so far.
-        epoch: epochs finished.
-        batch: batches taken of the current epoch.
-        best_score: the best dev score so far, or -1: BLEU, or what DevEvaluation.metric is. (The
-            name stands in every checkpoint.)
-        best_nll: the least dev nll so far, in nats per token.
-        stale: dev evaluations since then.
-        tokens: real source and target tokens since the last report.
-        padded_tokens: likewise, padding included.
-        awaits_evaluation: whether a dev evaluation is due that a signal has interrupted.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    best_score: float = -1.0
-    best_nll: float = float("inf")
-    stale: int = 0
-    tokens: int = 0
-    padded_tokens: int = 0
-    awaits_evaluation: bool = False
-
-
-@gin.configurable(denylist=["model_dir", "model", "optimizer", "is_writer"])
+@gin.configurable(denylist=["directory", "model", "optimizer", "is_writer"])
 class Checkpoints:
-    """Writes, keeps and restores checkpoints below a model directory.
-
-        model_dir/checkpoints/step-<n>.*    the last `keep`
-        model_dir/best/step-<n>.*           the one with the best dev score
-        model_dir/nonfinite/step-<n>.*      before a batch that gave no finite loss or gradient,
-                                            and the batch
+    """Writes, keeps and restores checkpoints in a model directory.
 
     See `CheckpointFolder` for what a kill leaves behind.
 
     Args:
-        model_dir: the model directory.
+        directory: the model directory.
         model: the Transformer.
         optimizer: its optimizer.
         every_steps: a checkpoint every so many updates.
         every_minutes: and whenever so many minutes have passed since the last one, or None.
         keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
         is_writer: whether this process is the one of several that writes; another only reads.
+
+    Raises:
+        UserError: a number cannot be used.
     """
 
     def __init__(
         self,
-        model_dir: Path,
+        directory: ModelDirectory,
         model: keras.Model,
         optimizer: keras.Optimizer,
         every_steps: int = 1000,
@@ -74,15 +47,21 @@ class Checkpoints:
         keep: int = 20,
         is_writer: bool = True,
     ) -> None:
+        check_whole("Checkpoints.every_steps", every_steps)
+        check_whole("Checkpoints.keep", keep)
+        if every_minutes is not None and not isinstance(every_minutes, int | float):
+            raise UserError(
+                f"Checkpoints.every_minutes is {every_minutes!r}, expected a number or None."
+            )
         self.every_steps = every_steps
         self.every_minutes = every_minutes
         self.keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, state=self._state)
         self._is_writer = is_writer
-        self._last = CheckpointFolder(model_dir / "checkpoints", keep)
-        self._best = CheckpointFolder(model_dir / "best", 1)
-        self._bad = CheckpointFolder(model_dir / "nonfinite", 1)
+        self._last = CheckpointFolder(directory.checkpoints, keep)
+        self._best = CheckpointFolder(directory.best)
+        self._bad = CheckpointFolder(directory.nonfinite)
         self._saved_at = time.monotonic()
         self._saved: RunState | None = None
 
@@ -204,5 +183,4 @@ class Checkpoints:
     @property
     def newest(self) -> str | None:
         """Path of the newest checkpoint."""
-        steps = self._last.steps()
-        return self._last.prefix(steps[-1]) if steps else None
+        return self._last.newest
