@@ -96,6 +96,19 @@ def test_a_sentence_that_is_too_long_is_named(model, data):
         DevEvaluation(model, long, ALONE, attention_sentence=1)
 
 
+@pytest.mark.parametrize("option", [{"metric": "bleu"}, {"sentences": 0}, {"sentences": "all"}])
+def test_what_cannot_be_meant_is_refused_before_training(model, data, option):
+    ((name, value),) = option.items()
+    with pytest.raises(UserError, match=rf"^DevEvaluation\.{name} is {value!r}, expected a"):
+        DevEvaluation(model, data, ALONE, **option)
+
+
+def test_a_metric_gives_a_score(model, data):
+    mean: Any = lambda texts, references: 3.5  # noqa: E731
+    with pytest.raises(UserError, match=r"DevEvaluation\.metric gave 3\.5, expected a Score"):
+        scores(DevEvaluation(model, data, ALONE, mean))
+
+
 def test_workers_that_share_the_dev_set_find_what_one_finds(model, data):
     """Also where there are more of them than sentences."""
     expected = scores(DevEvaluation(model, data, ALONE))

@@ -42,9 +42,7 @@ class CheckpointFolder:
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints that are there, ascending."""
-        if not self.path.is_dir():
-            return []
-        names = (_INDEX.fullmatch(path.name) for path in self.path.iterdir())
+        names = (_INDEX.fullmatch(path.name) for path in self.path.glob("*.index"))
         return sorted(int(name[1]) for name in names if name)
 
     @property

@@ -17,6 +17,8 @@ from t2t_repro.training.guard_rails import check_whole
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.run_state import RunState
 
+_DO_NOT_FIT = (AssertionError, IndexError, TypeError, ValueError, RecursionError)
+
 
 @gin.configurable(denylist=["directory", "model", "optimizer", "is_writer"])
 class Checkpoints:
@@ -83,20 +85,13 @@ class Checkpoints:
         path = self._last.prefix(step)
         try:
             self._checkpoint.restore(path).assert_consumed()
-        except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
+            self._saved = RunState(**json.loads(self._state.numpy()))
+        except (*_DO_NOT_FIT, tf.errors.OpError) as error:
             raise UserError(
                 f"{path} does not fit this model ({reason_of(error)}): give another --model_dir, "
                 "or the gin file that the checkpoint was trained with."
             ) from error
-        try:
-            state = RunState(**json.loads(self._state.numpy()))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UserError(
-                f"{path} does not say where its run stood ({error}): delete it, to go on from the "
-                "one before."
-            ) from error
-        self._saved = state
-        return state
+        return self._saved
 
     def _newest_readable(self) -> int | None:
         unreadable: dict[int, str] = {}

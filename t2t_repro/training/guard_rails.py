@@ -17,7 +17,7 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.model_directory import ModelDirectory
 
-_FLOAT = 4
+_FLOAT_BYTES = 4
 # Vectors of d_model that a token leaves behind for the backward pass.
 _OF_SUBLAYER = 5  # Its output, that after dropout, the sum, the sum normalised, and scaled.
 _OF_ATTENTION = 4  # Queries, keys, values, and what the heads give.
@@ -130,7 +130,7 @@ def check_memory(
     if available is None or tf.config.list_physical_devices("GPU"):
         return
     # Of every replica, the sum over its slices and what is added to it.
-    gradients = _FLOAT * model.count_params() * replicas * (2 if slices > replicas else 1)
+    gradients = _FLOAT_BYTES * model.count_params() * replicas * (2 if slices > replicas else 1)
     most = max(activation_bytes(model, shape, slices) for shape in shapes) * replicas
     needed = gradients + most
     text = (
@@ -157,7 +157,7 @@ def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
     vectors = 2 * _OF_SUBLAYER + _OF_ATTENTION, 3 * _OF_SUBLAYER + 2 * _OF_ATTENTION
     encoder = source * (vectors[0] * d_model + 2 * d_ff) + 3 * heads * source * source
     decoder = target * (vectors[1] * d_model + 2 * d_ff) + 3 * heads * target * (target + source)
-    return _FLOAT * rows * model.num_layers * (encoder + decoder)
+    return _FLOAT_BYTES * rows * model.num_layers * (encoder + decoder)
 
 
 def available_memory() -> int | None:

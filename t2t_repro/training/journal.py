@@ -5,7 +5,6 @@ import re
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 
 import tensorflow as tf
 from absl import logging
@@ -52,12 +51,7 @@ class Journal:
     def __enter__(self) -> "Journal":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
         self._writer.close()
 

@@ -63,8 +63,8 @@ class Workers:
         if self.count == 1:
             return [value]
         line = np.frombuffer(f"{json.dumps(value)}\n".encode("ascii"), np.uint8)
-        # Bytes themselves are nothing that TensorFlow gathers.
-        numbers = tf.constant(line, tf.int32)
+        # TensorFlow gathers no bytes, and keeps int32 off GPUs.
+        numbers = tf.constant(line, tf.int64)
         of_replicas = self._strategy.experimental_distribute_values_from_function(
             lambda context: numbers
         )

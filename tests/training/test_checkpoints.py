@@ -314,6 +314,15 @@ def test_a_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
     assert Run(tmp_path).checkpoints.restore().step == 1
 
 
+@pytest.mark.parametrize(
+    "option", [{"every_steps": 0}, {"keep": -1}, {"keep": 2.5}, {"every_minutes": "5"}]
+)
+def test_what_cannot_be_meant_is_refused(tmp_path, option):
+    ((name, value),) = option.items()
+    with pytest.raises(UserError, match=rf"^Checkpoints\.{name} is {value!r}, expected a"):
+        Run(tmp_path, **option)
+
+
 def test_due_by_steps_and_by_minutes(tmp_path, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

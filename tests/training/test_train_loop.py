@@ -88,7 +88,7 @@ class Run:
         self.evaluated = []
         self.directory = ModelDirectory(model_dir)
         self.checkpoints = Checkpoints(self.directory, step.model, step.optimizer, **checkpoints)
-        self.pace = Pace(steps=steps, report_every=1, **{"evaluate_every": 1000, **(pace or {})})
+        self.pace = Pace(steps, **{"report_every": 1, "evaluate_every": 1000, **(pace or {})})
         self.batches = batches
         self.stopped_by = None
 
@@ -219,6 +219,19 @@ def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupt
     assert second.go().step == 6
     assert_same(second.values(), end)
     assert written(tmp_path) == [2, 4, 6]
+
+
+def test_curves_do_not_show_where_a_run_was_stopped(tmp_path, batches):
+    """Nor which batches the run that goes on has not seen itself."""
+    pace = {"report_every": 3}
+    Run(tmp_path / "whole", FakeStep(), batches, 6, pace=pace).go()
+    for steps in (2, 6):
+        Run(tmp_path / "cut", FakeStep(), batches, steps, pace=pace).go()
+    for name in ("train/loss", "train/padding_share"):
+        whole, cut = (dict(curve(tmp_path / run / "tensorboard", name)) for run in ("whole", "cut"))
+        assert sorted(whole) == [3, 6]
+        # The shorter of the two runs reports its last step too.
+        assert {step: cut[step] for step in whole} == whole
 
 
 def test_a_run_that_is_over_stays_as_it_is(tmp_path, batches):
