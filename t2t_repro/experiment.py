@@ -146,7 +146,7 @@ def train(
     evaluation = DevEvaluation(model, data, workers)
     logging.info("data: %s", batches.report())
 
-    # What has been agreed upon and written before, and goes on here.
+    # The model directory: a run that goes on, or begins.
     config, operative = gin.config_str(), gin.operative_config_str()
     workers.check_same("the configuration", config.splitlines())
     check_memory(model, batches.shapes, step.slices, len(workers.replicas))
@@ -187,11 +187,8 @@ def _check_arguments(seed: int, precision: str, optimizer: Callable[[], keras.Op
 
 def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
     logging.info(
-        "train: %s parameters, %d replicas, %d slices a batch, XLA %s",
-        f"{step.model.count_params():,}",
-        strategy.num_replicas_in_sync,
-        step.slices,
-        "on" if step.jit_compile else "off",
+        f"train: {step.model.count_params():,} parameters, {strategy.num_replicas_in_sync} "
+        f"replicas, {step.slices} slices a batch, XLA {'on' if step.jit_compile else 'off'}"
     )
 
 

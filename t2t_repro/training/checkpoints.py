@@ -52,9 +52,7 @@ class Checkpoints:
         check_whole("Checkpoints.every_steps", every_steps)
         check_whole("Checkpoints.keep", keep)
         if every_minutes is not None and not isinstance(every_minutes, int | float):
-            raise UserError(
-                f"Checkpoints.every_minutes is {every_minutes!r}, expected a number or None."
-            )
+            raise UserError(f"Checkpoints.every_minutes is {every_minutes!r}, expected a number.")
         self.every_steps = every_steps
         self.every_minutes = every_minutes
         self.keep = keep
@@ -100,10 +98,8 @@ class Checkpoints:
             if reason is None:
                 for later, why in unreadable.items():
                     logging.warning(
-                        "the checkpoint %s cannot be read (%s): set aside; going on from step %d",
-                        self._last.prefix(later),
-                        why,
-                        step,
+                        f"the checkpoint {self._last.prefix(later)} cannot be read ({why}): set "
+                        f"aside; going on from step {step}"
                     )
                     if self._is_writer:
                         self._last.set_aside(later)

@@ -101,14 +101,8 @@ class Journal:
         )
         if self._bar.disable:
             logging.info(
-                "step %d/%d: loss %.4f, nll %.4f, lr %.3e, %s src+tgt tok/s, %s left",
-                step,
-                self._pace.steps,
-                loss,
-                nll,
-                learning_rate,
-                f"{speed:,.0f}",
-                self._time_left(step),
+                f"step {step}/{self._pace.steps}: loss {loss:.4f}, nll {nll:.4f}, lr "
+                f"{learning_rate:.3e}, {speed:,.0f} src+tgt tok/s, {self._time_left(step)} left"
             )
         self.restart_clock()
 
@@ -116,13 +110,8 @@ class Journal:
         """Reports a dev evaluation after update `step`, which took so long."""
         perplexity = math.exp(min(scores.nll, 50.0))
         logging.info(
-            "step %d: dev nll %.4f, perplexity %.3f, %s %.2f (%.0f s)",
-            step,
-            scores.nll,
-            perplexity,
-            scores.metric,
-            scores.score,
-            seconds,
+            f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, "
+            f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
         )
         tag = re.sub(r"\W+", "_", scores.metric.lower())
         self._scalars(

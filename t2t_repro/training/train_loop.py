@@ -4,7 +4,7 @@ import contextlib
 import math
 import signal
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from absl import logging
 
@@ -27,22 +27,6 @@ class Evaluation(Protocol):
 
     def scores(self, shares: list[Any]) -> DevScores:
         """Returns the scores, the same on every worker, from the shares of all in their order."""
-
-
-class _Unread(NamedTuple):
-    """An update whose result has not been looked at; it may still be under way.
-
-    Attributes:
-        before: where the run stood.
-        result: of the update.
-        tokens: real source + target tokens of the batch.
-        cells: likewise, padding included.
-    """
-
-    before: RunState
-    result: StepResult
-    tokens: int
-    cells: int
 
 
 class TrainLoop:
@@ -81,7 +65,9 @@ class TrainLoop:
         self._evaluation = evaluation
         self._workers = workers
         self._journal = journal
-        self._unread: _Unread | None = None
+        # An update whose result has not been looked at, and may still be under way: where the run
+        # stood before it, the result, and the batch's tokens without and with padding.
+        self._unread: tuple[RunState, StepResult, int, int] | None = None
         self._spikes = LossSpikes()
         self._stop = StopRequest()
         self._stop_at = math.inf
@@ -113,7 +99,7 @@ class TrainLoop:
             # A GPU computes still, and has the next update waiting: what is read is the last one.
             self._read_last_update()
             counts = self._batches.count_tokens(state.epoch, state.batch, slices)
-            self._unread = _Unread(state, result, *counts)
+            self._unread = state, result, *counts
             state = state.after_update()
             if self._pace.evaluates(state.step):
                 state = self._evaluate(state)

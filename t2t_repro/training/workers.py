@@ -120,11 +120,8 @@ def quiet_unless_chief(workers: Workers) -> None:
     """Has the chief alone log what all do alike; the others say that they have started, no more."""
     if workers.count > 1:
         logging.info(
-            "worker %d (of 0 to %d) has started; replicas: %d%s",
-            workers.index,
-            workers.count - 1,
-            len(workers.replicas),
-            "" if workers.is_chief else "; worker 0 writes the log",
+            f"worker {workers.index} (of 0 to {workers.count - 1}) has started; replicas: "
+            f"{len(workers.replicas)}; worker 0 writes the log"
         )
     if not workers.is_chief:
         logging.set_verbosity(logging.ERROR)
