@@ -78,7 +78,7 @@ def prepare_data(data_dir: Path) -> PreparedData:
 
 
 def default_directory(gin_file: str | Path, name: str) -> Path:
-    """Where an experiment keeps its "data" or "model" unless told otherwise."""
+    """Returns where an experiment keeps its "data" or "model" unless told otherwise."""
     return Path("runs") / Path(gin_file).stem / name
 
 

@@ -37,7 +37,7 @@ class Evaluation(NamedTuple):
         return self._asdict() | {"scores": [score._asdict() for score in self.scores]}
 
     def score(self, name: str) -> Score | None:
-        """The score of a name, or None."""
+        """Returns the score of a name, or None."""
         return next((score for score in self.scores if score.name == name), None)
 
 

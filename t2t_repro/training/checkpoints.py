@@ -115,7 +115,7 @@ class Checkpoints:
         return None
 
     def is_due(self, step: int) -> bool:
-        """Whether a checkpoint should be written after update `step`.
+        """Returns whether a checkpoint is to be written after update `step`.
 
         By `every_minutes`, workers may differ: only the one that writes has to know.
         """
@@ -173,5 +173,5 @@ class Checkpoints:
 
     @property
     def newest(self) -> str | None:
-        """Path of the newest checkpoint."""
+        """The path of the newest checkpoint, or None."""
         return self._last.newest

@@ -54,7 +54,7 @@ def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
 
 
 def read_events(path: Path) -> Iterator[tf.compat.v1.Event]:
-    """The events of a file up to where it is torn, if it is.
+    """Yields the events of a file up to where it is torn, if it is.
 
     The records are cut here: TensorFlow allocates what the length of a record says.
     """

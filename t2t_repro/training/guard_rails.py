@@ -55,7 +55,7 @@ def check_gpus() -> None:
     """Sees whether other programs use the GPUs; to be asked before TensorFlow takes their memory.
 
     Over half of a GPU's memory in use is an error, over a tenth a warning. Without nvidia-smi
-    nobody can say.
+    nothing is said.
 
     Raises:
         UserError: a GPU is taken.
@@ -161,7 +161,7 @@ def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes that the machine, or the container, can still give; None where nobody says."""
+    """Returns the bytes that the machine, or the container, can still give; None if unknown."""
     found = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()

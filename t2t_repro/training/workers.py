@@ -74,7 +74,7 @@ class Workers:
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """The chief does what is within, then the others do; what it may not do, nobody does.
+        """Lets the chief do what is within, then the others; what it may not do, nobody does.
 
         However long the chief needs, it is waited for; TensorFlow notices within seconds if it
         is lost.
