@@ -13,7 +13,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.guard_rails import check_whole
+from t2t_repro.training.guard_rails import check_count
 from t2t_repro.training.run_state import DevScores
 from t2t_repro.training.workers import Workers
 
@@ -68,7 +68,7 @@ class DevEvaluation:
         if not callable(metric):
             raise UserError(f"DevEvaluation.metric is {metric!r}, expected a metric such as @bleu.")
         if sentences is not None:
-            check_whole("DevEvaluation.sentences", sentences)
+            check_count("DevEvaluation.sentences", sentences)
         self._attention: PairAttention | None = None
         if attention_sentence is not None:
             self._attention = _pair_attention(model, data, attention_sentence)

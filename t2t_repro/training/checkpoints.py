@@ -13,7 +13,7 @@ from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
-from t2t_repro.training.guard_rails import check_whole
+from t2t_repro.training.guard_rails import check_count
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.run_state import RunState
 
@@ -49,8 +49,8 @@ class Checkpoints:
         keep: int = 20,
         is_writer: bool = True,
     ) -> None:
-        check_whole("Checkpoints.every_steps", every_steps)
-        check_whole("Checkpoints.keep", keep)
+        check_count("Checkpoints.every_steps", every_steps)
+        check_count("Checkpoints.keep", keep)
         if every_minutes is not None and not isinstance(every_minutes, int | float):
             raise UserError(f"Checkpoints.every_minutes is {every_minutes!r}, expected a number.")
         self.every_steps = every_steps

@@ -18,21 +18,23 @@ from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.model_directory import ModelDirectory
 
 _FLOAT_BYTES = 4
+
 # Vectors of d_model that a token leaves behind for the backward pass.
 _OF_SUBLAYER = 5  # Its output, that after dropout, the sum, the sum normalised, and scaled.
 _OF_ATTENTION = 4  # Queries, keys, values, and what the heads give.
+
 # Shares of a GPU's memory. A display takes a little; TensorFlow wants the rest.
 _GPU_IN_USE, _GPU_TAKEN = 0.1, 0.5
 
 
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    """Makes sure that what the user has bound is a whole number.
+def check_count(name: str, value: object) -> None:
+    """Makes sure that what the user has bound is a whole number, at least 1.
 
     Raises:
-        UserError: it is none, or below `least`.
+        UserError: it is not.
     """
-    if type(value) is not int or value < least:
-        raise UserError(f"{name} is {value!r}, expected a whole number, at least {least}.")
+    if type(value) is not int or value < 1:
+        raise UserError(f"{name} is {value!r}, expected a whole number, at least 1.")
 
 
 def check_writable(folder: Path) -> None:

@@ -9,7 +9,7 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.training.guard_rails import check_whole
+from t2t_repro.training.guard_rails import check_count
 
 
 class DevScores(NamedTuple):
@@ -101,7 +101,7 @@ class Pace:
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
             if name != "patience" or value is not None:
-                check_whole(f"Pace.{name}", value)
+                check_count(f"Pace.{name}", value)
 
     def reports(self, step: int) -> bool:
         """Returns whether scalars are written after update `step`."""
