@@ -24,6 +24,7 @@ from t2t_repro.data import (  # noqa: F401 (for gin)
 )
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import PreparedData, open_data, prepare
+from t2t_repro.data.ranges import check_range
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
@@ -113,7 +114,8 @@ def train(
         SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
         OpError: of TensorFlow, where another worker was lost; see `end_with_the_others`.
     """
-    _check_arguments(seed, precision, optimizer)
+    check_range("train.seed", seed, least=0, most=2**32 - 1)
+    _check_precision(precision)
     directory = ModelDirectory(model_dir)
 
     # Devices, and the processes that share them.
@@ -174,15 +176,11 @@ def train(
     return state
 
 
-def _check_arguments(seed: int, precision: str, optimizer: Callable[[], keras.Optimizer]) -> None:
-    if type(seed) is not int or not 0 <= seed < 2**32:
-        raise UserError(f"train.seed is {seed!r}, expected a whole number, 0 ... 2^32 - 1.")
+def _check_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         raise UserError(
             f"train.precision is {precision!r}, expected {' or '.join(map(repr, PRECISIONS))}."
         )
-    if not callable(optimizer):
-        raise UserError(f"train.optimizer is {optimizer!r}, expected what makes one, as @adam.")
 
 
 def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:

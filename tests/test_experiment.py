@@ -79,7 +79,9 @@ def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model,
 @pytest.mark.parametrize("number", [0, 4, -1])
 def test_the_sentence_is_one_of_the_dev_set(model, data, number):
     pytest.importorskip("matplotlib")
-    with pytest.raises(UserError, match=f"attention_sentence is {number}, expected 1 ... 3, one"):
+    with pytest.raises(
+        UserError, match=f"attention_sentence = {number}: expected at least 1 and at most 3"
+    ):
         DevEvaluation(model, data, ALONE, attention_sentence=number)
 
 
@@ -96,11 +98,9 @@ def test_a_sentence_that_is_too_long_is_named(model, data):
         DevEvaluation(model, long, ALONE, attention_sentence=1)
 
 
-@pytest.mark.parametrize("option", [{"metric": "bleu"}, {"sentences": 0}, {"sentences": "all"}])
-def test_what_cannot_be_meant_is_refused_before_training(model, data, option):
-    ((name, value),) = option.items()
-    with pytest.raises(UserError, match=rf"^DevEvaluation\.{name} is {value!r}, expected a"):
-        DevEvaluation(model, data, ALONE, **option)
+def test_what_cannot_be_meant_is_refused_before_training(model, data):
+    with pytest.raises(UserError, match=r"^DevEvaluation\.sentences = 0: expected at least 1"):
+        DevEvaluation(model, data, ALONE, sentences=0)
 
 
 def test_a_metric_gives_a_score(model, data):

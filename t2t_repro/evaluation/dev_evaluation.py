@@ -8,12 +8,12 @@ import gin
 from t2t_repro.analysis.attention_maps import PairAttention
 from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.data.prepared import PreparedData
+from t2t_repro.data.ranges import check_range
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.guard_rails import check_count
 from t2t_repro.training.run_state import DevScores
 from t2t_repro.training.workers import Workers
 
@@ -65,10 +65,8 @@ class DevEvaluation:
         sentences: int | None = None,
         attention_sentence: int | None = None,
     ) -> None:
-        if not callable(metric):
-            raise UserError(f"DevEvaluation.metric is {metric!r}, expected a metric such as @bleu.")
         if sentences is not None:
-            check_count("DevEvaluation.sentences", sentences)
+            check_range("DevEvaluation.sentences", sentences, least=1)
         self._attention: PairAttention | None = None
         if attention_sentence is not None:
             self._attention = _pair_attention(model, data, attention_sentence)
@@ -106,11 +104,7 @@ class DevEvaluation:
 def _pair_attention(model: Transformer, data: PreparedData, number: int) -> PairAttention:
     check_matplotlib()
     source, target = data.text("dev")
-    if number not in range(1, len(source) + 1):
-        raise UserError(
-            f"DevEvaluation.attention_sentence is {number!r}, expected 1 ... {len(source)}, one of "
-            "the dev sentences."
-        )
+    check_range("DevEvaluation.attention_sentence", number, least=1, most=len(source))
     try:
         return PairAttention(model, data.subwords, source[number - 1], target[number - 1])
     except UserError as error:

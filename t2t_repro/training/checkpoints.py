@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from t2t_repro.data.ranges import check_range
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
-from t2t_repro.training.guard_rails import check_count
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.run_state import RunState
 
@@ -36,7 +36,7 @@ class Checkpoints:
         is_writer: whether this process is the one of several that writes; another only reads.
 
     Raises:
-        UserError: a number cannot be used.
+        UserError: a number is too low.
     """
 
     def __init__(
@@ -49,10 +49,9 @@ class Checkpoints:
         keep: int = 20,
         is_writer: bool = True,
     ) -> None:
-        check_count("Checkpoints.every_steps", every_steps)
-        check_count("Checkpoints.keep", keep)
-        if every_minutes is not None and not isinstance(every_minutes, int | float):
-            raise UserError(f"Checkpoints.every_minutes is {every_minutes!r}, expected a number.")
+        check_range("Checkpoints.every_steps", every_steps, least=1)
+        check_range("Checkpoints.every_minutes", every_minutes or 0, least=0)
+        check_range("Checkpoints.keep", keep, least=1)
         self.every_steps = every_steps
         self.every_minutes = every_minutes
         self.keep = keep

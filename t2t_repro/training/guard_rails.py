@@ -27,16 +27,6 @@ _OF_ATTENTION = 4  # Queries, keys, values, and what the heads give.
 _GPU_IN_USE, _GPU_TAKEN = 0.1, 0.5
 
 
-def check_count(name: str, value: object) -> None:
-    """Makes sure that what the user has bound is a whole number, at least 1.
-
-    Raises:
-        UserError: it is not.
-    """
-    if type(value) is not int or value < 1:
-        raise UserError(f"{name} is {value!r}, expected a whole number, at least 1.")
-
-
 def check_writable(folder: Path) -> None:
     """Sees whether a file can be made in a folder, or in what it would be made in.
 

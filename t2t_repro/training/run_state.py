@@ -9,7 +9,7 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.training.guard_rails import check_count
+from t2t_repro.data.ranges import check_range
 
 
 class DevScores(NamedTuple):
@@ -90,7 +90,7 @@ class Pace:
         patience: the run ends after so many dev evaluations without a better dev nll, or None.
 
     Raises:
-        UserError: one of them is no whole number, or below 1.
+        UserError: one of them is below 1.
     """
 
     steps: int = 100_000
@@ -100,8 +100,8 @@ class Pace:
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
-            if name != "patience" or value is not None:
-                check_count(f"Pace.{name}", value)
+            if value is not None:
+                check_range(f"Pace.{name}", value, least=1)
 
     def reports(self, step: int) -> bool:
         """Returns whether scalars are written after update `step`."""
