@@ -23,10 +23,10 @@ from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.text_lines import write_output
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
-from t2t_repro.translate import write_output
 from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
 
 DRIVER = """
@@ -97,7 +97,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "keras argument misspelt": (
         "trainer",
         ["--gin_file=x.gin", "--gin_param=Transformer.nun_layers = 1"],
-        "{'nun_layers': 1}",
+        "'Transformer' doesn't have a parameter named 'nun_layers'",
     ),
     "corpus misaligned": (
         "datagen",

@@ -14,7 +14,6 @@ from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto
 
-from t2t_repro.configuration import check_harmless
 from t2t_repro.data.file_manifest import read_entries
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.t2t_subwords import T2TSubwords
@@ -25,6 +24,7 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.serving.loaded_model import LoadedModel
+from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.strangers.checkpoint_index import _entries, check_index, listed_checkpoints
 from t2t_repro.strangers.graph import check_graph
 from t2t_repro.strangers.json_files import read_json

@@ -11,6 +11,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
+from t2t_repro.errors import UserError
+
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
 
@@ -40,7 +42,8 @@ def map_in_order(
         workers: how many processes to start.
 
     Raises:
-        RuntimeError: a worker was killed.
+        UserError: a worker was killed.
+        Exception: whatever `function` raises, with the worker's traceback in a note.
     """
     blocks = iter(blocks)
     first = list(itertools.islice(blocks, _WORTH_A_POOL))
@@ -54,7 +57,9 @@ def map_in_order(
     try:
         yield from _results(pool, blocks, ahead=workers + 2)
     except BrokenProcessPool as error:
-        raise RuntimeError(
+        if error.__cause__:
+            raise  # What a worker raised or returned could not be sent.
+        raise UserError(
             "a worker process was killed, for want of memory most likely; set prepare.workers "
             "lower and run the same command again: it goes on from there."
         ) from error
@@ -67,9 +72,19 @@ def _results(pool: ProcessPoolExecutor, blocks: Iterable[Any], ahead: int) -> It
     for block in blocks:
         pending.append(pool.submit(_call, block))
         if len(pending) > ahead:
-            yield pending.popleft().result()
+            yield _result(pending.popleft())
     while pending:
-        yield pending.popleft().result()
+        yield _result(pending.popleft())
+
+
+def _result(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except Exception as error:
+        # The worker's traceback is the error's cause, which gin, that called `prepare`, drops.
+        if error.__cause__:
+            error.add_note(str(error.__cause__))
+        raise
 
 
 # Set in a worker process, once, and never in the process that starts them.

@@ -59,7 +59,7 @@ def test_an_error_of_the_function_is_the_callers():
 
 
 def test_a_killed_worker_is_an_error_that_says_how_to_go_on():
-    with pytest.raises(RuntimeError, match=r"prepare\.workers"):
+    with pytest.raises(UserError, match=r"prepare\.workers"):
         list(map_in_order(die_at_seven, range(1000), workers=2))
 
 
