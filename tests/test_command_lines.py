@@ -1,16 +1,10 @@
-"""A user's mistake at any command line: status 2, one line that names it, nothing left behind.
-
-The command lines run as `python -m` runs them, in children of one process that has imported
-TensorFlow already.
-"""
+"""A user's mistake at any command line: status 2, one line that names it, nothing left behind."""
 
 import errno
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import gin
 import pytest
@@ -27,37 +21,8 @@ from t2t_repro.text_lines import write_output
 from t2t_repro.training.checkpoints import Checkpoints, RunState
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
+from tests.commands import outcomes_of
 from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
-
-DRIVER = """
-import json, os, runpy, sys, traceback
-from t2t_repro import experiment
-
-for number, (module, arguments, given) in enumerate(json.load(sys.stdin)):
-    child = os.fork()
-    if not child:
-        with open("in", "wb") as file:
-            file.write(given.encode("latin-1"))
-        os.dup2(os.open("in", os.O_RDONLY), 0)
-        for descriptor, name in ((1, "out"), (2, "err")):
-            path = f"{number}.{name}"
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
-        sys.argv = [module, *arguments]
-        status = 0
-        try:
-            runpy.run_module(f"t2t_repro.{module}", run_name="__main__", alter_sys=True)
-        except SystemExit as end:
-            status = end.code or 0
-        except BaseException:
-            traceback.print_exc()
-            status = 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    _, status = os.waitpid(child, 0)
-    with open(f"{number}.status", "w") as file:
-        file.write(str(os.waitstatus_to_exitcode(status)))
-"""
 
 GIN = """
 prepare.corpus = @TextFilesCorpus()
@@ -75,12 +40,6 @@ prepare.corpus = @TreebankCorpus()
 TreebankCorpus.train = 'bad.mrg'
 TreebankCorpus.dev = 'bad.mrg'
 """
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
 
 
 CASES: dict[str, tuple[str, list[str], str]] = {
@@ -482,33 +441,9 @@ def outcomes(folder):
     """What became of every command, by its name in CASES or WORKING."""
     before = listing(folder)
     commands = {**{name: case[:2] for name, case in CASES.items()}, **WORKING}
-    given = [(*command, STDIN.encode().decode("latin-1")) for command in commands.values()]
-    # What is written must not depend on the locale.
-    environment = {
-        **os.environ,
-        "PYTHONIOENCODING": "ascii",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
-    subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps(given),
-        text=True,
-        cwd=folder,
-        env=environment,
-        check=True,
-        timeout=500,
-    )
-    found = {}
-    for number, name in enumerate(commands):
-        status, out, err = (folder / f"{number}.{kind}" for kind in ("status", "out", "err"))
-        found[name] = Outcome(
-            int(status.read_text()), out.read_bytes().decode(), err.read_bytes().decode()
-        )
-        for path in (status, out, err):
-            path.unlink()
-    (folder / "in").unlink()
+    outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
     assert listing(folder) == before
-    return found
+    return dict(zip(commands, outcomes, strict=True))
 
 
 def listing(folder):
