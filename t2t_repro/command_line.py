@@ -54,7 +54,9 @@ def run(main: Callable[[], None]) -> NoReturn:
         except Exception as error:
             if isinstance(error, OSError) and (reason := storage_error(error)):
                 _fail(f"{reason}: mend that, then give the same command again.")
-            _say_where(error)
+            from t2t_repro.configuration import say_where
+
+            say_where(error)
             raise
 
     # --help has the text and the flags of the module that was started; an installed command starts
@@ -64,14 +66,6 @@ def run(main: Callable[[], None]) -> NoReturn:
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
-
-
-def _say_where(error: Exception) -> None:
-    """Adds the name of a configurable to the traceback of a bug, whoever's it is."""
-    from t2t_repro.configuration import place_of
-
-    if place := place_of(error):
-        error.add_note(f"It happened in the configurable {place!r}.")
 
 
 def storage_error(error: OSError) -> str | None:

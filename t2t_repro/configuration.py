@@ -15,6 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.gin_text import Reference, Text, bindings_in, name_of, refused_by_gin, statements
 
 _MAX_BYTES = 2**20
+_WHERE = "It happened in the configurable"
 
 
 def configure(
@@ -142,20 +143,22 @@ def _import(statement: ImportStatement) -> None:
         ) from error
 
 
-def place_of(error: BaseException) -> str | None:
-    """The innermost configurable in whose code an error arose, or None.
+def say_where(error: BaseException) -> None:
+    """Adds to an error, once, the name of the innermost configurable in whose code it arose.
 
     gin names the configurables that it has called itself. Methods of what these have made, such as
     a corpus that is read or a schedule in an update, are called by others.
     """
+    if any(note.startswith(_WHERE) for note in getattr(error, "__notes__", ())):
+        return
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for frame in reversed(frames):
         owner = frame.f_globals.get(frame.f_code.co_name)
         if "self" in frame.f_locals:
             owner = type(frame.f_locals["self"])
         if (inspect.isfunction(owner) or inspect.isclass(owner)) and _is_configurable(owner):
-            return f"{owner.__module__}.{owner.__qualname__}"
-    return None
+            error.add_note(f"{_WHERE} {owner.__module__}.{owner.__qualname__}.")
+            return
 
 
 def _is_configurable(owner: Any) -> bool:

@@ -5,12 +5,14 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
+from t2t_repro.configuration import say_where
 from t2t_repro.errors import UserError
 
 _Block = TypeVar("_Block")
@@ -72,19 +74,9 @@ def _results(pool: ProcessPoolExecutor, blocks: Iterable[Any], ahead: int) -> It
     for block in blocks:
         pending.append(pool.submit(_call, block))
         if len(pending) > ahead:
-            yield _result(pending.popleft())
+            yield pending.popleft().result()
     while pending:
-        yield _result(pending.popleft())
-
-
-def _result(future: Future[Any]) -> Any:
-    try:
-        return future.result()
-    except Exception as error:
-        # The worker's traceback is the error's cause, which gin, that called `prepare`, drops.
-        if error.__cause__:
-            error.add_note(str(error.__cause__))
-        raise
+        yield pending.popleft().result()
 
 
 # Set in a worker process, once, and never in the process that starts them.
@@ -108,4 +100,10 @@ def _end_with_parent() -> None:
 
 
 def _call(block: Any) -> Any:
-    return _function(block)
+    try:
+        return _function(block)
+    except Exception as error:
+        # Python sends it as the error's cause, which gin, that has called `prepare`, drops.
+        error.add_note(f"In a worker process: {traceback.format_exc()}")
+        say_where(error)
+        raise
