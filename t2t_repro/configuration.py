@@ -1,21 +1,19 @@
 """gin: parsing an experiment's file, and refusing what nothing would use."""
 
 import importlib
-import inspect
 import io
-import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
+from t2t_repro.bindings.checks import check_bound, check_read, check_types
+from t2t_repro.bindings.text import Text, bindings_in, name_of, refused_by_gin, statements
 from t2t_repro.errors import UserError
-from t2t_repro.gin_text import Reference, Text, bindings_in, name_of, refused_by_gin, statements
 
 _MAX_BYTES = 2**20
-_WHERE = "It happened in the configurable"
 
 
 def configure(
@@ -36,7 +34,7 @@ def configure(
 
     Raises:
         UserError: there is no such file, a name in it does not exist, nothing would read a
-            binding, or one is missing.
+            binding, its value is of the wrong type, or one is missing.
         Exception: whatever a module raises that the file imports.
     """
     gin.clear_config()
@@ -46,8 +44,9 @@ def configure(
     with refused_by_gin():
         gin.finalize()
     values = {name_of(binding): binding.value for binding in bindings_in(gin.config_str())}
-    _check_read({name_of(binding) for binding in own}, values, roots)
-    _check_bound(values, needed)
+    check_types(values)
+    check_read({name_of(binding) for binding in own}, values, roots)
+    check_bound(values, needed)
 
 
 def check_file(gin_file: str | Path, given: str | None = None) -> None:
@@ -143,32 +142,6 @@ def _import(statement: ImportStatement) -> None:
         ) from error
 
 
-def say_where(error: BaseException) -> None:
-    """Adds to an error, once, the name of the innermost configurable in whose code it arose.
-
-    gin names the configurables that it has called itself. Methods of what these have made, such as
-    a corpus that is read or a schedule in an update, are called by others.
-    """
-    if any(note.startswith(_WHERE) for note in getattr(error, "__notes__", ())):
-        return
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    for frame in reversed(frames):
-        owner = frame.f_globals.get(frame.f_code.co_name)
-        if "self" in frame.f_locals:
-            owner = type(frame.f_locals["self"])
-        if (inspect.isfunction(owner) or inspect.isclass(owner)) and _is_configurable(owner):
-            error.add_note(f"{_WHERE} {owner.__module__}.{owner.__qualname__}.")
-            return
-
-
-def _is_configurable(owner: Any) -> bool:
-    try:
-        gin.get_configurable(owner)
-    except ValueError:
-        return False
-    return True
-
-
 def differing_bindings(there: str, now: str) -> list[str]:
     """What two configurations bind differently, as gin prints them: one text a parameter.
 
@@ -214,88 +187,3 @@ def _entries(values: dict | list | tuple) -> dict:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]}"
-
-
-def _check_read(own: Collection[str], values: Mapping[str, Any], roots: Collection[str]) -> None:
-    read = {reference.name for reference in _reached(values, roots)}
-    if unused := sorted(name for name in own if _owner(name) not in read):
-        raise UserError(
-            f"gin binds {', '.join(unused)}, but nothing in this run would read it: delete the "
-            "line, or bind what uses it (as train or prepare do)."
-        )
-
-
-def _check_bound(values: Mapping[str, Any], needed: Collection[str]) -> None:
-    bound = {name.split("/")[-1] for name in values}
-    for reference in sorted(_reached(values, needed)):
-        for name, parameter in _parameters(reference.name).items():
-            is_required = parameter.default is gin.REQUIRED or (
-                # What is handed on uncalled gets the rest from its caller.
-                parameter.default is parameter.empty and reference.endswith("()")
-            )
-            full_name = f"{reference.name}.{name}"
-            if is_required and full_name not in bound:
-                raise UserError(
-                    f"{full_name} is not bound, but this run needs it: add a line "
-                    f"'{full_name} = ...' to the gin file, or give it with --gin_param."
-                )
-
-
-def _reached(values: Mapping[str, Any], roots: Collection[str]) -> set[Reference]:
-    """All that roots refer to, and what this refers to; the roots themselves are "@root()"."""
-    reached: set[Reference] = set()
-    found = {Reference(f"@{root}()") for root in roots}
-    while found - reached:
-        reached |= found
-        owners = {reference.name for reference in reached}
-        found = {
-            reference
-            for name, value in values.items()
-            if _owner(name) in owners
-            for reference in _references(value)
-        }
-        found |= {
-            Reference(f"@{parameter.default.__name__}")
-            for reference in reached
-            for name, parameter in _parameters(reference.name).items()
-            if f"{reference.name}.{name}" not in values
-            if inspect.isfunction(parameter.default) and _is_configurable(parameter.default)
-        }
-    return reached
-
-
-def _references(value: Any) -> Iterator[Reference]:
-    """The references in nested tuples, lists and dictionaries."""
-    if isinstance(value, Reference):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for item in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from _references(item)
-
-
-def _parameters(name: str) -> dict[str, inspect.Parameter]:
-    """The parameters of a configurable that can be bound; none of a macro."""
-    try:
-        signature = inspect.signature(gin.get_configurable(name))
-    except (ValueError, KeyError):
-        return {}
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {
-        parameter.name: parameter
-        for parameter in signature.parameters.values()
-        if parameter.kind in named and _can_be_bound(name, parameter.name)
-    }
-
-
-def _can_be_bound(name: str, parameter: str) -> bool:
-    """Whether gin's denylist and allowlist let it be: the code gives the others."""
-    try:
-        gin.config.ParsedBindingKey.parse(("", name, parameter))
-    except ValueError:
-        return False
-    return True
-
-
-def _owner(name: str) -> str:
-    """The configurable that a binding is of; a macro is its own owner."""
-    return name.split("/")[-1].split(".")[0]

@@ -1,12 +1,14 @@
 """What gin refuses, and what it lets through: each mistake is one line, before anything is done."""
 
+from pathlib import Path
+
 import gin
 import pytest
 
 from t2t_repro import experiment
+from t2t_repro.bindings.text import on_one_line
 from t2t_repro.configuration import configure, differing_bindings, differing_values
 from t2t_repro.errors import UserError
-from t2t_repro.gin_text import on_one_line
 from t2t_repro.training.train_loop import Pace
 
 EXPERIMENT = """
@@ -68,7 +70,16 @@ def refusal(gin_file, params=()):
         ("Pace.steps = ", "Unable to parse value"),
         ("train.precision = 'float8'", "train.precision is 'float8', expected"),
         ("LayerConfig.d_model = 9", "LayerConfig.d_model is 9, expected an even number"),
-        ("choose_strategy.cpu_replicas = 'two'", "choose_strategy.cpu_replicas is 'two', expected"),
+        (
+            "choose_strategy.cpu_replicas = 'two'",
+            "choose_strategy.cpu_replicas is 'two', expected an",
+        ),
+        ("Pace.steps = 10.5", "Pace.steps is 10.5, expected an integer."),
+        ("Pace.patience = '3'", "Pace.patience is '3', expected an integer or None."),
+        ("train.seed = %a\na = %b\nb = 'x'", "train.seed is 'x', expected an integer."),
+        ("train.deterministic = 1", "train.deterministic is 1, expected True or False."),
+        ("DevEvaluation.metric = 'bleu'", "metric is 'bleu', expected a reference, @name."),
+        ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt', expected a reference, @name."),
         ("TextFilesCorpus.train = 3", "TextFilesCorpus.train: received 3, expected"),
         ("TextFilesCorpus.train = 'nowhere.tsv'", "cannot read nowhere.tsv"),
         ("Cleaning.max_words = 0", "Cleaning.max_words = 0: expected at least 1"),
@@ -122,6 +133,19 @@ def test_impossible_beam_search_and_batches_are_one_line(gin_file):
             experiment.train(gin_file.parent / "model", gin_file.parent / "data")
         assert message in str(caught.value).splitlines()[0]
         assert not (gin_file.parent / "model").exists()
+
+
+def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
+    @gin.configurable
+    def free(anything, *, size: "int" = 1, rate: float = 0.5, path: Path | None = None) -> None:
+        pass
+
+    for value in ("free.anything = 'a'", "free.size = 'a'", "free.rate = 1", "free.path = 'a'"):
+        configure(None, [value], ["free"])
+    for value in ("True", "None", "'a'"):
+        with pytest.raises(UserError, match=f"free.rate is {value}, expected a number"):
+            configure(None, [f"free.rate = {value}"], ["free"])
+    configure(None, ["free.rate = %a", "a = %a"], ["free"])
 
 
 def test_later_bindings_win_and_nothing_of_an_earlier_configuration_stays(tmp_path):

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from t2t_repro.configuration import say_where
+from t2t_repro.bindings.configurables import say_where
 from t2t_repro.errors import UserError
 
 _Block = TypeVar("_Block")

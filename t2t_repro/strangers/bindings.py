@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gin.config_parser import ImportStatement, IncludeStatement
 
+from t2t_repro.bindings.text import statements
 from t2t_repro.configuration import check_file
 from t2t_repro.errors import UserError
-from t2t_repro.gin_text import statements
 
 
 def check_harmless(gin_file: Path, gin_params: Sequence[str]) -> None:
