@@ -79,7 +79,8 @@ def check_types(values: Mapping[str, Any]) -> None:
                 value = values.get(value[1:], value)
         parameter = parameters_of(_owner(name)).get(name.rsplit(".", 1)[-1])
         kinds = _kinds(parameter.annotation) if parameter else ()
-        if type(value) in _PLAIN and kinds and not _is_any_of(value, kinds):
+        is_fit = type(value) in kinds or (type(value) is int and float in kinds)
+        if type(value) in _PLAIN and kinds and not is_fit:
             expected = " or ".join(_PLAIN.get(kind, "a reference, @name") for kind in kinds)
             raise UserError(f"{name} is {value!r}, expected {expected}.")
 
@@ -93,10 +94,6 @@ def _kinds(annotation: Any) -> Sequence[Any]:
         for kind in kinds
     )
     return kinds if is_known else ()
-
-
-def _is_any_of(value: Any, kinds: Sequence[Any]) -> bool:
-    return type(value) in kinds or (type(value) is int and float in kinds)
 
 
 def _reached(values: Mapping[str, Any], roots: Collection[str]) -> set[Reference]:
