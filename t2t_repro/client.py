@@ -85,7 +85,7 @@ def _load_test(translator: "RemoteTranslator", lines: Sequence[str] | None) -> N
     )
     print(*report.lines(), sep="\n")
     if report.failures or report.mixed_up:
-        reason = f", the first so: {report.failures[0]}" if report.failures else ""
+        reason = f"; the first failure: {report.failures[0]}" if report.failures else ""
         raise UserError(
             f"{len(report.failures)} of {report.requests} requests were lost and "
             f"{report.mixed_up} mixed up{reason}"
@@ -106,7 +106,7 @@ def cli() -> None:
     flags.DEFINE_integer("concurrency", 4, "Requests at a time.", 1)
     flags.DEFINE_float("timeout", 60.0, "Seconds to wait for an answer.", 0.001)
     flags.DEFINE_integer("retries", 4, "How often to repeat what a busy server refused.", 0)
-    flags.DEFINE_integer("load_test", 0, "Make so many requests of a line, and measure them.", 0)
+    flags.DEFINE_integer("load_test", 0, "Measure the server with this many requests.", 0)
     command_line.run(main)
 
 

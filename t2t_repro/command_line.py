@@ -95,14 +95,14 @@ def define_model_dir(is_required: bool = True) -> None:
 
 
 def define_trained_model(is_required: bool = True) -> None:
-    """Defines the flags of the verbs that use a trained model, always or at times."""
+    """Defines the flags of the verbs that use a trained model; evaluate can do without one."""
     define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
     flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
 
 
 def define_experiment(is_required: bool = True) -> None:
-    """Defines the flags of the verbs that begin with a gin file, always or at times."""
+    """Defines the flags of the verbs that read a gin file; the trainer can do without one."""
     text = "The experiment, e.g. gin/base_ende.gin."
     flags.DEFINE_string("gin_file", None, text, required=is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")

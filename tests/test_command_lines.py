@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import gin
 import pytest
@@ -23,6 +22,7 @@ from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from tests.commands import outcomes_of
 from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
+from tests.processes import CHECKOUT
 
 GIN = """
 prepare.corpus = @TextFilesCorpus()
@@ -291,6 +291,16 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
     "no reference": ("evaluate", ["--translations=a"], "--reference is missing"),
+    "reference missing": (
+        "evaluate",
+        ["--translations=a", "--reference=no.txt"],
+        "--reference=no.txt: No such file or directory",
+    ),
+    "reference not UTF-8": (
+        "evaluate",
+        ["--translations=a", "--reference=latin.txt"],
+        "--reference=latin.txt, line 2: byte 3 is not UTF-8",
+    ),
     "unequal files": (
         "evaluate",
         ["--translations=train.en", "--reference=train.de"],
@@ -372,7 +382,7 @@ def test_help_and_plain_mistakes_import_no_tensorflow(name, tmp_path):
         [sys.executable, "-c", IMPORTED, f"t2t_repro.{module}", *arguments],
         input="a line for those that read standard input\n",
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
         timeout=100,
@@ -382,13 +392,25 @@ def test_help_and_plain_mistakes_import_no_tensorflow(name, tmp_path):
     assert ("flags:" in done.stdout) == ("--help" in arguments)
 
 
+def test_an_installed_command_has_the_same_help(tmp_path):
+    script = tmp_path / "t2t-translate"
+    script.write_text("from t2t_repro.translate import cli\ncli()\n")
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, script, "--help"], env=environment, capture_output=True, text=True
+    )
+    assert "N lines in, N lines out" in done.stdout
+    for flag in ("--model_dir:", "--checkpoint:", "--gin_param:", "--n_best:"):
+        assert flag in done.stdout
+
+
 def test_a_package_that_is_not_installed_is_named(tmp_path):
     arguments = ["--model_dir=model", "--export_dir=new", "--format=ctranslate2"]
     hidden = f"import sys\nsys.modules['ctranslate2'] = None\n{IMPORTED}"
     done = subprocess.run(
         [sys.executable, "-c", hidden, "t2t_repro.export", *arguments],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
         timeout=100,

@@ -156,6 +156,12 @@ def test_a_model_directory_runs_no_code(tmp_path, line, message):
         check_harmless(path, [line])
 
 
+def test_a_missing_configuration_is_named_by_its_path(tmp_path):
+    path = tmp_path / "config.gin"
+    with pytest.raises(UserError, match=f"^{path}: no such file"):
+        check_harmless(path, [])
+
+
 @pytest.mark.parametrize("bad", [{"beam_size": 10**9}, {"beam_size": "4"}])
 def test_a_beam_is_bounded(bad):
     with pytest.raises(ValueError, match="at most 1024"):

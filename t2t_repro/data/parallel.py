@@ -60,7 +60,9 @@ def map_in_order(
         yield from _results(pool, blocks, ahead=workers + 2)
     except BrokenProcessPool as error:
         if error.__cause__:
-            raise  # What a worker raised or returned could not be sent.
+            # What a worker sent cannot be read: a bug. gin would drop the cause.
+            error.add_note(str(error.__cause__))
+            raise
         raise UserError(
             "a worker process was killed, for want of memory most likely; set prepare.workers "
             "lower and run the same command again: it goes on from there."
