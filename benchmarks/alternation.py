@@ -10,7 +10,7 @@ import json
 import os
 import statistics
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,10 +92,18 @@ class Worker:
 
 
 @contextmanager
-def running_worker(command: Sequence[Path | str], log: Path) -> Iterator[Worker]:
-    """Starts a worker, a script that calls `worker.serve`; it ends with the context."""
+def running_worker(
+    command: Sequence[Path | str], log: Path, variables: Mapping[str, str] | None = None
+) -> Iterator[Worker]:
+    """Starts a worker, a script that calls `worker.serve`; it ends with the context.
+
+    Args:
+        command: that starts it.
+        log: where its standard error goes.
+        variables: of its environment, beside those of this process.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **(variables or {})}
     with (
         log.open("w") as errors,
         subprocess.Popen(

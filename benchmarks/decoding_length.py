@@ -26,7 +26,8 @@ import numpy as np
 import tensorflow as tf
 
 from peers.ours import never_end, random_model
-from t2t_repro.decoding.beam_search import SEGMENT, BeamSearch, Cache, StepModel
+from t2t_repro.decoding.beam_search import SEGMENT, BeamSearch
+from t2t_repro.decoding.search import Cache, StepModel
 from t2t_repro.layers.attention import attention_weights
 from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer

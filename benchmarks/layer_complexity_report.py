@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.analysis.layer_complexity import table_1
-from t2t_repro.layers.restricted_attention import reach_of
+from t2t_repro.kernels.blocked_attention import keys_of_query
+from t2t_repro.layers.masks import reach_of
 
 LAYERS = ("self-attention", "restricted", "recurrent", "convolutional", "separable")
 COLOURS = dict(zip(LAYERS, ("C0", "C1", "C2", "C3", "C4"), strict=True))
@@ -59,7 +60,7 @@ def multiplications(layer: str, n: int, d: int, k: int, r: int) -> float:
     """
     return {
         "self-attention": 2 * n * n * d + 4 * n * d**2,
-        "restricted": 2 * n * reach_of(r).keys_of_query(n) * d + 4 * n * d**2,
+        "restricted": 2 * n * keys_of_query(reach_of(r), n) * d + 4 * n * d**2,
         "recurrent": 8 * n * d**2,
         "convolutional": k * n * d**2,
         "separable": k * n * d + n * d**2,

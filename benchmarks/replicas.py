@@ -121,6 +121,7 @@ def make_round(size: str, layout: Layout, steps: int) -> Round:
     """Updates on every batch, so many times; the loss is waited for after every one."""
     from peers.ours import random_model
     from t2t_repro.training.devices import choose_strategy
+    from t2t_repro.training.loss import CrossEntropy
     from t2t_repro.training.optimizer import adam
     from t2t_repro.training.train_step import TrainStep
 
@@ -132,9 +133,8 @@ def make_round(size: str, layout: Layout, steps: int) -> Round:
             model,
             optimizer,
             seed=1,
-            label_smoothing=LABEL_SMOOTHING,
+            loss=CrossEntropy(LABEL_SMOOTHING),
             slices=layout.slices,
-            jit_compile=False,
         )
     batches: Any = random_batches(SIZES[size], TOKENS[size], layout.slices)
 

@@ -30,6 +30,7 @@ import tensorflow as tf
 
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
+from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 from t2t_repro.serving.saved_model import write_saved_model
@@ -109,12 +110,14 @@ def export_ctranslate2(options: argparse.Namespace, kind: str, sources: Sequence
             str(path), inter_threads=os.cpu_count() or 1, intra_threads=1
         )
     weights = translator.model.count_params() * (1 if kind == "int8" else 4)
+    search = translator.search
+    assert isinstance(search, BeamSearch)
 
     def translate(texts: Sequence[str]) -> list[str]:
         found = engine.translate_batch(
             subwords.encode([text.strip() for text in texts], out_type=str),
-            beam_size=translator.search.beam_size,
-            length_penalty=translator.search.length_penalty,
+            beam_size=search.beam_size,
+            length_penalty=search.length_penalty,
             min_decoding_length=0,
             max_decoding_length=MAX_DECODING_LENGTH,
         )

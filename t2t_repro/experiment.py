@@ -36,7 +36,7 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.checkpoints import Checkpoints, RunState
-from t2t_repro.training.devices import choose_strategy
+from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.guard_rails import check_disk, check_gpus, check_memory, check_writable
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
@@ -61,12 +61,14 @@ TRAINING_ROOTS = (
     "Transformer",
     "LayerConfig",
     "TrainStep",
+    "CrossEntropy",
     "Checkpoints",
     "Pace",
     "DevEvaluation",
     "Translator",
     "BeamSearch",
     "choose_strategy",
+    "use_xla",
     "evaluate",
 )
 """What a run calls by itself, and `evaluate`, which reads the same file afterwards.
@@ -216,7 +218,7 @@ def train(
         model.build()
         update = optimizer()
         update.build(model.trainable_variables)
-        step = TrainStep(model, update, seed)
+        step = TrainStep(model, update, seed, use_xla())
     with _user_errors():
         # Outside the scope: the state is text, which TensorFlow cannot send to other workers.
         checkpoints = Checkpoints(model_dir, model, update, is_writer=workers.is_chief)
@@ -290,7 +292,7 @@ def replay_batch(file: Path) -> None:
     with _user_errors():
         seed = gin.get_bindings("train").get("seed", 1)
         optimizer = keras.optimizers.SGD(0.0)
-        step = TrainStep(model, optimizer, seed, slices=len(batch.source), jit_compile=False)
+        step = TrainStep(model, optimizer, seed, slices=len(batch.source))
     print("\n".join(replay(step, batch)))
 
 

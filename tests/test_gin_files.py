@@ -129,7 +129,7 @@ def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, mil
     assert (config.key_depth, config.value_depth, config.dropout) == (64, 64, dropout)
     assert (config.attention_dropout, config.relu_dropout, config.normalization) == (0, 0, "post")
     assert bound("Transformer.num_layers") == 6
-    assert bound("TrainStep.label_smoothing") == 0.1
+    assert bound("CrossEntropy.label_smoothing") == 0.1
     assert Pace().steps == steps
     assert betas() == (0.9, 0.98, 1e-9)
     # Section 5.3, equation 3: its peak is at the end of the warm-up.
@@ -190,8 +190,8 @@ OWN_BINDINGS = {
     "c_d_ff_4096": {"LayerConfig.d_ff": 4096},
     "d_dropout_0_0": {"LayerConfig.dropout": 0.0},
     "d_dropout_0_2": {"LayerConfig.dropout": 0.2},
-    "d_label_smoothing_0_0": {"TrainStep.label_smoothing": 0.0},
-    "d_label_smoothing_0_2": {"TrainStep.label_smoothing": 0.2},
+    "d_label_smoothing_0_0": {"CrossEntropy.label_smoothing": 0.0},
+    "d_label_smoothing_0_2": {"CrossEntropy.label_smoothing": 0.2},
     "e_learned_positions": {
         "Transformer.positional_encoding": "learned",
         "Transformer.max_length": 256,
@@ -283,7 +283,7 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
         *(2048, 8, 128),
         "post",
     )
-    assert bound("TrainStep.label_smoothing") == 0.1
+    assert bound("CrossEntropy.label_smoothing") == 0.1
     assert betas() == (0.9, 0.98, 1e-9)
     assert SubwordTraining().vocab_size == bound("Transformer.vocab_size") == vocab
     assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (21, 0.3)

@@ -222,7 +222,7 @@ def test_a_model_directory_is_complete_in_itself(run):
     assert "beta_2" not in bound
     operative = (run.model_dir / "operative_config.gin").read_text()
     assert "adam.beta_2 = 0.98" in operative
-    assert "TrainStep.label_smoothing = 0.1" in operative
+    assert "CrossEntropy.label_smoothing = 0.1" in operative
     versions = json.loads((run.model_dir / "versions.json").read_text())
     assert versions["tensorflow"] == tf.__version__
     assert set(versions) >= {"t2t_repro", "tensorflow", "keras", "python"}

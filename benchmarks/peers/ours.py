@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from make_work import subword_model
 from t2t_repro.data.subwords import Subwords
-from t2t_repro.decoding.beam_search import BeamResult, BeamSearch, Cache, StepModel
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.search import Cache, SearchResult, StepModel
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.serving.saved_model import write_saved_model
 from t2t_repro.serving.servable import Servable
+from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -33,7 +35,7 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     model = random_model(size, dtype)
     optimizer = adam(LEARNING_RATE)
     optimizer.build(model.trainable_variables)
-    step = TrainStep(model, optimizer, seed=1, label_smoothing=LABEL_SMOOTHING)
+    step = TrainStep(model, optimizer, seed=1, loss=CrossEntropy(LABEL_SMOOTHING))
     number = 0
 
     def train(batch: Batch) -> float:
@@ -121,7 +123,7 @@ def random_model(size: ModelSize, dtype: str) -> Transformer:
 
 def never_end(model: Transformer) -> None:
     """Has a random model never choose EOS: no translation ends before the limit."""
-    table = model.embedding.table
+    table = model.table
     # Their logits are 0 then, far below the best ones.
     is_special = np.arange(model.vocab_size)[:, None] <= EOS_ID
     table.assign(np.where(is_special, 0.0, table.numpy()))
@@ -150,7 +152,7 @@ class _FixedLength(BeamSearch):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-    ) -> BeamResult:
+    ) -> SearchResult:
         """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)
         return super().search(model, cache, limits, OUTPUT_TOKENS, n_best)

@@ -1,6 +1,7 @@
 """Who attends to whom in one sentence pair: what the paper's figures 3 to 5 show."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.errors import UserError
-from t2t_repro.layers.masks import padding_mask
+from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.models.transformer import Transformer
 
 # More than that no one can read, nor a browser draw at once.
@@ -63,11 +64,31 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
         source: [batch, source_length], token ids, PAD after the end.
         target: [batch, target_length], token ids, PAD after the end.
     """
-    mask = padding_mask(source)
-    encoder = model.encoder.attention_weights(model.embed_source(source), mask)
-    x, memory = model.embed_target(target), model.encode(source)
-    decoder, cross = zip(*model.decoder.attention_weights(x, memory, mask), strict=True)
-    return AttentionWeights(*map(_as_array, (encoder, decoder, cross)))
+    stacks = model.encoder.layers, model.decoder.layers
+    kinds = (
+        [layer.self_attention for layer in stacks[0]],
+        [layer.self_attention for layer in stacks[1]],
+        [layer.memory_attention for layer in stacks[1]],
+    )
+    with ExitStack() as stack:
+        recorded = [[stack.enter_context(recorded_by(one)) for one in kind] for kind in kinds]
+        model.decode(target, model.encode(source), source)
+    return AttentionWeights(*(_as_array([one for (one,) in kind]) for kind in recorded))
+
+
+@contextmanager
+def recorded_by(attention: MultiHeadAttention) -> Iterator[list[tf.Tensor]]:
+    """Keeps the weights of every call of a layer; while this is in force, nothing else may call it.
+
+    Yields:
+        a list that gets [batch, heads, query_length, key_length] at every call.
+    """
+    weights: list[tf.Tensor] = []
+    attention.recorder = weights.append
+    try:
+        yield weights
+    finally:
+        attention.recorder = None
 
 
 def _as_array(layers: Sequence[tf.Tensor]) -> NDArray[np.float32]:
@@ -87,7 +108,7 @@ def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordM
         UserError: the sentence has more subwords than a map can show.
     """
     (ids,) = subwords.encode([sentence.strip()])
-    limit = min(MAX_SUBWORDS, model.positional_encoding.max_length or MAX_SUBWORDS)
+    limit = min(MAX_SUBWORDS, model.longest or MAX_SUBWORDS)
     if len(ids) > limit:
         raise UserError(
             f"the {name} has {len(ids)} subwords, EOS included, expected at most {limit}: "

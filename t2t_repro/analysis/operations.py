@@ -8,7 +8,8 @@ counted: give real lengths.
 from typing import NamedTuple
 
 from t2t_repro.analysis.model_shape import ModelShape
-from t2t_repro.layers.restricted_attention import reach_of
+from t2t_repro.kernels.blocked_attention import keys_of_query
+from t2t_repro.layers.masks import reach_of
 
 BACKWARD_AND_FORWARD = 3
 """A product's two gradients are products of the same size as itself."""
@@ -71,7 +72,7 @@ def _keys_of_query(shape: ModelShape, length: float, is_causal: bool) -> float:
     """How many keys self-attention scores each query against."""
     if shape.neighbourhood is None:
         return length
-    return reach_of(shape.neighbourhood, is_causal).keys_of_query(length)
+    return keys_of_query(reach_of(shape.neighbourhood, is_causal), length)
 
 
 def training_operations(

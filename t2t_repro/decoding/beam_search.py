@@ -7,71 +7,26 @@ the batch in which a sentence is decoded has no influence on its translation.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import gin
 import tensorflow as tf
 
-from t2t_repro.decoding.top_k import top_k
+from t2t_repro import kernels
+from t2t_repro.decoding.search import UNFILLED_SCORE, Cache, SearchResult, StepModel
+from t2t_repro.errors import UserError
+from t2t_repro.kernels.top_k import top_k
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
-Cache = Any
-"""What the model keeps from step to step: nested tensors, each [batch, ...]."""
+_top_k = kernels.fast(top_k, tf.math.top_k)
 
 SEGMENT = 16
 """How many steps are made between two looks at which sentences are done."""
-
-
-class StepModel(Protocol):
-    """What beam search asks of a model."""
-
-    def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Prepares a cache for so many more steps."""
-        ...
-
-    def step(
-        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
-    ) -> tuple[tf.Tensor, Cache]:
-        """Scores the next id of every hypothesis.
-
-        Args:
-            ids: [batch, beam] int32, produced last; PAD at step 0.
-            parents: [batch, beam] int32, of which hypothesis of the step before each comes.
-            position: int32 scalar, how many ids each hypothesis has.
-            cache: from the step before, or `make_room`; it may be overwritten.
-
-        Returns:
-            logits [batch, beam, vocab], for the ids that come next, and the cache.
-        """
-        ...
-
-
-UNFILLED_SCORE = -1e7
-"""The score of a hypothesis that does not exist, as in tensor2tensor."""
 
 # The cache is as many times as large as that of a single hypothesis.
 _MAX_BEAM = 1024
 
 _IMPOSSIBLE = float("-inf")
-
-
-class BeamResult(NamedTuple):
-    """The hypotheses that a beam search found, the best of every row first.
-
-    Attributes:
-        ids: [batch, n_best, max_steps] int32. EOS is the last id of a finished hypothesis; PAD
-            follows it.
-        scores: [batch, n_best] float32. log P / penalty for the rows that are `finished`, the plain
-            log P for the others, `UNFILLED_SCORE` for hypotheses that do not exist (PAD alone).
-        finished: [batch] bool. Whether any hypothesis reached EOS within the limit. Where none did,
-            `ids` are the most probable unfinished ones.
-        steps: int32 scalar. How often the step function was called: all ids from there on are PAD.
-    """
-
-    ids: tf.Tensor
-    scores: tf.Tensor
-    finished: tf.Tensor
-    steps: tf.Tensor
 
 
 class _State(NamedTuple):
@@ -130,7 +85,7 @@ class BeamSearch:
         length_penalty: alpha in `penalty`; 0.6 in the paper.
 
     Raises:
-        ValueError: if beam_size < 1 or length_penalty < 0.
+        UserError: if beam_size < 1 or length_penalty < 0.
     """
 
     beam_size: int = 4
@@ -138,16 +93,16 @@ class BeamSearch:
 
     def __post_init__(self) -> None:
         if not isinstance(self.beam_size, int) or self.beam_size > _MAX_BEAM:
-            raise ValueError(
+            raise UserError(
                 f"beam_size is {self.beam_size!r}, expected an integer, at most {_MAX_BEAM}."
             )
         if self.beam_size < 1:
-            raise ValueError(
+            raise UserError(
                 f"beam_size is {self.beam_size}, expected at least 1: "
                 f"give 1 for greedy decoding, 4 for the paper's beam."
             )
         if not self.length_penalty >= 0:
-            raise ValueError(
+            raise UserError(
                 f"length_penalty is {self.length_penalty}, expected 0 or more: "
                 f"give 0 to rank by plain log-probability; the paper has 0.6."
             )
@@ -159,7 +114,7 @@ class BeamSearch:
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-    ) -> BeamResult:
+    ) -> SearchResult:
         """Decodes a batch of sentences.
 
         A row is done at its limit, or as soon as no alive hypothesis can get among its `n_best`
@@ -182,7 +137,8 @@ class BeamSearch:
                 (not checked) has one graph serve all numbers.
 
         Returns:
-            See `BeamResult`.
+            See `SearchResult`: of the rows that are `finished` the scores are log P / penalty, of
+            the others the plain log P, and their ids the most probable ones.
 
         Raises:
             ValueError: if an argument, or what the model returns, has the wrong shape, or n_best
@@ -297,7 +253,7 @@ class BeamSearch:
         logits = tf.cast(logits, tf.float32)
         # Two small selections are faster than one among beam·vocab, and log_softmax is needed at
         # the ids that pass the first one only. [batch, beam, width]
-        best_logits, best_ids = top_k(logits, min(count, logits.shape[-1]))
+        best_logits, best_ids = _top_k(logits, min(count, logits.shape[-1]))
         # The largest p is 1 / Σ exp(z - max z). [batch, beam, 1]
         largest_p = tf.reduce_max(tf.nn.softmax(logits), axis=-1, keepdims=True)
         normalizer = best_logits[..., :1] - tf.math.log(largest_p)
@@ -392,13 +348,13 @@ def _where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
 
 
-def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> BeamResult:
+def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:
     """Returns the finished hypotheses of each row or, where it has none, the alive ones."""
     has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
     exists = state.alive_log_probs > _IMPOSSIBLE  # [batch, beam]
     alive_ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
     alive_scores = tf.where(exists, state.alive_log_probs, UNFILLED_SCORE)
-    return BeamResult(
+    return SearchResult(
         ids=_where_row(has_finished, state.finished_ids, alive_ids)[:, :n_best],
         scores=_where_row(has_finished, state.finished_scores, alive_scores)[:, :n_best],
         finished=has_finished,

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel
-from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
+from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import PAD_ID
@@ -32,7 +34,7 @@ class Translation(NamedTuple):
 
     Attributes:
         text: the sentence.
-        score: log-probability divided by the length penalty, in nats; see `BeamSearch`.
+        score: in nats; beam search's is log-probability divided by the length penalty.
     """
 
     text: str
@@ -46,7 +48,7 @@ class Translator:
     Args:
         model: the Transformer; its current weights are used at every call.
         subwords: of source and target.
-        search: beam search; the paper's by default.
+        search: finds the translations; the paper's beam search by default.
         max_extra_length: a translation has at most so many subwords more than its source (paper,
             section 6.1: 50).
         max_source_length: subwords of a source sentence, EOS included; what is beyond is cut off,
@@ -56,14 +58,14 @@ class Translator:
             cores do two batches in less time than they do one batch twice.)
 
     Raises:
-        ValueError: one of these is no such number.
+        UserError: one of these is no such number, or no search.
     """
 
     def __init__(
         self,
         model: Transformer,
         subwords: SubwordModel,
-        search: BeamSearch | None = None,
+        search: Search | None = None,
         max_extra_length: int = 50,
         max_source_length: int = 1024,
         tokens_per_batch: int = 8192,
@@ -78,15 +80,18 @@ class Translator:
         for name, value in given.items():
             least, most = _LIMITS[name]
             if not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(f"Translator.{name} is {value!r}, expected {least} ... {most:,}.")
-        if not isinstance(search, BeamSearch | None):
-            raise ValueError(f"Translator.search is {search!r}, expected @BeamSearch().")
+                raise UserError(f"Translator.{name} is {value!r}, expected {least} ... {most:,}.")
+        if isinstance(search, type) or not isinstance(search, Search | None):
+            raise UserError(
+                f"Translator.search is {search!r}, expected @BeamSearch() or another object with "
+                "beam_size and search()."
+            )
         self.model = model
         self.subwords = subwords
-        self.search = search or BeamSearch()
+        self.search: Search = search or BeamSearch()
         self.max_extra_length = max_extra_length
         # Learned positions end somewhere; sinusoids do not.
-        self._max_positions = model.positional_encoding.max_length or 2**31 - 1
+        self._max_positions = model.longest or 2**31 - 1
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
         self.workers = workers or _idle_workers()
@@ -156,14 +161,14 @@ class Translator:
         """The most ids of a translation, from the ids of its source, [batch] int32 both."""
         return tf.minimum(lengths + self.max_extra_length, self._max_positions)
 
-    def search_batch(self, source: tf.Tensor, n_best: int | tf.Tensor) -> BeamResult:
-        """Beam search over source ids [batch, source_length], one at least in every row."""
+    def search_batch(self, source: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:
+        """Searches for translations of ids [batch, source_length], one at least in every row."""
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)
         decoder = StepDecoder(self.model, self.search.beam_size)
         return self.search.search(decoder, decoder.begin(source), limits, max_steps, n_best)
 
-    def _texts(self, found: BeamResult, row: int) -> list[Translation]:
+    def _texts(self, found: SearchResult, row: int) -> list[Translation]:
         return [
             Translation(self.subwords.decode(ids), float(score))
             for ids, score in zip(found.ids[row].numpy(), found.scores[row].numpy(), strict=True)

@@ -8,7 +8,9 @@ import tensorflow as tf
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.loss import loss_sums
+from t2t_repro.training.loss import CrossEntropy
+
+_WITHOUT_SMOOTHING = CrossEntropy(0.0)
 
 
 class HeldOutLoss:
@@ -34,11 +36,11 @@ class HeldOutLoss:
         return total / tokens
 
     def sums(self, first: int = 0, every: int = 1) -> tuple[float, float]:
-        """Negative log-likelihood of every so-manieth batch, in nats, and its target tokens.
+        """Negative log-likelihood of some batches, in nats, and their target tokens.
 
         Args:
-            first: batch.
-            every: 1 for all from it on.
+            first: number of the first batch.
+            every: step from one batch to the next; 1 for all.
         """
         total = tokens = 0.0
         for indices in self._batches[first::every]:
@@ -58,8 +60,5 @@ class HeldOutLoss:
         return math.exp(self.nll())
 
     def _batch_sums(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        memory = self._model.encode(source, training=False)
-        vectors = self._model.decode(target, memory, source, training=False)
-        table = tf.convert_to_tensor(self._model.embedding.table.value)
-        sums = loss_sums(vectors, table, target, label_smoothing=0.0)
+        sums = self._model.loss_sums(source, target, _WITHOUT_SMOOTHING)
         return sums.nll, sums.tokens

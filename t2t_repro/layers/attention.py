@@ -1,13 +1,14 @@
 """Scaled dot-product and multi-head attention (paper, section 3.2)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
 
+from t2t_repro.kernels.packing import Packed, Vectors, each_vector
+from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.layout import PADDED, Layout
 from t2t_repro.layers.masks import apply_mask
 from t2t_repro.layers.shapes import check_last_axis
 
@@ -29,10 +30,26 @@ def attention_weights(
         [batch, heads, query_length, key_length], the dtype of `query`.
     """
     d_k = query.shape[-1]
-    scores = ops.matmul(query * d_k**-0.5, ops.transpose(key, (0, 1, 3, 2)))
-    scores = apply_mask(ops.cast(scores, "float32"), attention_mask)
-    # Not ops.softmax: it warns of a single key, which sentences of one token have.
-    return ops.cast(tf.nn.softmax(scores), query.dtype)
+    scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
+    scores = apply_mask(tf.cast(scores, tf.float32), attention_mask)
+    return tf.cast(tf.nn.softmax(scores), query.dtype)
+
+
+def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
+    """[batch, length, heads·depth] → [batch, heads, length, depth]."""
+    if isinstance(x, Packed):
+        return x.split_heads(num_heads)
+    shape = [-1, tf.shape(x)[1], num_heads, x.shape[-1] // num_heads]
+    return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
+
+
+def join_heads(context: tf.Tensor, query: Vectors) -> Vectors:
+    """[batch, heads, length, depth] → [batch, length, heads·depth], as `query` lies."""
+    if isinstance(query, Packed):
+        return query.with_heads(context)
+    _, heads, _, depth = context.shape
+    context = tf.transpose(context, [0, 2, 1, 3])
+    return tf.reshape(context, [-1, tf.shape(context)[1], heads * depth])
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -47,6 +64,10 @@ class MultiHeadAttention(keras.layers.Layer):
         d_k: depth of a head's queries and keys.
         d_v: depth of a head's values.
         dropout: rate of dropout on the attention weights; 0 in the paper.
+
+    Attributes:
+        recorder: is given the attention weights [batch, heads, query_length, key_length] at every
+            call, where someone wants to look at them; None otherwise.
     """
 
     def __init__(
@@ -60,6 +81,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.query_projection = self._projection(num_heads * d_k, "query")
         self.key_projection = self._projection(num_heads * d_k, "key")
         self.value_projection = self._projection(num_heads * d_v, "value")
+        self.recorder: Callable[[tf.Tensor], None] | None = None
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
 
     def _projection(self, width: int, name: str) -> keras.layers.Dense:
@@ -76,86 +98,34 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
 
-    def project_query(self, query: tf.Tensor, layout: Layout = PADDED) -> tf.Tensor:
-        """Q W^Q: [batch, query_length, d_model] → [batch, heads, query_length, d_k]."""
-        return layout.split_heads(self.query_projection(query), self.num_heads)
+    def project_memory(self, memory: Vectors) -> KeysValues:
+        """K W^K and V W^V of what is attended to, [batch, key_length, d_model]."""
+        return KeysValues(
+            self._heads(self.key_projection, memory), self._heads(self.value_projection, memory)
+        )
 
-    def project_memory(
-        self, memory: tf.Tensor, layout: Layout = PADDED
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """K W^K and V W^V of what is attended to.
-
-        Args:
-            memory: [batch, key_length, d_model].
-            layout: of `memory`.
-
-        Returns:
-            keys [batch, heads, key_length, d_k] and values [batch, heads, key_length, d_v].
-        """
-        keys = layout.split_heads(self.key_projection(memory), self.num_heads)
-        return keys, layout.split_heads(self.value_projection(memory), self.num_heads)
-
-    def attend(
-        self,
-        queries: tf.Tensor,
-        keys: tf.Tensor,
-        values: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-        layout: Layout = PADDED,
-    ) -> tf.Tensor:
-        """Attends from queries to keys and values, all projected already.
-
-        Args:
-            queries: [batch, heads, query_length, d_k].
-            keys: [batch, heads, key_length, d_k].
-            values: [batch, heads, key_length, d_v].
-            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
-                may attend.
-            training: whether dropout is active.
-            layout: of the result.
-
-        Returns:
-            [batch, query_length, d_model].
-        """
-        context = self.context(queries, keys, values, attention_mask, training)
-        return self.output_projection(layout.join_heads(context))
-
-    def context(
-        self,
-        queries: tf.Tensor,
-        keys: tf.Tensor,
-        values: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-    ) -> tf.Tensor:
-        """softmax(Q K^T / sqrt(d_k)) V, with dropout on the weights; the arguments of `attend`.
-
-        Returns:
-            [batch, heads, query_length, d_v].
-        """
-        weights = attention_weights(queries, keys, attention_mask)
-        return ops.matmul(self.weights_dropout(weights, training=training), values)
+    def _heads(self, projection: keras.layers.Dense, x: Vectors) -> tf.Tensor:
+        return split_heads(each_vector(projection, x), self.num_heads)
 
     def call(
         self,
-        query: tf.Tensor,
-        memory: tf.Tensor | None = None,
+        query: Vectors,
+        memory: Vectors | KeysValues | None = None,
         attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
-        layout: Layout = PADDED,
-        memory_layout: Layout | None = None,
-    ) -> tf.Tensor:
+        past: Past | None = None,
+    ) -> Vectors:
         """Attends from `query` to `memory`, or to `query` itself where there is no memory.
 
         Args:
             query: [batch, query_length, d_model].
-            memory: [batch, key_length, d_model], or None for self-attention.
+            memory: [batch, key_length, d_model], or its keys and values, projected before; None
+                for self-attention.
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
                 may attend.
             training: whether dropout is active.
-            layout: of `query` and of the result.
-            memory_layout: of `memory`; that of `query` unless given.
+            past: earlier positions, which self-attention reads too, under their own mask: in
+                decoding, where the beam takes the place of `query_length`.
 
         Returns:
             [batch, query_length, d_model].
@@ -165,25 +135,40 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         check_last_axis("query", query, self.query_projection.kernel.shape[0])
         # One product with W^Q, W^K and W^V side by side is slower: its parts must be copied.
-        queries = self.project_query(query, layout)
-        keys, values = self.project_memory(
-            query if memory is None else memory, memory_layout or layout
-        )
-        return self.attend(queries, keys, values, attention_mask, training, layout)
+        queries = self._heads(self.query_projection, query)
+        if not isinstance(memory, KeysValues):
+            memory = self.project_memory(query if memory is None else memory)
+        if past is None:
+            context = self.context(queries, memory, attention_mask, training)
+        else:
+            # The past's mask says all that a hypothesis may see, a neighbourhood too.
+            everything = past.extend(memory)
+            context = MultiHeadAttention.context(self, queries, everything, past.mask, training)
+        return each_vector(self.output_projection, join_heads(context, query))
 
-    def attention_weights(
+    def context(
         self,
-        query: tf.Tensor,
-        memory: tf.Tensor | None = None,
-        attention_mask: tf.Tensor | None = None,
+        queries: tf.Tensor,
+        keys_values: KeysValues,
+        attention_mask: tf.Tensor | None,
+        training: bool | None,
     ) -> tf.Tensor:
-        """What `call` weighs the values of `memory` with, for the same arguments, every head's.
+        """softmax(Q K^T / sqrt(d_k)) V of every head, with dropout on the weights.
+
+        Args:
+            queries: [batch, heads, query_length, d_k].
+            keys_values: of `key_length` positions.
+            attention_mask: as in `call`.
+            training: whether dropout is active.
 
         Returns:
-            [batch, heads, query_length, key_length]; every row sums to 1.
+            [batch, heads, query_length, d_v].
         """
-        keys, _ = self.project_memory(query if memory is None else memory)
-        return attention_weights(self.project_query(query), keys, attention_mask)
+        keys, values = keys_values
+        weights = attention_weights(queries, keys, attention_mask)
+        if self.recorder:
+            self.recorder(weights)
+        return tf.matmul(self.weights_dropout(weights, training=training), values)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

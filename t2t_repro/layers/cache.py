@@ -1,15 +1,65 @@
-"""Keys or values of the positions decoded so far: room that is filled in place.
+"""Keys and values of the positions decoded so far: room that is filled.
 
 A cache is [batch, heads, entries, depth]. The hypotheses of a beam write `beam` entries a step, and
 these stay where they are: when hypotheses are re-ordered, only the record of who stems from whom
-changes (`ancestors`), and a mask shows to each the entries of its own line. So a step costs what
-its attention reads, however much has been decoded; copying the cache into the new order, as other
-toolkits do, costs several times that.
+changes (`ancestors`), and a mask shows to each the entries of its own line. So nothing that was
+decoded is moved; copying the cache into the new order, as other toolkits do, costs several times
+what a step's attention reads.
 """
+
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from t2t_repro.layers.restricted_attention import reach_of
+from t2t_repro import kernels
+from t2t_repro.kernels import cache_in_place
+from t2t_repro.layers.masks import reach_of
+
+
+class KeysValues(NamedTuple):
+    """What attention reads, projected already.
+
+    Attributes:
+        keys: [batch, heads, entries, d_k].
+        values: [batch, heads, entries, d_v].
+    """
+
+    keys: tf.Tensor
+    values: tf.Tensor
+
+
+class Past:
+    """The earlier positions of one decoder layer, and where those of this step are written.
+
+    Args:
+        keys_values: with room for this step; they are used up.
+        entry: scalar, the entry that the first hypothesis of a beam writes.
+        mask: boolean [batch, beam, entries], what a hypothesis may attend to.
+
+    Attributes:
+        keys_values: those of this step among them once attention has called `extend`.
+        mask: see above.
+    """
+
+    def __init__(self, keys_values: KeysValues, entry: tf.Tensor, mask: tf.Tensor) -> None:
+        self.keys_values = keys_values
+        self.mask = mask
+        self._entry = entry
+
+    def extend(self, newest: KeysValues) -> KeysValues:
+        """Writes keys and values [batch, heads, beam, depth] of this step behind the earlier."""
+        pairs = zip(self.keys_values, newest, strict=True)
+        self.keys_values = KeysValues(*(write(old, new, self._entry) for old, new in pairs))
+        return self.keys_values
+
+
+def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    """Writes `new` [new, depth] at `places` [new] among `rows` [rows, depth]."""
+    return tf.tensor_scatter_nd_update(rows, places[:, None], new)
+
+
+_write_rows = kernels.fast(cache_in_place.write_rows, write_rows)
+_room = kernels.fast(cache_in_place.room, tf.zeros)
 
 
 def empty(batch: int | tf.Tensor, heads: int, depth: int, dtype: str) -> tf.Tensor:
@@ -20,13 +70,11 @@ def empty(batch: int | tf.Tensor, heads: int, depth: int, dtype: str) -> tf.Tens
 def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
     """Adds entries, zeros, behind those of a cache; they are copied to a new one."""
     batch, heads, _, depth = tf.unstack(tf.shape(cache))
-    # Not tf.zeros: the result is written to, and must not be a constant of the graph.
-    room = tf.raw_ops.Empty(shape=[batch, heads, entries, depth], dtype=cache.dtype, init=True)
-    return tf.concat([cache, room], axis=2)
+    return tf.concat([cache, _room([batch, heads, entries, depth], cache.dtype)], axis=2)
 
 
 def write(cache: tf.Tensor, new: tf.Tensor, entry: tf.Tensor) -> tf.Tensor:
-    """Overwrites entries of a cache, in place: the tensor given is used up.
+    """Overwrites entries of a cache; the tensor given is used up.
 
     Args:
         cache: [batch, heads, entries, depth].
@@ -39,10 +87,9 @@ def write(cache: tf.Tensor, new: tf.Tensor, entry: tf.Tensor) -> tf.Tensor:
     depth = new.shape[-1]
     batch, heads, entries, _ = tf.unstack(tf.shape(cache))
     first = tf.range(batch * heads)[:, None] * entries + entry
-    rows = tf.reshape(first + tf.range(tf.shape(new)[2]), [-1])
-    written = tf.raw_ops.InplaceUpdate(
-        x=tf.reshape(cache, [-1, depth]), i=rows, v=tf.reshape(new, [-1, depth])
-    )
+    places = tf.reshape(first + tf.range(tf.shape(new)[2]), [-1])
+    rows, new = (tf.reshape(x, [-1, depth]) for x in (cache, new))
+    written = _write_rows(rows, places, new)
     return tf.ensure_shape(tf.reshape(written, tf.shape(cache)), cache.shape)
 
 

@@ -4,34 +4,13 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
 
+from t2t_repro import kernels
+from t2t_repro.kernels.look_up import look_up
 from t2t_repro.layers.shapes import check_ids, check_last_axis
 from t2t_repro.vocabulary import PAD_ID
 
-
-@tf.custom_gradient
-def look_up(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Gathers rows, with a dense gradient.
-
-    TensorFlow's own gradient of a look-up is a set of slices. The softmax's gradient of the same
-    table is dense, and adding the two turns the dense one into slices of every row; nor can
-    slices leave a function that XLA compiles.
-
-    Args:
-        table: [vocab, d_model].
-        ids: integers of any shape, [batch, length] for tokens.
-
-    Returns:
-        The shape of `ids` with d_model behind it.
-    """
-    rows = table.shape[0]
-
-    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
-        flat = tf.reshape(upstream, [-1, upstream.shape[-1]])
-        return tf.math.unsorted_segment_sum(flat, tf.reshape(ids, [-1]), rows), None
-
-    return tf.gather(table, ids), gradient
+_look_up = kernels.fast(look_up, tf.gather)
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -61,7 +40,8 @@ class SharedEmbedding(keras.layers.Layer):
         )
         self.built = True
 
-    def _table_tensor(self) -> tf.Tensor:
+    def table_tensor(self) -> tf.Tensor:
+        """E [vocab, d_model], float32."""
         # A custom gradient takes a tensor, not a variable, and XLA must capture none.
         return tf.convert_to_tensor(self.table.value)
 
@@ -80,10 +60,10 @@ class SharedEmbedding(keras.layers.Layer):
         check_ids("ids", ids)
         # Cast after the look-up: the gradient adds up as many rows as there are tokens of an id,
         # and a sum of thousands stands still in bfloat16.
-        vectors = ops.cast(look_up(self._table_tensor(), ids), self.compute_dtype)
+        vectors = tf.cast(_look_up(self.table_tensor(), ids), self.compute_dtype)
         vectors = vectors * self.d_model**0.5
-        is_token = ops.cast(ops.not_equal(ids, PAD_ID), vectors.dtype)
-        return vectors * ops.expand_dims(is_token, -1)
+        is_token = tf.cast(tf.not_equal(ids, PAD_ID), vectors.dtype)
+        return vectors * is_token[..., None]
 
     def logits(self, x: tf.Tensor) -> tf.Tensor:
         """Scores every vocabulary entry: [batch, length, d_model] → [batch, length, vocab].
@@ -92,8 +72,8 @@ class SharedEmbedding(keras.layers.Layer):
             ValueError: if the width of `x` is not d_model.
         """
         check_last_axis("x", x, self.d_model)
-        x = ops.cast(x, self.compute_dtype)
-        table = ops.cast(self._table_tensor(), self.compute_dtype)
+        x = tf.cast(x, self.compute_dtype)
+        table = tf.cast(self.table_tensor(), self.compute_dtype)
         return tf.matmul(x, table, transpose_b=True)
 
     def get_config(self) -> dict[str, Any]:

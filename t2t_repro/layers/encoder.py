@@ -5,65 +5,28 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.layers.layout import PADDED, Layout
+from t2t_repro.kernels.packing import Vectors
 from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
-from t2t_repro.layers.stack import LayerStack
-from t2t_repro.layers.sublayer import SublayerConnection
+from t2t_repro.layers.stack import LayerStack, StackedLayer
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-class EncoderLayer(keras.layers.Layer):
-    """Self-attention, then feed-forward, each in a `SublayerConnection`.
+class EncoderLayer(StackedLayer):
+    """Self-attention, then feed-forward; see `StackedLayer`."""
 
-    Args:
-        config: sizes and rates.
-        neighbourhood: r of the restricted self-attention, or None.
-    """
-
-    def __init__(
-        self,
-        config: LayerConfig | dict[str, Any],
-        neighbourhood: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.config = config = LayerConfig.of(config)
-        self.neighbourhood = neighbourhood
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.self_attention = self_attention(
-            config, neighbourhood, name="self_attention", dtype=self.dtype_policy
+            self.config, self.neighbourhood, name="self_attention", dtype=self.dtype_policy
         )
-        self.feed_forward = FeedForward(
-            config.d_ff, config.relu_dropout, name="feed_forward", dtype=self.dtype_policy
-        )
-        self.around_self_attention = self._connection("around_self_attention")
-        self.around_feed_forward = self._connection("around_feed_forward")
-
-    def _connection(self, name: str) -> SublayerConnection:
-        return SublayerConnection(
-            self.config.dropout, self.config.normalization, name=name, dtype=self.dtype_policy
-        )
-
-    def build(self, x_shape: tuple) -> None:
-        """Builds the sub-layers for inputs [batch, length, d_model]."""
-        for part in (
-            self.self_attention,
-            self.feed_forward,
-            self.around_self_attention,
-            self.around_feed_forward,
-        ):
-            part.build(x_shape)
-        self.built = True
+        self.feed_forward = self._new_feed_forward()
+        self.around_self_attention = self._new_connection("around_self_attention")
+        self.around_feed_forward = self._new_connection("around_feed_forward")
 
     def call(
-        self,
-        x: tf.Tensor,
-        attention_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-        layout: Layout = PADDED,
-    ) -> tf.Tensor:
+        self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> Vectors:
         """Encodes one layer: [batch, source_length, d_model] → the same shape.
 
         Args:
@@ -71,27 +34,16 @@ class EncoderLayer(keras.layers.Layer):
             attention_mask: boolean, broadcastable to [batch, source_length, source_length]; with a
                 neighbourhood [batch, 1, source_length].
             training: whether dropout is active.
-            layout: of `x`.
         """
-        y = self.around_self_attention.prepare(x)
-        y = self.self_attention(y, attention_mask=attention_mask, training=training, layout=layout)
-        x = self.around_self_attention(x, y, training=training)
-        y = self.around_feed_forward.prepare(x)
-        y = self.feed_forward(y, training=training)
-        return self.around_feed_forward(x, y, training=training)
 
-    def attention_weights(self, x: tf.Tensor, attention_mask: tf.Tensor | None = None) -> tf.Tensor:
-        """How `call` attends: [batch, heads, source_length, source_length]."""
-        y = self.around_self_attention.prepare(x)
-        return self.self_attention.attention_weights(y, attention_mask=attention_mask)
+        def attend(y: Vectors) -> Vectors:
+            return self.self_attention(y, attention_mask=attention_mask, training=training)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "config": self.config.to_dict(),
-            "neighbourhood": self.neighbourhood,
-        }
+        def feed_forward(y: Vectors) -> Vectors:
+            return self.feed_forward(y, training=training)
+
+        x = self.around_self_attention(x, sublayer=attend, training=training)
+        return self.around_feed_forward(x, sublayer=feed_forward, training=training)
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -100,13 +52,7 @@ class Encoder(LayerStack):
 
     layer_type = EncoderLayer
 
-    def call(
-        self,
-        x: tf.Tensor,
-        attention_mask: tf.Tensor,
-        training: bool | None = None,
-        layout: Layout = PADDED,
-    ) -> tf.Tensor:
+    def call(self, x: Vectors, attention_mask: tf.Tensor, training: bool | None = None) -> Vectors:
         """Encodes embedded source sentences.
 
         Args:
@@ -114,7 +60,6 @@ class Encoder(LayerStack):
             attention_mask: boolean, `True` = may attend, broadcastable to [batch, source_length,
                 source_length]; with a neighbourhood [batch, 1, source_length].
             training: whether dropout is active.
-            layout: of `x`.
 
         Returns:
             [batch, source_length, d_model].
@@ -124,17 +69,5 @@ class Encoder(LayerStack):
         """
         check_last_axis("x", x, self.config.d_model)
         for layer in self.layers:
-            x = layer(x, attention_mask=attention_mask, training=training, layout=layout)
+            x = layer(x, attention_mask=attention_mask, training=training)
         return self.normalize_output(x)
-
-    def attention_weights(self, x: tf.Tensor, attention_mask: tf.Tensor) -> list[tf.Tensor]:
-        """How every layer attends when `call` reads these arguments, without dropout.
-
-        Returns:
-            for each layer [batch, heads, source_length, source_length].
-        """
-        weights = []
-        for layer in self.layers:
-            weights.append(layer.attention_weights(x, attention_mask))
-            x = layer(x, attention_mask=attention_mask)
-        return weights

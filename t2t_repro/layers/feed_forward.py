@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_repro.kernels.packing import positionwise
 from t2t_repro.layers.dropout import Dropout
 
 
@@ -14,15 +15,19 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         d_ff: width of the inner layer.
-        dropout: rate of dropout after the ReLU; 0 in the paper.
+        dropout: rate of dropout after the activation; 0 in the paper.
+        activation: a name that Keras knows; "relu" is the paper's max(0, x).
     """
 
-    def __init__(self, d_ff: int, dropout: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self, d_ff: int, dropout: float = 0.0, activation: str = "relu", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.d_ff = d_ff
         self.dropout = dropout
+        self.activation = activation
         self.inner = keras.layers.Dense(
-            d_ff, activation="relu", name="inner", dtype=self.dtype_policy
+            d_ff, activation=activation, name="inner", dtype=self.dtype_policy
         )
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
 
@@ -33,10 +38,16 @@ class FeedForward(keras.layers.Layer):
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
 
+    @positionwise
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network to every position: [batch, length, d_model] → the same shape."""
         return self.outer(self.relu_dropout(self.inner(x), training=training))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "d_ff": self.d_ff, "dropout": self.dropout}
+        return {
+            **super().get_config(),
+            "d_ff": self.d_ff,
+            "dropout": self.dropout,
+            "activation": self.activation,
+        }

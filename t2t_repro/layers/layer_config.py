@@ -4,6 +4,9 @@ import dataclasses
 from typing import Any
 
 import gin
+import keras
+
+from t2t_repro.errors import UserError
 
 _SIZES = ("d_model", "d_ff", "num_heads", "d_k", "d_v")
 
@@ -32,10 +35,12 @@ class LayerConfig:
         dropout: on every sub-layer's output, and on embedding + position.
         attention_dropout: on the attention weights; 0 in the paper.
         relu_dropout: inside the feed-forward network; 0 in the paper.
+        activation: of the feed-forward network, by the name that Keras has for it.
         normalization: "post" (the paper) or "pre" (T2T's later default).
 
     Raises:
-        ValueError: for sizes that do not fit each other, or a normalization that does not exist.
+        UserError: for sizes that do not fit each other, or a normalization or activation that does
+            not exist.
     """
 
     d_model: int = 512
@@ -47,27 +52,33 @@ class LayerConfig:
     attention_dropout: float = 0.0
     relu_dropout: float = 0.0
     normalization: str = "post"
+    activation: str = "relu"
 
     def __post_init__(self) -> None:
         if self.normalization not in ("post", "pre"):
-            raise ValueError(
+            raise UserError(
                 f"LayerConfig.normalization is {self.normalization!r}, expected 'post' or 'pre'."
             )
+        try:
+            keras.activations.get(str(self.activation))
+        except ValueError as error:
+            raise UserError(
+                f"LayerConfig.activation is {self.activation!r}, expected a name that Keras knows, "
+                "such as 'relu' or 'gelu'."
+            ) from error
         for name, size in dataclasses.asdict(self).items():
             is_given = size is not None or name not in ("d_k", "d_v")
             if name in _SIZES and is_given and not is_size(size):
-                raise ValueError(
-                    f"LayerConfig.{name} is {size!r}, expected an integer, at least 1."
-                )
+                raise UserError(f"LayerConfig.{name} is {size!r}, expected an integer, at least 1.")
             if name.endswith("dropout") and not is_rate(size):
-                raise ValueError(f"LayerConfig.{name} is {size!r}, expected 0 or more, below 1.")
+                raise UserError(f"LayerConfig.{name} is {size!r}, expected 0 or more, below 1.")
         if self.d_model % 2:
-            raise ValueError(
+            raise UserError(
                 f"LayerConfig.d_model is {self.d_model}, expected an even number: "
                 "sines and cosines come in pairs."
             )
         if self.d_model % self.num_heads and not (self.d_k and self.d_v):
-            raise ValueError(
+            raise UserError(
                 f"LayerConfig.d_model={self.d_model} is not divisible by "
                 f"num_heads={self.num_heads}: choose another number of heads, "
                 "or give d_k and d_v."

@@ -3,10 +3,25 @@
 Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`.
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 from keras import ops
 
+from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import PAD_ID
+
+
+class Reach(NamedTuple):
+    """How far a position sees.
+
+    Attributes:
+        before: positions before its own.
+        after: positions after its own.
+    """
+
+    before: int
+    after: int
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
@@ -29,6 +44,43 @@ def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
     """
     positions = ops.arange(length)
     return ops.expand_dims(positions[:, None] >= positions[None, :], 0)
+
+
+def reach_of(neighbourhood: int, is_causal: bool = False) -> Reach:
+    """Says how far a position sees in a neighbourhood of size r (paper, section 4).
+
+    Args:
+        neighbourhood: r.
+        is_causal: whether what comes is hidden.
+
+    Raises:
+        UserError: if r is below 1.
+    """
+    if neighbourhood < 1:
+        raise UserError(
+            f"neighbourhood is {neighbourhood}, expected at least 1, the position itself: "
+            "leave it out, or give None, for attention to all positions."
+        )
+    return Reach(neighbourhood // 2, 0 if is_causal else neighbourhood // 2)
+
+
+def neighbourhood_mask(
+    length: int | tf.Tensor, reach: Reach, may_be_seen: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Allows attention to what is within reach and may be seen, and to oneself always.
+
+    Args:
+        length: of the sentences.
+        reach: how far a position sees.
+        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
+
+    Returns:
+        [batch, length, length], boolean.
+    """
+    positions = ops.arange(length)
+    distance = (positions[None, :] - positions[:, None])[None]
+    is_near = (distance >= -reach.before) & (distance <= reach.after)
+    return is_near if may_be_seen is None else is_near & (may_be_seen | (distance == 0))
 
 
 def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:

@@ -6,7 +6,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from t2t_repro.layers.embedding import look_up
+from t2t_repro import kernels
+from t2t_repro.errors import UserError
+from t2t_repro.kernels.look_up import look_up
+
+_look_up = kernels.fast(look_up, tf.gather)
 
 KINDS = ("interleaved", "concatenated", "learned")
 
@@ -56,7 +60,7 @@ class PositionalEncoding(keras.layers.Layer):
         max_length: number of learned positions; only "learned" has such a limit.
 
     Raises:
-        ValueError: for a kind that does not exist, or learned positions without `max_length`.
+        UserError: for a kind that does not exist, or learned positions without `max_length`.
     """
 
     def __init__(
@@ -64,9 +68,9 @@ class PositionalEncoding(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         if kind not in KINDS:
-            raise ValueError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}.")
+            raise UserError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}.")
         if kind == "learned" and not max_length:
-            raise ValueError(
+            raise UserError(
                 f"max_length is {max_length!r}, expected the number of positions to learn: "
                 "give max_length with kind='learned'."
             )
@@ -90,7 +94,7 @@ class PositionalEncoding(keras.layers.Layer):
         if self.kind == "learned":
             # TF's gather on a GPU reads zeros past the end: clipping would repeat the last
             # position, and neither is an error message. `call` checks what it can: static lengths.
-            return look_up(ops.convert_to_tensor(self.table.value), positions)
+            return _look_up(ops.convert_to_tensor(self.table.value), positions)
         if self.kind == "interleaved":
             return interleaved_sinusoids(positions, self.d_model)
         return concatenated_sinusoids(positions, self.d_model)

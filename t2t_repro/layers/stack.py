@@ -3,11 +3,60 @@
 from typing import Any, ClassVar
 
 import keras
-import tensorflow as tf
 
+from t2t_repro.kernels.packing import Vectors
+from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.layer_norm import LayerNorm
-from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON
+from t2t_repro.layers.sublayer import SublayerConnection
+
+
+class StackedLayer(keras.layers.Layer):
+    """One layer of a stack: sub-layers, each in a `SublayerConnection`.
+
+    Args:
+        config: sizes and rates.
+        neighbourhood: r of the restricted self-attention, or None.
+    """
+
+    def __init__(
+        self,
+        config: LayerConfig | dict[str, Any],
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.config = LayerConfig.of(config)
+        self.neighbourhood = neighbourhood
+
+    def _new_feed_forward(self) -> FeedForward:
+        config = self.config
+        return FeedForward(
+            config.d_ff,
+            config.relu_dropout,
+            config.activation,
+            name="feed_forward",
+            dtype=self.dtype_policy,
+        )
+
+    def _new_connection(self, name: str) -> SublayerConnection:
+        return SublayerConnection(
+            self.config.dropout, self.config.normalization, name=name, dtype=self.dtype_policy
+        )
+
+    def build(self, x_shape: tuple) -> None:
+        """Builds the sub-layers for inputs [batch, length, d_model]."""
+        for part in self._flatten_layers(include_self=False, recursive=False):
+            part.build(x_shape)
+        self.built = True
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "config": self.config.to_dict(),
+            "neighbourhood": self.neighbourhood,
+        }
 
 
 class LayerStack(keras.layers.Layer):
@@ -20,7 +69,7 @@ class LayerStack(keras.layers.Layer):
             (paper, section 4), or None for no restriction.
     """
 
-    layer_type: ClassVar[type[keras.layers.Layer]]
+    layer_type: ClassVar[type[StackedLayer]]
 
     def __init__(
         self,
@@ -35,15 +84,12 @@ class LayerStack(keras.layers.Layer):
         self.neighbourhood = neighbourhood
         # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
-            layer_i = self.layer_type(
+            layer = self.layer_type(
                 self.config, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
             )
-            setattr(self, layer_i.name, layer_i)
-        self.final_norm = (
-            LayerNorm(epsilon=LAYER_NORM_EPSILON, name="final_norm", dtype=self.dtype_policy)
-            if self.config.normalization == "pre"
-            else None
-        )
+            setattr(self, layer.name, layer)
+        is_pre = self.config.normalization == "pre"
+        self.final_norm = LayerNorm(name="final_norm", dtype=self.dtype_policy) if is_pre else None
 
     @property
     def layers(self) -> list[Any]:
@@ -58,7 +104,7 @@ class LayerStack(keras.layers.Layer):
             self.final_norm.build(x_shape)
         self.built = True
 
-    def normalize_output(self, x: tf.Tensor) -> tf.Tensor:
+    def normalize_output(self, x: Vectors) -> Vectors:
         """What the stack gives out: x, normalised where normalization is "pre"."""
         return self.final_norm(x) if self.final_norm else x
 

@@ -1,14 +1,13 @@
 """What surrounds every sub-layer: dropout, residual connection, layer norm (paper, section 3.1)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
+from t2t_repro.kernels.packing import Vectors
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer_norm import LayerNorm
-
-LAYER_NORM_EPSILON = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -27,31 +26,30 @@ class SublayerConnection(keras.layers.Layer):
         super().__init__(**kwargs)
         self.dropout = dropout
         self.normalization = normalization
-        self.norm = LayerNorm(epsilon=LAYER_NORM_EPSILON, name="norm", dtype=self.dtype_policy)
+        self.norm = LayerNorm(name="norm", dtype=self.dtype_policy)
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
 
-    def build(self, x_shape: tuple, output_shape: tuple | None = None) -> None:
+    def build(self, x_shape: tuple) -> None:
         """Creates the layer norm's scale and bias [d_model]."""
         self.norm.build(x_shape)
         self.built = True
 
-    def prepare(self, x: tf.Tensor) -> tf.Tensor:
-        """What the sub-layer reads: x, normalised first where normalization is "pre"."""
-        return self.norm(x) if self.normalization == "pre" else x
-
-    def call(self, x: tf.Tensor, output: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Joins a sub-layer's input and output.
+    def call(
+        self, x: Vectors, sublayer: Callable[[Vectors], Vectors], training: bool | None = None
+    ) -> Vectors:
+        """Applies a sub-layer and what surrounds it.
 
         Args:
-            x: [batch, length, d_model], what went into the sub-layer (before `prepare`).
-            output: [batch, length, d_model], what came out of it.
+            x: [batch, length, d_model].
+            sublayer: maps vectors to vectors of the same shape.
             training: whether dropout is active.
 
         Returns:
             [batch, length, d_model].
         """
-        x = x + self.output_dropout(output, training=training)
-        return x if self.normalization == "pre" else self.norm(x)
+        if self.normalization == "pre":
+            return x + self.output_dropout(sublayer(self.norm(x)), training=training)
+        return self.norm(x + self.output_dropout(sublayer(x), training=training))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 from t2t_repro.layers import cache
-from t2t_repro.layers.decoder import KeysValues, StepPlace
+from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.models.weight_values import with_values
@@ -53,18 +52,18 @@ class StepDecoder:
 
     def begin(self, source: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; there is no room for positions yet."""
-        model, layer = self._model, self._model.config
+        model, config = self._model, self._model.config
         with self._reading_once():
             memory = model.decoder.project_memory(model.encode(source, training=False))
         batch = tf.shape(source)[0]
-        depths = (layer.key_depth, layer.value_depth)
+        keys, values = (
+            cache.empty(batch, config.num_heads, depth, model.compute_dtype)
+            for depth in (config.key_depth, config.value_depth)
+        )
         return DecodingCache(
             memory=memory,
             source_mask=padding_mask(source),
-            past=[
-                tuple(cache.empty(batch, layer.num_heads, d, model.compute_dtype) for d in depths)
-                for _ in range(model.num_layers)
-            ],
+            past=[KeysValues(keys, values)] * model.num_layers,
             ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
         )
 
@@ -93,20 +92,13 @@ class StepDecoder:
         """
         model = self._model
         ancestors = cache.descend(known.ancestors, parents, position)
-        place = StepPlace(
-            entry=position * self._beam_size,
-            past_mask=cache.line_mask(ancestors, position, model.neighbourhood),
-            source_mask=known.source_mask,
-        )
+        mask = cache.line_mask(ancestors, position, model.neighbourhood)
+        entry = position * self._beam_size
+        past = [Past(of_layer, entry, mask) for of_layer in known.past]
         with self._reading_once():
-            # The beam stands where `length` is elsewhere, so the encoding of one position is
-            # broadcast over it.
-            encoding = model.target_positional_encoding.encode(ops.reshape(position, (1,)))
-            x = model.embedding(ids)
-            x = x + ops.cast(encoding, x.dtype)[None]
-            x, past = model.decoder.step(x, known.past, known.memory, place)
-            logits = model.embedding.logits(x)
-        return logits, known._replace(past=past, ancestors=ancestors)
+            logits = model.decode_next(ids, position, known.memory, known.source_mask, past)
+        written = [of_layer.keys_values for of_layer in past]
+        return logits, known._replace(past=written, ancestors=ancestors)
 
 
 def _cast_matrix(weight: tf.Variable, dtype: str) -> tf.Tensor:

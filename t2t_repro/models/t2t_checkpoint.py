@@ -128,7 +128,7 @@ def _load(model: Transformer, reader: CheckpointReader, path: str | Path) -> Non
     _refuse_more_layers(reader, model, path)
     if not model.built:
         model.build()
-    values = [(model.embedding.table, _embedding_table(reader, path))]
+    values = [(model.table, _embedding_table(reader, path))]
     for name, variable in _body_variables(model):
         values.append((variable, _read(reader, name, path)))
         _check_shape(name, *values[-1], path)

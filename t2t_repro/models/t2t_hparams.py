@@ -10,7 +10,7 @@ from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON
+from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
 from t2t_repro.strangers.json_files import read_json
 
 Shapes = dict[str, list[int]]

@@ -1,29 +1,38 @@
 """The Transformer (paper, figure 1): source ids in, scores of target ids out."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import gin
 import keras
 import tensorflow as tf
-from keras import ops
 
+from t2t_repro.errors import UserError
+from t2t_repro.kernels.packing import Packed, Vectors
+from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.decoder import Decoder
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.encoder import Encoder
 from t2t_repro.layers.layer_config import LayerConfig, is_size
-from t2t_repro.layers.layout import PADDED, Layout
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
+from t2t_repro.vocabulary import PAD_ID
 
 _MAX_LAYERS = 1000
+
+Sums = TypeVar("Sums")
+Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
+"""(vectors [tokens, d_model], softmax's E [vocab, d_model], labels [tokens]) -> sums."""
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @gin.configurable
 class Transformer(keras.Model):
-    """Encoder, decoder, and one embedding for source, target and softmax.
+    """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
+
+    All that is computed with the embedding is computed here: nobody else knows what it is.
 
     Args:
         vocab_size: rows of the embedding; at least the size of the subword model.
@@ -33,6 +42,9 @@ class Transformer(keras.Model):
             (Table 3, row E). Source and target learn a table each, as in T2T.
         max_length: how many positions are learned, with "learned".
         neighbourhood: r of the restricted self-attention (paper, section 4), or None.
+
+    Raises:
+        UserError: for sizes that are none.
     """
 
     def __init__(
@@ -50,11 +62,11 @@ class Transformer(keras.Model):
         given |= {"max_length": max_length or 1, "neighbourhood": neighbourhood or 1}
         for size_name, size in given.items():
             if not is_size(size):
-                raise ValueError(
+                raise UserError(
                     f"Transformer.{size_name} is {size!r}, expected an integer, at least 1."
                 )
         if num_layers > _MAX_LAYERS:
-            raise ValueError(f"num_layers is {num_layers}, expected at most {_MAX_LAYERS}.")
+            raise UserError(f"num_layers is {num_layers}, expected at most {_MAX_LAYERS}.")
         self.vocab_size = vocab_size
         self.num_layers = num_layers
         self.config = config = LayerConfig.of(config or LayerConfig())
@@ -72,7 +84,7 @@ class Transformer(keras.Model):
         self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=dtype)
         self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=dtype)
 
-    def build(self, *_: Any) -> None:
+    def build(self, inputs_shape: Any = None) -> None:
         """Creates all weights; their shapes depend on the constructor's arguments alone."""
         vectors = (None, None, self.config.d_model)
         self.embedding.build((None, None))
@@ -82,24 +94,15 @@ class Transformer(keras.Model):
         self.decoder.build(vectors)
         self.built = True
 
-    def encode(
-        self, source: tf.Tensor, training: bool | None = None, layout: Layout = PADDED
-    ) -> tf.Tensor:
-        """Encodes source sentences.
+    @property
+    def table(self) -> keras.Variable:
+        """E [vocab, d_model], the one embedding of source, target and softmax."""
+        return self.embedding.table
 
-        Args:
-            source: [batch, source_length], token ids, PAD after the end.
-            training: whether dropout is active.
-            layout: of the result.
-
-        Returns:
-            [batch, source_length, d_model], the memory.
-
-        Raises:
-            ValueError: if `source` is not of rank 2.
-        """
-        x = self.source_dropout(layout.arrange(self.embed_source(source)), training=training)
-        return self.encoder(x, padding_mask(source), training=training, layout=layout)
+    @property
+    def longest(self) -> int | None:
+        """How many positions a sentence may have: as many as were learned, or any number."""
+        return self.positional_encoding.max_length
 
     def embed_source(self, source: tf.Tensor) -> tf.Tensor:
         """What the encoder reads: [batch, source_length] → [batch, source_length, d_model]."""
@@ -119,18 +122,50 @@ class Transformer(keras.Model):
             ValueError: if `target` is not of rank 2.
         """
         check_ids("target", target)
-        x = ops.pad(self.embedding(target)[:, :-1], ((0, 0), (1, 0), (0, 0)))
+        x = tf.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
         return self.target_positional_encoding(x)
 
+    def embed_next(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
+        """What the decoder reads of one position: [batch, beam] → [batch, beam, d_model].
+
+        Args:
+            ids: token ids that stand before it; PAD at position 0.
+            position: scalar.
+        """
+        # The beam stands where `length` is elsewhere: the encoding is the same for all of it.
+        encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
+        x = self.embedding(ids)
+        return x + tf.cast(encoding, x.dtype)[None]
+
+    def logits(self, vectors: tf.Tensor) -> tf.Tensor:
+        """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
+        return self.embedding.logits(vectors)
+
+    def encode(
+        self, source: tf.Tensor, training: bool | None = None, packed: bool = False
+    ) -> Vectors:
+        """Encodes source sentences.
+
+        Args:
+            source: [batch, source_length], token ids, PAD after the end.
+            training: whether dropout is active.
+            packed: whether no work goes into padding; see `kernels.packing`.
+
+        Returns:
+            [batch, source_length, d_model], the memory.
+
+        Raises:
+            ValueError: if `source` is not of rank 2.
+        """
+        x = self.embed_source(source)
+        if packed:
+            x = Packed.of(x, source)
+        x = self.source_dropout(x, training=training)
+        return self.encoder(x, padding_mask(source), training=training)
+
     def decode(
-        self,
-        target: tf.Tensor,
-        memory: tf.Tensor,
-        source: tf.Tensor,
-        training: bool | None = None,
-        layout: Layout = PADDED,
-        memory_layout: Layout = PADDED,
-    ) -> tf.Tensor:
+        self, target: tf.Tensor, memory: Vectors, source: tf.Tensor, training: bool | None = None
+    ) -> Vectors:
         """Reads the target, shifted right, at all positions at once.
 
         Args:
@@ -138,24 +173,42 @@ class Transformer(keras.Model):
             memory: [batch, source_length, d_model], from `encode`.
             source: [batch, source_length], the ids `memory` was made from.
             training: whether dropout is active.
-            layout: of the result.
-            memory_layout: of `memory`.
 
         Returns:
-            [batch, target_length, d_model]; position t knows target[:, :t] only.
+            [batch, target_length, d_model], packed if `memory` is; position t knows target[:, :t]
+            only.
 
         Raises:
             ValueError: if `target` is not of rank 2.
         """
-        x = self.target_dropout(layout.arrange(self.embed_target(target)), training=training)
-        return self.decoder(
-            x,
-            memory,
-            source_mask=padding_mask(source),
-            training=training,
-            layout=layout,
-            memory_layout=memory_layout,
-        )
+        x = self.embed_target(target)
+        if isinstance(memory, Packed):
+            x = Packed.of(x, target)
+        x = self.target_dropout(x, training=training)
+        return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
+
+    def decode_next(
+        self,
+        ids: tf.Tensor,
+        position: tf.Tensor,
+        memory: list[KeysValues],
+        source_mask: tf.Tensor,
+        past: list[Past],
+    ) -> tf.Tensor:
+        """Scores the next token of every hypothesis of a beam.
+
+        Args:
+            ids: [batch, beam], the tokens written last; PAD at position 0.
+            position: scalar, how many tokens each hypothesis has.
+            memory: of every layer, as the decoder's `project_memory` makes it.
+            source_mask: boolean [batch, 1, source_length].
+            past: of every layer, the positions before; this one is added.
+
+        Returns:
+            logits [batch, beam, vocab].
+        """
+        x = self.embed_next(ids, position)
+        return self.logits(self.decoder(x, memory, source_mask=source_mask, past=past))
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor], training: bool | None = None) -> tf.Tensor:
         """Scores every target token given the source and the target tokens before it.
@@ -169,7 +222,48 @@ class Transformer(keras.Model):
         """
         source, target = inputs
         memory = self.encode(source, training=training)
-        return self.embedding.logits(self.decode(target, memory, source, training=training))
+        return self.logits(self.decode(target, memory, source, training=training))
+
+    def loss_sums(
+        self,
+        source: tf.Tensor,
+        target: tf.Tensor,
+        loss: Loss[Sums],
+        training: bool | None = None,
+        packed: bool = False,
+    ) -> Sums:
+        """Sums a loss over the target tokens, with teacher forcing.
+
+        Args:
+            source: [batch, source_length], token ids.
+            target: [batch, target_length], token ids; PAD counts for nothing.
+            loss: such as `training.loss.CrossEntropy`.
+            training: whether dropout is active.
+            packed: whether no work goes into padding; the sums are the same.
+
+        Returns:
+            what `loss` returns.
+        """
+        memory = self.encode(source, training, packed)
+        vectors = self.decode(target, memory, source, training)
+        if isinstance(vectors, Packed):
+            vectors, target = vectors.vectors, vectors.pack_ids(target)
+        rows = tf.reshape(vectors, [-1, self.config.d_model])
+        return loss(rows, self.embedding.table_tensor(), tf.reshape(target, [-1]))
+
+    def log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Log P(target | source), EOS included, in nats.
+
+        Args:
+            source: [batch, source_length], token ids.
+            target: [batch, target_length], token ids.
+
+        Returns:
+            [batch], float32.
+        """
+        logits = tf.cast(self.call((source, target), training=False), tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+        return -tf.reduce_sum(tf.where(target != PAD_ID, nll, 0.0), axis=1)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

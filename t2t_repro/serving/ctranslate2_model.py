@@ -39,9 +39,9 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.layer_norm import LayerNorm
+from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON, LayerNorm
 from t2t_repro.layers.positional_encoding import PositionalEncoding
-from t2t_repro.layers.sublayer import LAYER_NORM_EPSILON, SublayerConnection
+from t2t_repro.layers.sublayer import SublayerConnection
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Spec = Any
@@ -112,6 +112,11 @@ class _TransformerConverter(Converter):
                 f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
                 "cannot express; expected full attention: give --format=saved_model."
             )
+        if translator.model.config.activation != "relu":
+            raise UserError(
+                f"the model has activation={translator.model.config.activation!r}, expected "
+                "'relu', which is exported to CTranslate2: give --format=saved_model."
+            )
         self._model = translator.model
         self._subwords = translator.subwords
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
@@ -125,7 +130,7 @@ class _TransformerConverter(Converter):
         encoder, decoder = (
             stack(**sizes, **options) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
         )
-        table = np.array(model.embedding.table)
+        table = np.array(model.table)
         # PAD looks up as zero, at the decoder's start and wherever else it is written. The softmax
         # has PAD's own row, so that look-up and softmax cannot be one table.
         looked_up = table.copy()

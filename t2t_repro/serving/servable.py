@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
-from t2t_repro.decoding.beam_search import UNFILLED_SCORE
+from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.models.weight_values import with_values
 from t2t_repro.serving.groups import in_groups
@@ -191,12 +191,7 @@ class Servable(tf.Module):
         model = self._translator.model
 
         def score(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-            source, target = (_group(sentences, rows) for sentences in (sources, targets))
-            memory = model.encode(source, training=False)
-            vectors = model.decode(target, memory, source, training=False)
-            logits = tf.cast(model.embedding.logits(vectors), tf.float32)
-            nll = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
-            return -tf.reduce_sum(tf.where(target != PAD_ID, nll, 0.0), axis=1)
+            return model.log_probabilities(_group(sources, rows), _group(targets, rows))
 
         lengths = tf.maximum(sources.lengths, targets.lengths)
         with self._stored_weights():

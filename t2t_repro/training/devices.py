@@ -51,6 +51,18 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(cpu_replicas)])
 
 
+@gin.configurable
+def use_xla(jit_compile: bool | None = None) -> bool:
+    """Whether XLA compiles forward and backward pass.
+
+    Args:
+        jit_compile: None means on GPUs only. (On a CPU XLA is slower than oneDNN.)
+    """
+    if jit_compile is None:
+        return bool(tf.config.list_logical_devices("GPU"))
+    return jit_compile
+
+
 def is_chief() -> bool:
     """Whether this process writes the model directory; to be asked before TensorFlow computes."""
     resolver = _cluster()

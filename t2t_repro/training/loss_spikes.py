@@ -33,7 +33,7 @@ class LossSpikes:
         if begins:
             logging.warning(
                 "step %d: the loss jumped to %.3f from about %.3f: if it does not come back, "
-                "lower the learning rate or bind TrainStep.clip_norm",
+                "lower the learning rate or bind adam.clip_norm",
                 step,
                 loss,
                 statistics.median(self._recent),

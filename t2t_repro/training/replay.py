@@ -19,6 +19,9 @@ _HEADERS = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
+# It hands vectors on to where they are computed with.
+_PLUMBING = "packing.py"
+
 
 class BadBatch(NamedTuple):
     """What `Checkpoints.save_bad_batch` wrote.
@@ -107,9 +110,9 @@ def _first_bad_operation(step: TrainStep, batch: BadBatch) -> str:
         frames = [
             f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
             for frame in traceback.extract_tb(error.__traceback__)
-            if "t2t_repro" in Path(frame.filename).parts
+            if "t2t_repro" in (parts := Path(frame.filename).parts) and parts[-1] != _PLUMBING
         ]
-        where = f" in {' > '.join(frames[-3:])}" if frames else ""
+        where = f" in {' > '.join(frames[-4:])}" if frames else ""
         return f"first not finite: the output of {operation}{where}"
     finally:
         tf.debugging.disable_check_numerics()

@@ -271,6 +271,6 @@ class TrainLoop:
             f"the loss is {float(result.loss)} and the gradient's norm "
             f"{float(result.gradient_norm)} at step {before.step + 1} (epoch {before.epoch}, "
             f"batch {before.batch}), expected finite numbers: lower the learning rate or bind "
-            f"TrainStep.clip_norm, then start again; the last checkpoint is intact ({newest}); "
+            f"adam.clip_norm, then start again; the last checkpoint is intact ({newest}); "
             f"python -m t2t_repro.trainer --replay={batch} runs the batch again."
         )

@@ -1,16 +1,13 @@
 """One optimizer update, the same whatever the devices.
 
-A global batch is cut into a fixed number of slices. R replicas take slices / R each, one after
-the other, and add up the gradients: so one device does exactly what eight do, dropout included,
-and "gradient accumulation" is nothing but fewer replicas than slices.
+    TrainStep → on every replica: `_update` → SliceGradients → Transformer.loss_sums
 
-What the shape of the code owes to TensorFlow: XLA compiles a *pure* function of tensors (weights
-in, sums and gradients out), because a function that captures the variables of a MirroredStrategy
-fails on the second device. The sum over replicas and the optimizer stay outside it.
+R replicas take their share of a batch's slices each; "gradient accumulation" is nothing but fewer
+replicas than slices. The sum over replicas and the optimizer stay outside what XLA compiles.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import gin
 import keras
@@ -18,9 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.data.batch_shapes import BatchShape
-from t2t_repro.layers.layout import PADDED, Layout, Packed
+from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.loss import LossSums, loss_sums
+from t2t_repro.training.loss import CrossEntropy, LossSums
+from t2t_repro.training.optimizer import SummedUpdate
+from t2t_repro.training.slice_gradients import SliceGradients
 from t2t_repro.training.workers import Workers
 
 
@@ -44,7 +43,7 @@ class StepResult(NamedTuple):
     stop_votes: tf.Tensor
 
 
-@gin.configurable(denylist=["model", "optimizer", "seed"])
+@gin.configurable(denylist=["model", "optimizer", "seed", "jit_compile"])
 class TrainStep:
     """The update: forward, loss, backward, sum over slices and replicas, clip, Adam.
 
@@ -52,16 +51,17 @@ class TrainStep:
         model: the Transformer, created in the scope of the current strategy.
         optimizer: built for the model's weights in the same scope.
         seed: of dropout, which is a function of (seed, step, slice).
-        label_smoothing: ε.
+        jit_compile: whether XLA compiles the forward and backward pass.
+        loss: of the decoder's vectors; the paper's by default.
         slices: how many slices a global batch is cut into at least; rounded up to a multiple of
             the number of replicas.
-        clip_norm: the greatest global norm of the summed gradient, or None.
-        jit_compile: whether XLA compiles the step; None means on GPUs only. (On a CPU XLA is
-            slower than oneDNN.)
 
     Attributes:
         slices: of a global batch.
         own_slices: those of them that the replicas of this process take.
+
+    Raises:
+        UserError: slices is no number of slices, or the optimizer does more than update.
     """
 
     def __init__(
@@ -69,24 +69,15 @@ class TrainStep:
         model: Transformer,
         optimizer: keras.Optimizer,
         seed: int,
-        label_smoothing: float = 0.1,
+        jit_compile: bool = False,
+        loss: CrossEntropy | None = None,
         slices: int = 1,
-        clip_norm: float | None = None,
-        jit_compile: bool | None = None,
     ) -> None:
+        if not isinstance(slices, int) or slices < 1:
+            raise UserError(f"TrainStep.slices is {slices!r}, expected an integer, at least 1.")
         self.model = model
         self.optimizer = optimizer
-        self.seed = seed
-        self.label_smoothing = label_smoothing
-        self.clip_norm = clip_norm
-        _check_plain(optimizer)
-        self._table = next(
-            index
-            for index, variable in enumerate(model.trainable_variables)
-            if variable is model.embedding.table
-        )
         self.strategy = tf.distribute.get_strategy()
-        self._is_sound = tf.Variable(True, trainable=False)
         replicas = self.strategy.num_replicas_in_sync
         self.slices_per_replica = -(-slices // replicas)
         self.slices = self.slices_per_replica * replicas
@@ -94,25 +85,12 @@ class TrainStep:
         self.own_slices = range(
             own.start * self.slices_per_replica, own.stop * self.slices_per_replica
         )
-        if jit_compile is None:
-            jit_compile = bool(tf.config.list_logical_devices("GPU"))
         self.jit_compile = jit_compile
-        ids = tf.TensorSpec([None, None], tf.int32)
-        weights, seeds = (
-            [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
-            for variables in (model.trainable_variables, model.non_trainable_variables)
-        )
-        # One trace for all shapes: XLA keeps its programs by trace, and those that `compile` made
-        # have to be those that training runs.
-        self._slice_gradients = tf.function(
-            self._gradients_of_slice,
-            input_signature=[weights, seeds, ids, ids, tf.TensorSpec([], tf.float32)],
-            jit_compile=jit_compile or None,
-            autograph=False,
-        )
+        self.slice_gradients = SliceGradients(model, loss or CrossEntropy(), seed, jit_compile)
+        self._apply = SummedUpdate(optimizer, model.trainable_variables)
         batch = tf.TensorSpec([len(self.own_slices), None, None], tf.int32)
-        self._update = tf.function(
-            self._update_replicas,
+        self._update_all = tf.function(
+            lambda *batch_and_vote: self._on_replicas(self._update, *batch_and_vote),
             input_signature=[
                 tf.TensorSpec([], tf.int64),
                 batch,
@@ -121,14 +99,16 @@ class TrainStep:
             ],
             autograph=False,
         )
-        self._rehearse = tf.function(
-            self._rehearse_replicas, input_signature=[batch, batch], autograph=False
+        self._rehearse_all = tf.function(
+            lambda *batch: self._on_replicas(self._rehearse, *batch),
+            input_signature=[batch, batch],
+            autograph=False,
         )
         if jit_compile:
             # XLA's cache on disk knows a program by the function's name, in which TensorFlow counts
             # what the process has made before: so it is traced here, before data or a checkpoint
             # make a restart differ.
-            self._rehearse.get_concrete_function()
+            self._rehearse_all.get_concrete_function()
 
     def __call__(
         self, step: int, source: np.ndarray, target: np.ndarray, asks_to_stop: bool = False
@@ -155,7 +135,29 @@ class TrainStep:
                     f"[{len(self.own_slices)} slices, rows, length]."
                 )
         vote = tf.constant(asks_to_stop, tf.float32)
-        return StepResult(*self._update(tf.constant(step, tf.int64), source, target, vote))
+        return self._update_all(tf.constant(step, tf.int64), source, target, vote)
+
+    def _update(
+        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, vote: tf.Tensor
+    ) -> StepResult:
+        """What every replica does."""
+        replica = tf.distribute.get_replica_context()
+        number, source, target = self._share(source, target)
+        own_tokens = tf.math.count_nonzero(target, dtype=tf.float32)
+        tokens, votes = replica.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
+        sums, gradients = self.slice_gradients(step, number, source, target, 1.0 / tokens)
+        sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
+        norm = tf.linalg.global_norm(gradients)
+        rate = tf.convert_to_tensor(self.optimizer.learning_rate)
+        self._apply(gradients, norm, tf.math.is_finite(sums.loss) & tf.math.is_finite(norm))
+        return StepResult(
+            loss=sums.loss / tokens,
+            nll=sums.nll / tokens,
+            tokens=tokens,
+            gradient_norm=norm,
+            learning_rate=rate,
+            stop_votes=votes,
+        )
 
     def gradients(
         self, step: int, source: np.ndarray, target: np.ndarray
@@ -171,9 +173,9 @@ class TrainStep:
             the sums over the batch, and the gradient of the loss per target token by every
             trainable variable, not clipped.
         """
-        step_tensor, tokens = tf.constant(step, tf.int64), np.count_nonzero(target)
-        scale = tf.constant(1.0 / tokens, tf.float32)
-        return self._accumulate(step_tensor, tf.constant(source), tf.constant(target), scale)
+        scale = tf.constant(1.0 / np.count_nonzero(target), tf.float32)
+        ids = tf.constant(source), tf.constant(target)
+        return self.slice_gradients(tf.constant(step, tf.int64), 0, *ids, scale)
 
     def compile(self, shapes: Sequence[BatchShape]) -> int:
         """Compiles, and runs once, the forward and backward pass of every shape.
@@ -190,152 +192,34 @@ class TrainStep:
             rows = -(-shape.rows // self.slices)
             source = np.ones((len(self.own_slices), rows, shape.source_length), np.int32)
             target = np.ones((len(self.own_slices), rows, shape.target_length), np.int32)
-            self._rehearse(source, target)
+            self._rehearse_all(source, target)
         return len(shapes)
 
-    def _rehearse_replicas(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        def replica_fn(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-            step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
-            sums, _ = self._accumulate(step, source, target, scale)
-            return sums.tokens
+    def _rehearse(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        number, source, target = self._share(source, target)
+        step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
+        sums, _ = self.slice_gradients(step, number, source, target, scale)
+        return sums.tokens
 
-        return self.strategy.run(replica_fn, args=(source, target))
+    def _on_replicas(self, function: Callable[..., Any], *arguments: tf.Tensor) -> Any:
+        """Runs a function on every replica; they all return the same, of which one is taken."""
+        results = self.strategy.run(function, args=arguments)
+        return tf.nest.map_structure(
+            lambda x: self.strategy.experimental_local_results(x)[0], results
+        )
 
-    def _update_replicas(
-        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, vote: tf.Tensor
-    ) -> list:
-        per_replica = self.strategy.run(self._update_replica, args=(step, source, target, vote))
-        # Every replica holds the same sums.
-        return [self.strategy.experimental_local_results(x)[0] for x in per_replica]
+    def _share(
+        self, source: tf.Tensor, target: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """What one replica takes of its worker's slices, and the number of the first of them.
 
-    def _update_replica(
-        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, vote: tf.Tensor
-    ) -> list:
-        context = tf.distribute.get_replica_context()
-        first = self._first_slice()
-        own = target[first : first + self.slices_per_replica]
-        own_tokens = tf.math.count_nonzero(own, dtype=tf.float32)
-        tokens, votes = context.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
-        sums, gradients = self._accumulate(step, source, target, 1.0 / tokens)
-        sums, gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
-        norm = tf.linalg.global_norm(gradients)
-        if self.clip_norm is not None:
-            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
-        context.merge_call(self._apply_if, args=(is_finite, gradients, learning_rate))
-        return [sums.loss / tokens, sums.nll / tokens, tokens, norm, learning_rate, votes]
-
-    def _apply_if(
-        self,
-        strategy: tf.distribute.Strategy,
-        is_finite: tf.Tensor,
-        gradients: list,
-        learning_rate: tf.Tensor,
-    ) -> None:
-        # Every replica holds the same sums. Later updates may be under way before the host has
-        # seen this one's.
-        is_sound = self._is_sound & strategy.experimental_local_results(is_finite)[0]
-        self._is_sound.assign(is_sound)
-        tf.cond(is_sound, lambda: self._apply(strategy, gradients, learning_rate), lambda: None)
-
-    def _apply(
-        self, strategy: tf.distribute.Strategy, gradients: list, learning_rate: tf.Tensor
-    ) -> None:
-        """Keras's `Optimizer.apply`, without its sum: these gradients are the sums already."""
-        for variable, gradient in zip(self.model.trainable_variables, gradients, strict=True):
-            strategy.extended.update(
-                variable.value,
-                lambda weight, gradient, rate: self.optimizer.update_step(gradient, weight, rate),
-                args=(gradient, learning_rate),
-                group=False,
-            )
-        self.optimizer.iterations.assign_add(1)
-
-    def _accumulate(
-        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, scale: tf.Tensor
-    ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Adds up loss, and gradients of loss · scale, over the slices of one replica.
-
-        Every replica is given all slices of its worker, a hundred kilobytes of ids, and takes its
-        part.
+        Every replica is given all slices of its worker, a hundred kilobytes of ids.
         """
-        weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
-        first = self._first_slice()
-
-        def one(index: tf.Tensor) -> tuple:
-            seeds = self._dropout_seeds(step, self.own_slices.start + first + index)
-            return self._slice_gradients(
-                weights, seeds, source[first + index], target[first + index], scale
-            )
-
-        if self.slices_per_replica == 1:
-            return one(tf.constant(0))
-        zeros = (LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in weights])
-        return tf.foldl(
-            lambda total, index: tf.nest.map_structure(tf.add, total, one(index)),
-            tf.range(self.slices_per_replica),
-            initializer=zeros,
-            parallel_iterations=1,
-        )
-
-    def _first_slice(self) -> tf.Tensor:
-        """Where a replica's slices begin among those of its worker."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return tf.cast(replica, tf.int32) * self.slices_per_replica - self.own_slices.start
-
-    def _gradients_of_slice(
-        self,
-        weights: list[tf.Tensor],
-        seeds: list[tf.Tensor],
-        source: tf.Tensor,
-        target: tf.Tensor,
-        scale: tf.Tensor,
-    ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Pure: [rows, length] ids and weights in, sums and gradients of loss · scale out."""
-        trainable = zip(self.model.trainable_variables, weights, strict=True)
-        dropout = zip(self.model.non_trainable_variables, seeds, strict=True)
-        source_layout, target_layout = self._layout(source), self._layout(target)
-        with tf.GradientTape() as tape:
-            tape.watch(weights)
-            with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                memory = self.model.encode(source, True, source_layout)
-                vectors = self.model.decode(
-                    target, memory, source, True, target_layout, source_layout
-                )
-            labels = target_layout.arrange_ids(target)
-            sums = loss_sums(vectors, weights[self._table], labels, self.label_smoothing)
-        return sums, tape.gradient(sums.loss, weights, output_gradients=scale)
-
-    def _layout(self, ids: tf.Tensor) -> Layout:
-        # XLA asks for shapes that are known; elsewhere no work goes into padding.
-        return PADDED if self.jit_compile else Packed(ids)
-
-    def _dropout_seeds(self, step: tf.Tensor, slice_index: tf.Tensor) -> list[tf.Tensor]:
-        """The state of every dropout layer's generator: a function of (seed, step, slice)."""
-        states = self.model.non_trainable_variables
-        key = tf.constant([self.seed, 0], tf.int64)
-        for data in (step, tf.cast(slice_index, tf.int64)):
-            key = tf.random.experimental.stateless_fold_in(key, data)
-        seeds = tf.random.stateless_uniform(
-            [len(states), 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
-        )
-        return [tf.cast(seeds[i], state.dtype) for i, state in enumerate(states)]
-
-
-def _check_plain(optimizer: keras.Optimizer) -> None:
-    """Refuses what Keras does around an optimizer's own update: on several replicas, it fails."""
-    for name in (
-        "weight_decay",
-        "clipnorm",
-        "clipvalue",
-        "global_clipnorm",
-        "use_ema",
-        "loss_scale_factor",
-        "gradient_accumulation_steps",
-    ):
-        if getattr(optimizer, name, None):
-            raise ValueError(
-                f"the optimizer has {name}={getattr(optimizer, name)}, expected a plain update: "
-                "leave it out; TrainStep clips with clip_norm and accumulates with slices."
-            )
+        count = self.slices_per_replica
+        number = tf.cast(replica, tf.int32) * count
+        first = number - self.own_slices.start
+        source, target = (ids[first : first + count] for ids in (source, target))
+        for ids in (source, target):
+            ids.set_shape([count, None, None])
+        return number, source, target

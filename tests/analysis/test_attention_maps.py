@@ -8,6 +8,7 @@ from t2t_repro.analysis.attention_maps import (
     START,
     PairAttention,
     collect_weights,
+    recorded_by,
 )
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
@@ -130,11 +131,13 @@ def test_the_weights_are_what_the_layers_attend_with():
     model = small_model()
     attention = model.decoder.layers[1].memory_attention
     query, memory = np.random.default_rng(0).normal(size=(2, 3, 4, 8)).astype(np.float32)
-    weights = attention.attention_weights(query, memory).numpy()
+    with recorded_by(attention) as recorded:
+        output = attention(query, memory)
+    weights = recorded[0].numpy()
     _, values = attention.project_memory(memory)
     heads = np.swapaxes(weights @ values.numpy(), 1, 2).reshape(3, 4, -1)
     w_o = arrays(attention)[-1]
-    np.testing.assert_allclose(heads @ w_o, attention(query, memory), atol=1e-5)
+    np.testing.assert_allclose(heads @ w_o, output, atol=1e-5)
 
 
 def test_half_precision_gives_the_same_map_in_float32():

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding import beam_search
-from t2t_repro.decoding.beam_search import UNFILLED_SCORE, BeamResult, BeamSearch, penalty
+from t2t_repro.decoding.beam_search import BeamSearch, penalty
+from t2t_repro.decoding.search import UNFILLED_SCORE, SearchResult
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 WORDS = ["<pad>", "</s>", "a", "b"]
@@ -80,7 +81,7 @@ class TableModel:
         return tf.gather(tables, nodes, batch_dims=1), (tables, nodes)
 
 
-def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None) -> BeamResult:
+def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None) -> SearchResult:
     """Runs the search; tables and limits may be of one row, [nodes, vocab] and an int."""
     if len(tables.shape) == 2:
         tables, limits = tables[None], [limits]
@@ -122,7 +123,7 @@ def plain_search(table, limit, beam_size, alpha, n_best, early_stop=True):
     return (finished or [(total, ids) for total, ids, _ in alive])[:n_best]
 
 
-def assert_row(result: BeamResult, row: int, expected: list[tuple[float, tuple]]) -> None:
+def assert_row(result: SearchResult, row: int, expected: list[tuple[float, tuple]]) -> None:
     """Checks a row against (score, ids), best first; what is not expected must be unfilled."""
     ids = np.full(result.ids.shape[1:], PAD_ID)
     scores = np.full(result.scores.shape[1:], UNFILLED_SCORE)
@@ -133,7 +134,7 @@ def assert_row(result: BeamResult, row: int, expected: list[tuple[float, tuple]]
     np.testing.assert_allclose(result.scores[row], scores, rtol=2e-6, atol=2e-6)
 
 
-def assert_same(result: BeamResult, expected: BeamResult) -> None:
+def assert_same(result: SearchResult, expected: SearchResult) -> None:
     np.testing.assert_array_equal(result.ids, expected.ids)
     np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(result.finished, expected.finished)

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.layers.dropout import Dropout, random_levels
+from t2t_repro.kernels.dropout_bits import random_levels
+from t2t_repro.layers import dropout
+from t2t_repro.layers.dropout import Dropout
 
 ONES = np.ones((200, 501), np.float32)
 
@@ -15,8 +17,10 @@ def test_outside_training_nothing_is_dropped():
     assert (again.rate, again.name) == (0.3, layer.name)
 
 
+@pytest.mark.parametrize("draw", [random_levels, dropout.random_levels], ids=["fast", "plain"])
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
-def test_as_many_are_dropped_as_the_rate_says_and_the_mean_stays(rate):
+def test_as_many_are_dropped_as_the_rate_says_and_the_mean_stays(rate, draw, monkeypatch):
+    monkeypatch.setattr(dropout, "_random_levels", draw)
     output = Dropout(rate, seed=1)(ONES, training=True).numpy()
     share = (output == 0).mean()
     # Four standard deviations of 100,200 draws.

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.layers.embedding import SharedEmbedding, look_up
+from t2t_repro.kernels.look_up import look_up
+from t2t_repro.layers.embedding import SharedEmbedding
 from tests.layer_test import run_layer_test
 
 VOCAB, D_MODEL = 7, 4

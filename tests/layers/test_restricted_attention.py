@@ -6,14 +6,11 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.analysis.attention_maps import recorded_by
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.encoder import EncoderLayer
-from t2t_repro.layers.masks import padding_mask
-from t2t_repro.layers.restricted_attention import (
-    RestrictedSelfAttention,
-    reach_of,
-    self_attention,
-)
+from t2t_repro.layers.masks import padding_mask, reach_of
+from t2t_repro.layers.restricted_attention import RestrictedSelfAttention, self_attention
 from tests import reference
 from tests.layer_test import run_layer_test
 
@@ -177,17 +174,22 @@ def test_the_weights_given_are_a_band_and_those_it_attends_with(is_causal):
     restricted, whole = pair_of_layers((heads, 3, 4), r, is_causal)
     x = normal(2, length, D_MODEL)
     mask = padding(length, [length, 40])
-    weights = restricted.attention_weights(x, mask).numpy()
+    with recorded_by(restricted) as found:
+        restricted(x, attention_mask=mask)
+        restricted(x[:1])
     band = whole_mask(r, is_causal, mask)
-    np.testing.assert_allclose(weights, whole.attention_weights(x, None, band), atol=1e-6)
+    with recorded_by(whole) as expected:
+        whole(x, attention_mask=band)
+    weights, unmasked = (recorded.numpy() for recorded in found)
+    np.testing.assert_allclose(weights, expected[0], atol=1e-6)
     np.testing.assert_array_equal(weights[~np.repeat(band.numpy()[:, None], heads, 1)], 0)
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
     # softmax(Q K^T / sqrt(d_k)) V W^O, from these weights, is what the layer gives out.
     _, values = restricted.project_memory(x)
     context = np.swapaxes(weights @ values.numpy(), 1, 2).reshape(2, length, -1)
     expected = context @ restricted.output_projection.kernel.numpy()
+    # In blocks, as nobody records.
     np.testing.assert_allclose(restricted(x, attention_mask=mask), expected, atol=1e-5)
-    unmasked = restricted.attention_weights(x[:1]).numpy()
     np.testing.assert_allclose(unmasked, weights[:1], atol=1e-6)
 
 

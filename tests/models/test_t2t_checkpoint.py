@@ -155,7 +155,7 @@ def test_names_shards_and_hparams(tmp_path, shards):
     )
     assert (model.vocab_size, model.num_layers) == (VOCAB, LAYERS)
     assert model.positional_encoding.kind == "concatenated"
-    np.testing.assert_array_equal(model.embedding.table, table)
+    np.testing.assert_array_equal(model.table, table)
     np.testing.assert_array_equal(
         model.decoder.layers[1].memory_attention.key_projection.kernel,
         variables["transformer/body/decoder/layer_1/encdec_attention/multihead_attention/k/kernel"],
@@ -210,7 +210,7 @@ def test_the_target_space_is_added_at_every_position_of_the_source(tmp_path):
     np.testing.assert_allclose(
         np.asarray(model.encode(source))[tokens], np.asarray(memory)[tokens], atol=1e-5
     )
-    expected = plain.embedding.logits(plain.decode(target, memory, source))
+    expected = plain.logits(plain.decode(target, memory, source))
     np.testing.assert_allclose(model((source, target)), expected, atol=1e-4)
     assert np.abs(model((source, target)) - plain((source, target))).max() > 0.1
 
@@ -233,7 +233,7 @@ def test_hparams_elsewhere_and_one_checkpoint_of_several(tmp_path):
     (folder / "hparams.json").rename(folder / "other.json")
     assert_refused("hparams.json cannot be read", transformer_from_t2t, folder)
     model = transformer_from_t2t(folder / "model.ckpt-7", folder / "other.json")
-    np.testing.assert_array_equal(model.embedding.table, table)
+    np.testing.assert_array_equal(model.table, table)
     assert step_of_t2t(folder) == 0
     write_checkpoint(folder, {**variables, "global_step": np.int64(1234)})
     assert step_of_t2t(folder / "model.ckpt-7") == 1234

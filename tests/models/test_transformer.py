@@ -173,7 +173,7 @@ def test_first_input_of_the_decoder_is_the_first_position_alone():
     mask = tf.constant(SOURCE[:, None] != 0)
     memory = model.encode(SOURCE)
     first = model.decoder(tf.tile(position[None], (3, 1, 1)), memory, source_mask=mask)
-    expected = model.embedding.logits(first)[:, 0]
+    expected = model.logits(first)[:, 0]
     np.testing.assert_allclose(model((SOURCE, TARGET))[:, 0], expected, atol=1e-5)
 
 

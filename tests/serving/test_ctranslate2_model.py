@@ -60,9 +60,9 @@ def model_of(subwords, seed=3, **sizes):
         # The next token must depend on what matrices make of tokens and positions.
         spread = 0.1 if len(weight.shape) == 1 else 0.3 if weight.name == "table" else 1.0
         weight.assign(generator.normal(centre, spread, weight.shape))
-    rows = np.array(model.embedding.table)
+    rows = np.array(model.table)
     rows[[PAD_ID, EOS_ID]] *= 1.6
-    model.embedding.table.assign(rows)
+    model.table.assign(rows)
     last_gamma = model.trainable_variables[-2]
     last_gamma.assign(8.0 * last_gamma)
     return model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.beam_search import UNFILLED_SCORE
+from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.stored_weights import StoredWeights
 from t2t_repro.vocabulary import EOS_ID, PAD_ID

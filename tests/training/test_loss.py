@@ -7,8 +7,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.errors import UserError
+from t2t_repro.kernels import cross_entropy as blocks
 from t2t_repro.training import loss as loss_module
-from t2t_repro.training.loss import loss_sums, smoothing_entropy
+from t2t_repro.training.loss import CrossEntropy, smoothing_entropy
 from tests.oracle import VARIANTS, oracle_arrays
 from tests.reference import log_softmax, softmax
 
@@ -46,6 +48,12 @@ def random_batch(batch=3, length=5, vocab=VOCAB, d_model=D_MODEL, seed=0):
     return vectors, table, target
 
 
+def loss_sums(vectors, table, target, epsilon):
+    """The loss of a batch [batch, length], as `Transformer.loss_sums` asks for it."""
+    rows = tf.reshape(vectors, [-1, vectors.shape[-1]])
+    return CrossEntropy(epsilon)(rows, table, tf.reshape(target, [-1]))
+
+
 def sums_and_gradients(vectors, table, target, epsilon, dtype=tf.float32):
     """As the train step has them: activations of `dtype`, a table of float32."""
     x, table = tf.convert_to_tensor(vectors), tf.convert_to_tensor(table)
@@ -56,7 +64,7 @@ def sums_and_gradients(vectors, table, target, epsilon, dtype=tf.float32):
 
 
 def set_block(monkeypatch, logits):
-    monkeypatch.setattr(loss_module, "_logits_at_once", lambda: logits)
+    monkeypatch.setattr(blocks, "_logits_at_once", lambda: logits)
 
 
 def assert_like_the_slow_one(batch, epsilon, compute=sums_and_gradients, tolerance=1e-5):
@@ -76,6 +84,15 @@ def assert_like_the_slow_one(batch, epsilon, compute=sums_and_gradients, toleran
 def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, epsilon):
     set_block(monkeypatch, logits)
     assert_like_the_slow_one(random_batch(), epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_the_plain_formula_is_the_formula(monkeypatch, epsilon):
+    """What computes where T2T_REPRO_PLAIN=1."""
+    monkeypatch.setattr(loss_module, "_summed_cross_entropy", loss_module.summed_cross_entropy)
+    assert_like_the_slow_one(random_batch(), epsilon)
+    in_bfloat16 = functools.partial(sums_and_gradients, dtype=tf.bfloat16)
+    assert_like_the_slow_one(random_batch(), epsilon, in_bfloat16, tolerance=0.02)
 
 
 def test_xla_computes_the_same(monkeypatch):
@@ -180,10 +197,18 @@ def test_the_sums_are_t2ts(variant, batch):
 
 
 def test_shapes_that_do_not_fit():
+    loss = CrossEntropy(0.1)
     vectors, table, target = map(tf.constant, random_batch())
-    with pytest.raises(ValueError, match=r"vectors \(15, 6\), .* expected \[batch, target_length"):
-        loss_sums(tf.reshape(vectors, [-1, D_MODEL]), table, target, 0.1)
+    rows, labels = tf.reshape(vectors, [-1, D_MODEL]), tf.reshape(target, [-1])
+    with pytest.raises(ValueError, match=r"vectors \(3, 5, 6\), .* expected \[tokens, d_model\]"):
+        loss(vectors, table, labels)
     with pytest.raises(ValueError, match=r"table \(11, 5\), .* expected"):
-        loss_sums(vectors, table[:, :5], target, 0.1)
-    with pytest.raises(ValueError, match=r"target \(15,\): expected"):
-        loss_sums(vectors, table, tf.reshape(target, [-1]), 0.1)
+        loss(rows, table[:, :5], labels)
+    with pytest.raises(ValueError, match=r"labels \(3, 5\): expected"):
+        loss(rows, table, target)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1.5, -0.1, "0.1", None])
+def test_a_label_smoothing_that_is_no_share(epsilon):
+    with pytest.raises(UserError, match=r"CrossEntropy.label_smoothing is .*, expected 0 or more"):
+        CrossEntropy(epsilon)

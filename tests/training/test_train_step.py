@@ -1,5 +1,6 @@
 """One update is the same whatever the devices: replicas, slices, XLA."""
 
+import functools
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
@@ -9,8 +10,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.data.batch_shapes import BatchShape
-from t2t_repro.layers.layout import PADDED
-from t2t_repro.training.loss import loss_sums
+from t2t_repro.errors import UserError
+from t2t_repro.training.devices import use_xla
+from t2t_repro.training.loss import CrossEntropy
+from t2t_repro.training.optimizer import adam
 from tests.training.tiny import assert_close, assert_same, copies, random_ids, tiny_model, tiny_step
 
 # Lengths of the target sentences of a global batch of six, by slices of three: alike; the second
@@ -160,14 +163,14 @@ def with_xla():
     # compile the first shape again in the middle of the training.
     rng = np.random.default_rng(0)
     assert np.isfinite(step(9, random_ids(rng, 1, [3], 3), random_ids(rng, 1, [3], 4))).all()
-    assert step._slice_gradients.experimental_get_tracing_count() == 1
+    assert step.slice_gradients.of_slice.experimental_get_tracing_count() == 1
 
 
 def test_xla_draws_the_same_dropout():
     batch = next(global_batches(1, 1))
     with_xla, without = (tiny_step(dropout=0.3, jit_compile=jit) for jit in (True, False))
     # Dropout draws for every vector there is, so both have to have the same ones.
-    without._layout = lambda ids: PADDED
+    without.slice_gradients._is_packed = False
     np.testing.assert_allclose(with_xla(3, *batch), without(3, *batch), rtol=1e-4)
 
 
@@ -177,7 +180,9 @@ def test_without_xla_nothing_is_compiled():
 
 def test_xla_is_for_gpus_unless_asked_for():
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    assert tiny_step(jit_compile=None).jit_compile == has_gpu
+    assert use_xla() == has_gpu
+    assert use_xla(True)
+    assert not use_xla(False)
 
 
 # What is reported, and clipping
@@ -185,19 +190,17 @@ def test_xla_is_for_gpus_unless_asked_for():
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
-    options = {"slices": 2, "optimizer": lambda: keras.optimizers.SGD(1.0), "label_smoothing": 0.2}
+    options = {"slices": 2, "loss": CrossEntropy(0.2)}
     batch = list(global_batches(2, 2))[1]
     source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
     model = tiny_model()
     with tf.GradientTape() as tape:
-        vectors = model.decode(target, model.encode(source), source)
-        table = tf.convert_to_tensor(model.embedding.table.value)
-        sums = loss_sums(vectors, table, target, 0.2)
+        sums = model.loss_sums(source, target, CrossEntropy(0.2))
         loss = sums.loss / sums.tokens
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     norm = float(tf.linalg.global_norm(gradients))
 
-    free = tiny_step(replicas, **options)
+    free = tiny_step(replicas, optimizer=lambda: keras.optimizers.SGD(1.0), **options)
     before = copies(free.model)
     result = free(0, *batch)
     assert result.tokens == np.count_nonzero(target)
@@ -208,7 +211,8 @@ def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
     moved = [old - new for old, new in zip(before, copies(free.model), strict=True)]
     assert_close(moved, gradients, atol=1e-5)
 
-    clipped = tiny_step(replicas, **options, clip_norm=norm / 3)
+    clipping = functools.partial(keras.optimizers.SGD, 1.0, global_clipnorm=norm / 3)
+    clipped = tiny_step(replicas, optimizer=clipping, **options)
     result = clipped(0, *batch)
     assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-4)
     moved = [old - new for old, new in zip(before, copies(clipped.model), strict=True)]
@@ -218,7 +222,8 @@ def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
 
 def test_a_small_gradient_is_not_clipped(one_device):
     norms = one_device[0][:3, 3]
-    results, weights = train(tiny_step(clip_norm=2 * max(norms)))
+    clipping = functools.partial(adam, learning_rate=1e-3, clip_norm=2 * max(norms))
+    results, weights = train(tiny_step(optimizer=clipping))
     np.testing.assert_allclose(results, one_device[0], rtol=1e-5)
     assert_close(weights, one_device[1], atol=1e-6)
 
@@ -244,7 +249,7 @@ def test_dropout_is_a_function_of_seed_step_and_slice():
 
 def test_every_dropout_layer_draws_its_own():
     step = tiny_step(dropout=0.3)
-    seeds = np.array(step._dropout_seeds(tf.constant(0, tf.int64), tf.constant(0)))
+    seeds = np.array(step.slice_gradients._dropout_seeds(tf.constant(0, tf.int64), tf.constant(0)))
     # Two embeddings, two sub-layers of the encoder, three of the decoder.
     assert len(seeds) == 7
     assert len({tuple(seed) for seed in seeds}) == 7
@@ -278,7 +283,13 @@ def test_another_number_of_slices(replicas, slices):
         step(0, np.zeros((6, 5), np.int32), target)
 
 
-@pytest.mark.parametrize("option", [{"weight_decay": 0.1}, {"global_clipnorm": 1.0}])
+@pytest.mark.parametrize("option", [{"weight_decay": 0.1}, {"clipnorm": 1.0}])
 def test_an_optimizer_that_does_more_than_update(option):
-    with pytest.raises(ValueError, match=rf"{next(iter(option))}=.*expected a plain update"):
+    with pytest.raises(UserError, match=rf"{next(iter(option))}=.*expected a plain update"):
         tiny_step(optimizer=lambda: keras.optimizers.Adam(0.1, **option))
+
+
+@pytest.mark.parametrize("slices", [0, -1, 1.5, "2"])
+def test_slices_that_are_no_number(slices):
+    with pytest.raises(UserError, match=r"TrainStep.slices is .*, expected an integer, at least 1"):
+        tiny_step(slices=slices)

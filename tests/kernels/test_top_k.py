@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.decoding.top_k import top_k
+from t2t_repro.kernels.top_k import top_k
 
 
 @settings(max_examples=60, deadline=None)

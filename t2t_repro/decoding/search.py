@@ -1,0 +1,87 @@
+"""What a search for translations is, and what it asks of a model: beam search is one.
+
+Another one, sampling say, is a class with `beam_size` and `search`, which gin binds:
+`Translator.search = @my_project.Sampling()`.
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import tensorflow as tf
+
+Cache = Any
+"""What the model keeps from step to step: nested tensors, each [batch, ...]."""
+
+UNFILLED_SCORE = -1e7
+"""The score of a hypothesis that does not exist, as in tensor2tensor."""
+
+
+class StepModel(Protocol):
+    """What a search asks of a model."""
+
+    def make_room(self, cache: Cache, positions: int) -> Cache:
+        """Prepares a cache for so many more steps."""
+        ...
+
+    def step(
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
+    ) -> tuple[tf.Tensor, Cache]:
+        """Scores the next id of every hypothesis.
+
+        Args:
+            ids: [batch, beam] int32, produced last; PAD at step 0.
+            parents: [batch, beam] int32, of which hypothesis of the step before each comes.
+            position: int32 scalar, how many ids each hypothesis has.
+            cache: from the step before, or `make_room`; it may be overwritten.
+
+        Returns:
+            logits [batch, beam, vocab], for the ids that come next, and the cache.
+        """
+        ...
+
+
+class SearchResult(NamedTuple):
+    """The hypotheses that a search found, the best of every row first.
+
+    Attributes:
+        ids: [batch, n_best, max_steps] int32. EOS is the last id of a finished hypothesis; PAD
+            follows it.
+        scores: [batch, n_best] float32, in nats; `UNFILLED_SCORE` for hypotheses that do not exist
+            (PAD alone).
+        finished: [batch] bool. Whether any hypothesis reached EOS within the limit. Where none did,
+            `ids` are unfinished ones.
+        steps: int32 scalar. How often the step function was called: all ids from there on are PAD.
+    """
+
+    ids: tf.Tensor
+    scores: tf.Tensor
+    finished: tf.Tensor
+    steps: tf.Tensor
+
+
+@runtime_checkable
+class Search(Protocol):
+    """Finds translations, one id after the other."""
+
+    @property
+    def beam_size(self) -> int:
+        """How many hypotheses of a sentence are decoded side by side."""
+        ...
+
+    def search(
+        self,
+        model: StepModel,
+        cache: Cache,
+        limits: tf.Tensor,
+        max_steps: int | tf.Tensor,
+        n_best: int | tf.Tensor = 1,
+    ) -> SearchResult:
+        """Decodes a batch of sentences, in a `tf.function` too.
+
+        Args:
+            model: scores the next id.
+            cache: of the model before step 0, without room. Nested tensors [batch, ...].
+            limits: [batch] integers, the most ids that a row may have, EOS included.
+            max_steps: width of the result.
+            n_best: number of hypotheses returned for each row, 1 ... beam_size.
+        """
+        ...

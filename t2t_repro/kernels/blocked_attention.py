@@ -1,0 +1,126 @@
+"""Attention to a neighbourhood in time and memory O(r · n · d).
+
+Replaces attention to all positions under a mask. No table of n × n scores is made: queries are cut
+into blocks, and each block is scored against one window of keys: those of its own positions, with
+as many before and after as its outermost queries reach.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+_SMALLEST_BLOCK = 32
+"""Products of smaller blocks take as long on a CPU: a smaller neighbourhood is no cheaper."""
+
+Attend = Callable[..., tf.Tensor]
+
+
+def keys_of_query(reach: tuple[int, int], length: float) -> float:
+    """How many keys each query is scored against, those that a mask then hides included.
+
+    Args:
+        reach: positions that a query sees before and after its own.
+        length: of the sentence.
+    """
+    return length if length <= _block(reach) else _block(reach) + sum(reach)
+
+
+def _block(reach: tuple[int, int]) -> int:
+    """Queries of a block; a window is no more than twice as wide."""
+    return max(sum(reach), _SMALLEST_BLOCK)
+
+
+def blocked_attention(
+    attend: Attend,
+    queries: tf.Tensor,
+    keys: tf.Tensor,
+    values: tf.Tensor,
+    may_be_seen: tf.Tensor | None,
+    reach: tuple[int, int],
+) -> tf.Tensor:
+    """Attends from every position to those within reach, block by block.
+
+    Args:
+        attend: (queries, keys, values, mask) -> context, all [batch, heads, ...].
+        queries: [batch, heads, length, d_k].
+        keys: [batch, heads, length, d_k].
+        values: [batch, heads, length, d_v].
+        may_be_seen: boolean [batch, 1, length], or None for all.
+        reach: positions that a query sees before and after its own.
+
+    Returns:
+        [batch, heads, length, d_v].
+    """
+    batch, heads, length, _ = tf.unstack(tf.shape(queries))
+    blocks = _Blocks(batch * heads, length, reach)
+
+    def rows(x: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(x, [-1, length, x.shape[-1]])
+
+    if may_be_seen is not None:
+        may_be_seen = tf.repeat(tf.broadcast_to(may_be_seen, [batch, 1, length]), heads, axis=0)
+    of_blocks = blocks.queries(rows(queries)), blocks.keys(rows(keys)), blocks.keys(rows(values))
+    context = attend(*(x[:, None] for x in of_blocks), blocks.mask(may_be_seen))
+    context = blocks.join(context[:, 0])
+    return tf.reshape(context, [batch, queries.shape[1], length, values.shape[-1]])
+
+
+class _Blocks:
+    """Sequences cut into blocks, which take the place of the rows.
+
+    The axes are [rows·blocks, block, ...] of queries and [rows·blocks, window, ...] of keys.
+
+    Args:
+        rows: how many sequences.
+        length: of each.
+        reach: positions that a query sees before and after its own.
+    """
+
+    def __init__(self, rows: tf.Tensor, length: tf.Tensor, reach: tuple[int, int]) -> None:
+        self._rows, self._length = rows, length
+        self._reach = reach
+        self._block = tf.clip_by_value(_block(reach), 1, tf.maximum(self._length, 1))
+        self._count = -(-self._length // self._block)
+        # A block that holds the whole sequence has no neighbours.
+        self._before, self._after = (tf.where(self._count > 1, side, 0) for side in reach)
+
+    def queries(self, x: tf.Tensor) -> tf.Tensor:
+        """[rows, length, width] → [rows·blocks, block, width]."""
+        return tf.reshape(self._filled(x, 0), [-1, self._block, x.shape[-1]])
+
+    def keys(self, x: tf.Tensor) -> tf.Tensor:
+        """[rows, length, width] → [rows·blocks, window, width], zeros beyond the ends."""
+        width = x.shape[-1]
+        blocks = tf.reshape(self._filled(x, 1), [self._rows, -1, self._block, width])
+        windows = tf.concat(
+            [
+                blocks[:, :-2, self._block - self._before :],
+                blocks[:, 1:-1],
+                blocks[:, 2:, : self._after],
+            ],
+            axis=2,
+        )
+        return tf.reshape(windows, [-1, self._before + self._block + self._after, width])
+
+    def mask(self, may_be_seen: tf.Tensor | None) -> tf.Tensor:
+        """[rows, 1, length], boolean, or None → [rows·blocks, block, window]."""
+        if may_be_seen is None:
+            may_be_seen = tf.ones([1, 1, self._length], tf.bool)
+        keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
+        keys = tf.transpose(self.keys(keys), (0, 2, 1))
+        window = tf.range(-self._before, self._block + self._after)
+        distance = window - tf.range(self._block)[:, None]
+        before, after = self._reach
+        is_near = (distance >= -before) & (distance <= after)
+        return is_near & (keys | (distance == 0))
+
+    def join(self, blocks: tf.Tensor) -> tf.Tensor:
+        """[rows·blocks, block, width] → [rows, length, width]."""
+        width = blocks.shape[-1]
+        return tf.reshape(blocks, [self._rows, -1, width])[:, : self._length]
+
+    def _filled(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
+        """Fills the last block up with zeros, and adds blocks of zeros on either side."""
+        around = blocks_around * self._block
+        missing = self._count * self._block - self._length
+        return tf.pad(x, [[0, 0], [around, missing + around], [0, 0]])

@@ -1,0 +1,47 @@
+"""Layer norm with its gradient written out.
+
+Replaces the automatic differentiation of `layers.layer_norm.layer_norm`. The closed form passes
+over memory half as often, which is what a CPU feels.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Computes γ x̂ + β with x̂ = (x - μ) / sqrt(σ² + ε).
+
+    Its gradient is, with g = γ ∂y and means over the last axis,
+
+        ∂x = (g - mean(g) - x̂ mean(g x̂)) / sqrt(σ² + ε),  ∂γ = Σ ∂y x̂,  ∂β = Σ ∂y.
+
+    Args:
+        x: [..., d_model].
+        gamma: [d_model].
+        beta: [d_model].
+        epsilon: ε.
+
+    Returns:
+        the shape of `x`.
+    """
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        scale = tf.math.rsqrt(variance + epsilon)
+        normal = centred * scale
+
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            rows = list(range(upstream.shape.rank - 1))
+            of_gamma = upstream * normal
+            # The means of g and g x̂, as products: nothing as large as x is written for them.
+            share = gamma / tf.cast(tf.size(gamma), gamma.dtype)
+            mean, along = (tf.linalg.matvec(v, share)[..., None] for v in (upstream, of_gamma))
+            d_x = (upstream * gamma - mean - normal * along) * scale
+            return d_x, tf.reduce_sum(of_gamma, axis=rows), tf.reduce_sum(upstream, axis=rows)
+
+        return normal * gamma + beta, gradient
+
+    return compute(x, gamma, beta)

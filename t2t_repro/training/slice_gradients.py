@@ -1,0 +1,118 @@
+"""Loss and gradients of the slices of a batch, added up: what XLA compiles.
+
+A global batch is cut into a fixed number of slices. R replicas take slices / R each, one after
+the other: so one device does exactly what eight do, dropout included.
+
+XLA compiles a *pure* function of tensors (weights in, sums and gradients out), because a function
+that captures the variables of a MirroredStrategy fails on the second device.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.kernels import PLAIN
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.loss import CrossEntropy, LossSums
+
+
+class SliceGradients:
+    """Sums of loss and gradients over slices of a batch.
+
+    Args:
+        model: the Transformer.
+        loss: of its vectors.
+        seed: of dropout, which is a function of (seed, step, number of the slice).
+        jit_compile: whether XLA compiles the forward and backward pass of a slice.
+    """
+
+    def __init__(
+        self, model: Transformer, loss: CrossEntropy, seed: int, jit_compile: bool
+    ) -> None:
+        self._model = model
+        self._loss = loss
+        self._seed = seed
+        # XLA asks for shapes that are known; elsewhere no work goes into padding.
+        self._is_packed = not jit_compile and not PLAIN
+        ids = tf.TensorSpec([None, None], tf.int32)
+        weights, seeds = (
+            [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
+            for variables in (model.trainable_variables, model.non_trainable_variables)
+        )
+        # One trace for all shapes: XLA keeps its programs by trace, and those that a rehearsal made
+        # have to be those that training runs.
+        self.of_slice = tf.function(
+            self._of_slice,
+            input_signature=[weights, seeds, ids, ids, tf.TensorSpec([], tf.float32)],
+            jit_compile=jit_compile or None,
+            autograph=False,
+        )
+
+    def __call__(
+        self,
+        step: tf.Tensor,
+        first: tf.Tensor | int,
+        source: tf.Tensor,
+        target: tf.Tensor,
+        scale: tf.Tensor,
+    ) -> tuple[LossSums, list[tf.Tensor]]:
+        """Adds up the loss, and the gradients of loss · scale, over some slices.
+
+        Args:
+            step: number of updates before this one, int64.
+            first: number of the first slice in the global batch.
+            source: [slices, rows, source_length], token ids.
+            target: [slices, rows, target_length], token ids.
+            scale: factor of the gradients.
+
+        Returns:
+            the sums, and the gradient by every trainable variable.
+        """
+        weights = [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]
+
+        def one(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
+            seeds = self._dropout_seeds(step, first + index)
+            return self.of_slice(weights, seeds, source[index], target[index], scale)
+
+        if source.shape[0] == 1:
+            return one(0)
+        zeros = (LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in weights])
+        return tf.foldl(
+            lambda total, index: tf.nest.map_structure(tf.add, total, one(index)),
+            tf.range(source.shape[0]),
+            initializer=zeros,
+            parallel_iterations=1,
+        )
+
+    def _of_slice(
+        self,
+        weights: list[tf.Tensor],
+        seeds: list[tf.Tensor],
+        source: tf.Tensor,
+        target: tf.Tensor,
+        scale: tf.Tensor,
+    ) -> tuple[LossSums, list[tf.Tensor]]:
+        """Pure: weights and [rows, length] ids in, sums and gradients of loss · scale out."""
+        trainable = zip(self._model.trainable_variables, weights, strict=True)
+        dropout = zip(self._model.non_trainable_variables, seeds, strict=True)
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
+                sums = self._model.loss_sums(
+                    source, target, self._loss, training=True, packed=self._is_packed
+                )
+        gradients = tape.gradient(sums.loss, weights, output_gradients=scale)
+        # Dense: slices cannot leave a function that XLA compiles.
+        return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> list[tf.Tensor]:
+        """The state of every dropout layer's generator."""
+        states = self._model.non_trainable_variables
+        key = tf.constant([self._seed, 0], tf.int64)
+        for data in (step, tf.cast(number, tf.int64)):
+            key = tf.random.experimental.stateless_fold_in(key, data)
+        seeds = tf.random.stateless_uniform(
+            [len(states), 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
+        )
+        return [tf.cast(seeds[i], state.dtype) for i, state in enumerate(states)]
