@@ -21,7 +21,6 @@ LayerConfig.d_ff = 8
 LayerConfig.num_heads = 2
 BeamSearch.beam_size = 1
 Translator.max_extra_length = 1
-TrainStep.jit_compile = False
 DevEvaluation.sentences = 1
 Pace.steps = 1
 Pace.evaluate_every = 1
