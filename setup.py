@@ -23,7 +23,11 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"]),
-    package_data={"t2t_repro.analysis": ["*.html"], "t2t_repro.serving": ["*.html"]},
+    package_data={
+        "t2t_repro.analysis": ["*.html"],
+        "t2t_repro.data.corpora": ["*.txt"],
+        "t2t_repro.serving": ["*.html"],
+    },
     python_requires=">=3.11",
     install_requires=[
         "tensorflow>=2.21,<2.22",
@@ -39,6 +43,7 @@ setup(
         "Babel>=2.14,<3",
         "absl-py>=2.1",
         "gin-config>=0.5,<0.6",
+        "filelock>=3.32,<4",  # earlier ones do not notice that a lock was deleted
         "numpy>=1.26",
         "tqdm>=4.66",
     ],

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.data.token_store import TokenStore, write_token_store
 
 if TYPE_CHECKING:

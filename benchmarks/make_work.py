@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
-from t2t_repro.data.multi30k import Multi30kCorpus
+from t2t_repro.data.corpora.multi30k import Multi30kCorpus
 from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
 from t2t_repro.data.subwords import SubwordTraining
 from work import (

@@ -14,14 +14,14 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the averaging on its flags."""
     from t2t_repro.training.averaging import average_weights
-    from t2t_repro.training.model_directory import ModelDirectory, step_of
+    from t2t_repro.training.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
     model = directory.new_model()
-    average_weights(model, checkpoints)
-    written = directory.write_averaged(model, step_of(checkpoints[-1]))
-    first, last = step_of(checkpoints[0]), step_of(checkpoints[-1])
+    average_weights(model, checkpoints.values())
+    written = directory.write_averaged(model, max(checkpoints))
+    first, last = min(checkpoints), max(checkpoints)
     logging.info(
         "averaged %d checkpoints, steps %d to %d, into %s", len(checkpoints), first, last, written
     )

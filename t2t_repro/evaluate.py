@@ -23,7 +23,7 @@ def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
     from t2t_repro import experiment
-    from t2t_repro.analysis.run_record import Evaluation, record_evaluation
+    from t2t_repro.analysis.run_record import Evaluation
     from t2t_repro.data.prepared import open_data
     from t2t_repro.evaluation.perplexity import HeldOutLoss
     from t2t_repro.training.model_directory import ModelDirectory
@@ -55,7 +55,7 @@ def main() -> None:
         directory = ModelDirectory(FLAGS.model_dir)
         name = Path(directory.checkpoint(FLAGS.checkpoint)).relative_to(directory.path)
         evaluation = Evaluation(str(name), perplexity, scores)
-        record_evaluation(directory.path, FLAGS.split, evaluation)
+        directory.write_scores(FLAGS.split, evaluation.as_dict())
     if FLAGS.output:
         write_output(iter(translations), FLAGS.output)
 

@@ -10,16 +10,17 @@ import pytest
 
 from t2t_repro.command_line import storage_error
 from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.text_lines import write_output
-from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.run_state import RunState
 from tests.commands import outcomes_of
 from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
 from tests.processes import CHECKOUT
@@ -450,8 +451,9 @@ def folder(tmp_path_factory):
     optimizer = adam(0.001)
     optimizer.build(model.trainable_variables)
     config = "BeamSearch.beam_size = 2\nTranslator.max_extra_length = 3\n"
-    ModelDirectory(folder / "model").describe(model, folder / "made.model", config, config)
-    Checkpoints(folder / "model", model, optimizer).save(RunState(step=7))
+    directory = ModelDirectory(folder / "model")
+    directory.describe(model, folder / "made.model", config, config)
+    Checkpoints(directory, model, optimizer).save(RunState(step=7))
     imported = ModelDirectory(folder / "imported")
     imported.describe(model, folder / "t2t.vocab", config, config)
     imported.write_imported(model, step=7)

@@ -14,7 +14,7 @@ from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import write_token_store
 from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
-from t2t_repro.experiment import DevEvaluation
+from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.workers import Workers
@@ -53,7 +53,7 @@ def _nothing_is_decoded(monkeypatch):
     """Scores take a beam search; they are tested where they are made."""
     translator = MagicMock()
     translator.return_value.translate = lambda lines: [[Translation(x, 0.0)] for x in lines]
-    monkeypatch.setattr("t2t_repro.experiment.Translator", translator)
+    monkeypatch.setattr("t2t_repro.evaluation.dev_evaluation.Translator", translator)
 
 
 def test_no_attention_is_drawn_unless_asked_for(model, data):
@@ -79,7 +79,9 @@ def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model,
 @pytest.mark.parametrize("number", [0, 4, -1])
 def test_the_sentence_is_one_of_the_dev_set(model, data, number):
     pytest.importorskip("matplotlib")
-    with pytest.raises(UserError, match=f"attention_sentence is {number}, expected 1 ... 3, one"):
+    with pytest.raises(
+        UserError, match=f"attention_sentence = {number}: expected at least 1 and at most 3"
+    ):
         DevEvaluation(model, data, ALONE, attention_sentence=number)
 
 
@@ -94,6 +96,17 @@ def test_a_sentence_that_is_too_long_is_named(model, data):
     long: Any = SimpleNamespace(**{**vars(data), "text": lambda split: (["a " * 200], ["a"])})
     with pytest.raises(UserError, match="attention_sentence is 1: the source has 201 subwords"):
         DevEvaluation(model, long, ALONE, attention_sentence=1)
+
+
+def test_what_cannot_be_meant_is_refused_before_training(model, data):
+    with pytest.raises(UserError, match=r"^DevEvaluation\.sentences = 0: expected at least 1"):
+        DevEvaluation(model, data, ALONE, sentences=0)
+
+
+def test_a_metric_gives_a_score(model, data):
+    mean: Any = lambda texts, references: 3.5  # noqa: E731
+    with pytest.raises(UserError, match=r"DevEvaluation\.metric gave 3\.5, expected a Score"):
+        scores(DevEvaluation(model, data, ALONE, mean))
 
 
 def test_workers_that_share_the_dev_set_find_what_one_finds(model, data):

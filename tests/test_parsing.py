@@ -9,7 +9,7 @@ from t2t_repro.data.linear_trees import linearise
 from t2t_repro.data.prepared import open_data
 from t2t_repro.data.trees import bracketed, read_trees
 from t2t_repro.parse import NO_TREE, tree_of, words_of
-from t2t_repro.training.model_directory import CONFIG
+from t2t_repro.training.model_directory import ModelDirectory
 from tests.data.test_trees import TREEBANK
 
 GIN = f"""
@@ -63,7 +63,7 @@ def test_training_selects_by_the_score_that_counts_failures(run):
     assert {tag for tag in tags if tag.startswith("dev/")} == {
         *("dev/nll", "dev/perplexity", "dev/strict_bracket_f1", "dev/translations")
     }
-    assert "TreebankCorpus.dev = '22'" in (run / "model" / CONFIG).read_text()
+    assert "TreebankCorpus.dev = '22'" in ModelDirectory(run / "model").config_gin.read_text()
 
 
 def test_the_model_parses_what_it_was_trained_on(run):

@@ -1,12 +1,5 @@
-"""What a run leaves behind about its cost and quality, for the report on many runs.
+"""What a run leaves behind about its cost and quality, for the report on many runs."""
 
-model_dir/
-  epoch.json            an epoch's sentences, tokens and batches
-  scores/<split>.json   the last evaluation of a split: checkpoint, perplexity, every metric
-"""
-
-import dataclasses
-import json
 import statistics
 import struct
 from pathlib import Path
@@ -16,15 +9,13 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import training_operations
-from t2t_repro.data.bucketing import PaddingReport
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.strangers.json_files import read_json
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.event_files import read_events
-from t2t_repro.training.model_directory import MODEL
+from t2t_repro.training.model_directory import ModelDirectory
 
-_EPOCH = "epoch.json"
 _SPEED = "train/real_tokens_per_second"
 
 
@@ -41,8 +32,12 @@ class Evaluation(NamedTuple):
     perplexity: float
     scores: list[Score]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what `ModelDirectory.write_scores` writes."""
+        return self._asdict() | {"scores": [score._asdict() for score in self.scores]}
+
     def score(self, name: str) -> Score | None:
-        """The score of a name, or None."""
+        """Returns the score of a name, or None."""
         return next((score for score in self.scores if score.name == name), None)
 
 
@@ -67,30 +62,20 @@ class Run(NamedTuple):
     test: Evaluation | None
 
 
-def record_epoch(model_dir: Path, report: PaddingReport) -> None:
-    """Writes down what an epoch holds."""
-    _write(model_dir / _EPOCH, dataclasses.asdict(report))
-
-
-def record_evaluation(model_dir: Path, split: str, evaluation: Evaluation) -> None:
-    """Writes down an evaluation, in place of the split's last one."""
-    found = evaluation._asdict() | {"scores": [score._asdict() for score in evaluation.scores]}
-    _write(model_dir / "scores" / f"{split}.json", found)
-
-
 def read_run(model_dir: Path) -> Run | None:
     """Reads what a run has left behind; None where it has not begun.
 
     Raises:
         UserError: a file is damaged, or from before there were such files.
     """
-    checkpoints = CheckpointFolder(model_dir / "checkpoints", keep=1).steps()
+    directory = ModelDirectory(model_dir)
+    checkpoints = CheckpointFolder(directory.checkpoints).steps()
     if not checkpoints:
         return None
     steps = checkpoints[-1]
-    epoch = _read(model_dir / _EPOCH)
+    epoch = _read(directory.epoch_json)
     try:
-        shape = ModelShape.of(_read(model_dir / MODEL))
+        shape = ModelShape.of(_read(directory.model_json))
         epochs = steps / epoch["batches"]
         length = epoch["target_tokens"] / epoch["sentences"]
         operations = training_operations(
@@ -98,11 +83,11 @@ def read_run(model_dir: Path) -> Run | None:
         )
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(
-            f"{model_dir / MODEL} and {_EPOCH} do not describe a run ({error}): start the trainer "
-            "again with the run's own command."
+            f"{directory.model_json} and {directory.epoch_json} do not describe a run ({error}): "
+            "start the trainer again with the run's own command."
         ) from error
-    dev, test = (_read_evaluation(model_dir / "scores" / f"{x}.json") for x in ("dev", "test"))
-    return Run(steps, shape, operations, _median_speed(model_dir), dev, test)
+    dev, test = (_read_evaluation(directory.scores_json(split)) for split in ("dev", "test"))
+    return Run(steps, shape, operations, _median_speed(directory.tensorboard), dev, test)
 
 
 def _read_evaluation(path: Path) -> Evaluation | None:
@@ -116,11 +101,11 @@ def _read_evaluation(path: Path) -> Evaluation | None:
         raise UserError(f"{path} holds no evaluation ({error}): run evaluate again.") from error
 
 
-def _median_speed(model_dir: Path) -> float | None:
+def _median_speed(tensorboard: Path) -> float | None:
     """The median of what TensorBoard's files say of speed: a pause is no training."""
     found = (
         _scalar(value.tensor)
-        for path in sorted((model_dir / "tensorboard").glob("events*"))
+        for path in sorted(tensorboard.glob("events*"))
         for event in read_events(path)
         for value in event.summary.value
         if value.tag == _SPEED
@@ -135,13 +120,6 @@ def _scalar(tensor: TensorProto) -> float | None:
         return float(tensor.float_val[0])
     content = tensor.tensor_content
     return float(struct.unpack("<f", content)[0]) if len(content) == 4 else None
-
-
-def _write(path: Path, found: dict[str, Any]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    aside = path.with_name(f".{path.name}.partial")
-    aside.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    aside.replace(path)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -26,8 +26,8 @@ _MOST_EDGES = 128
 # first few restarts are worth up to a percent of real tokens, those after twenty next to nothing.
 _RESTARTS = 24
 
-# Beside its cells, a batch costs this share of a full one: the optimizer's update does not shrink
-# with the batch. It keeps a small corpus from falling into many small batches.
+# On top of its cells, a batch costs this share of a full one: the optimizer's update does not
+# shrink with the batch. It keeps a small corpus from falling into many small batches.
 _COST_OF_A_BATCH = 0.05
 
 # A batch may be made smaller than it could be, for fewer empty rows, by about this share.
@@ -81,14 +81,8 @@ def choose_shapes(
     Raises:
         ValueError: no sentences, arrays of unlike shapes, or a sentence of no or of more than
             `max_length` ids.
-        UserError: the longest sentences leave no room for `row_multiple` rows in a batch, or
-            `max_shapes`, `row_multiple` or `length_multiple` is below 1.
+        UserError: the longest sentences leave no room for `row_multiple` rows in a batch.
     """
-    if min(max_shapes, row_multiple, length_multiple) < 1:
-        raise UserError(
-            f"max_shapes is {max_shapes}, row_multiple {row_multiple} and length_multiple "
-            f"{length_multiple}; give at least 1 for each."
-        )
     source, target = checked_lengths(source_lengths, target_lengths)
     longest = int(max(source.max(), target.max()))
     if longest > max_length:
@@ -111,7 +105,7 @@ def choose_shapes(
 def checked_lengths(
     source_lengths: ArrayLike, target_lengths: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both sides' lengths as int64 [sentences], at least one sentence and one id each."""
+    """Returns both sides' lengths as int64 [sentences], at least one sentence and one id each."""
     source = np.asarray(source_lengths, dtype=np.int64)
     target = np.asarray(target_lengths, dtype=np.int64)
     if source.ndim != 1 or source.shape != target.shape or not len(source):

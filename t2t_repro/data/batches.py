@@ -6,13 +6,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.data.batch_shapes import choose_shapes
-from t2t_repro.data.bucketing import (
-    EpochPlan,
-    PaddingReport,
-    assign_shapes,
-    epoch_plan,
-    padding_report,
-)
+from t2t_repro.data.bucketing import PaddingReport, assign_shapes, padding_report
+from t2t_repro.data.ranges import check_range
+from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.token_store import TokenStore
 
 # Tensor cores take eight numbers at a time.
@@ -34,6 +30,10 @@ class Batches:
         row_multiple: a batch's rows are a multiple of it, so that as many devices can share it.
         length_multiple: a batch's lengths are multiples of it; by default 8 where XLA compiles,
             for the sake of tensor cores, and 1 elsewhere. Other lengths make other batches.
+
+    Raises:
+        UserError: one of these is below 1, or `tokens_per_batch` is too low for the longest
+            sentences.
     """
 
     def __init__(
@@ -49,6 +49,10 @@ class Batches:
     ) -> None:
         if length_multiple is None:
             length_multiple = _LENGTH_MULTIPLE_OF_XLA if compiled else 1
+        check_range("Batches.tokens_per_batch", tokens_per_batch, least=1)
+        check_range("Batches.max_shapes", max_shapes, least=1)
+        check_range("Batches.row_multiple", row_multiple, least=1)
+        check_range("Batches.length_multiple", length_multiple, least=1)
         self._store = store
         self._seed = seed
         self.shapes = choose_shapes(
@@ -68,7 +72,7 @@ class Batches:
         return padding_report(self.shapes, self._store.source_lengths, self._store.target_lengths)
 
     def plan(self, epoch: int) -> EpochPlan:
-        """The batches of an epoch: every sentence once."""
+        """Returns the batches of an epoch: every sentence once."""
         if self._planned is None or self._planned[0] != epoch:
             plan = epoch_plan(self.shapes, self._assignment, self._seed, epoch)
             self._planned = epoch, plan
@@ -86,7 +90,7 @@ class Batches:
     def epoch(
         self, epoch: int, first_batch: int, slices: int, own_slices: range | None = None
     ) -> tf.data.Dataset:
-        """The padded batches of an epoch, from `first_batch` on.
+        """Returns the padded batches of an epoch, from `first_batch` on.
 
         Row i of a batch goes to slice i mod slices; rows are added, of PAD alone, until all
         slices have as many.

@@ -7,10 +7,9 @@ hold whole blocks again, the same number in each file.
 import json
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 _FINISHED = {"finished": True}
@@ -29,7 +28,7 @@ class Block:
     note: dict[str, Any]
 
 
-class BlockFiles:
+class BlockFiles(AbstractContextManager["BlockFiles"]):
     """Opens files to append blocks to, after those that are whole.
 
     Args:
@@ -56,15 +55,7 @@ class BlockFiles:
             self._journal = files.enter_context(journal.open("a", encoding="utf-8"))
             self._opened = files.pop_all()
 
-    def __enter__(self) -> "BlockFiles":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def append(self, parts: Mapping[str, bytes], note: Mapping[str, Any]) -> None:

@@ -1,7 +1,4 @@
-"""Which sentences make a batch: an epoch as a pure function.
-
-An epoch is one shuffle of sentence indices, dealt out by shape (see `data.batch_shapes`).
-"""
+"""Sentences by their lengths: which shape each is batched in, and how much padding that makes."""
 
 from dataclasses import dataclass
 
@@ -45,35 +42,10 @@ class PaddingReport:
         )
 
 
-@dataclass(frozen=True)
-class EpochPlan:
-    """The batches of one epoch, in order.
-
-    Attributes:
-        shape_of_batch: [batches] index of every batch's shape.
-        order: [sentences] all sentence indices; those of one batch lie side by side.
-        starts: [batches] where each batch begins in `order`.
-        stops: [batches] where it ends.
-    """
-
-    shape_of_batch: NDArray[np.int64]
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        """The number of batches."""
-        return len(self.shape_of_batch)
-
-    def batch(self, index: int) -> NDArray[np.int64]:
-        """The sentence indices of one batch, [at most the shape's rows], never empty."""
-        return self.order[self.starts[index] : self.stops[index]]
-
-
 def assign_shapes(
     shapes: tuple[BatchShape, ...], source_lengths: ArrayLike, target_lengths: ArrayLike
 ) -> NDArray[np.int16]:
-    """The shape that each sentence pair is batched in: the first one that covers it.
+    """Returns the shape that each sentence pair is batched in: the first one that covers it.
 
     `choose_shapes` lists the shapes with the cheapest row first, so the first is the best.
 
@@ -120,38 +92,6 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
     return [np.array(group) for group in groups]
 
 
-def epoch_plan(
-    shapes: tuple[BatchShape, ...], assignment: NDArray[np.integer], seed: int, epoch: int
-) -> EpochPlan:
-    """The batches of an epoch: every sentence once, in an order drawn from (seed, epoch).
-
-    One shuffle of all sentences, dealt into batches by shape, then one of the batches. The batches
-    of a shape differ by at most one sentence, so empty rows are spread as thinly as they can be.
-
-    Args:
-        shapes: the shapes of the run.
-        assignment: [sentences] index of each sentence's shape.
-        seed: seed of the run, not negative.
-        epoch: number of the epoch, from 0.
-
-    Returns:
-        The plan: the same for the same arguments, on every machine.
-    """
-    generator = np.random.default_rng([seed, epoch])
-    shuffled = generator.permutation(len(assignment))
-    # A stable sort keeps the shuffled order within a shape; on int16 NumPy sorts by radix.
-    by_shape = np.argsort(assignment[shuffled].astype(np.int16), kind="stable")
-    sentences = np.bincount(assignment, minlength=len(shapes))
-    batches = batches_needed(sentences, np.array([shape.rows for shape in shapes]))
-    sizes = np.concatenate(
-        [_even_parts(whole, parts) for whole, parts in zip(sentences, batches, strict=True)]
-    )
-    stops = np.cumsum(sizes)
-    shape_of_batch = np.repeat(np.arange(len(shapes)), batches)
-    at = generator.permutation(len(stops))
-    return EpochPlan(shape_of_batch[at], shuffled[by_shape], (stops - sizes)[at], stops[at])
-
-
 def padding_report(
     shapes: tuple[BatchShape, ...], source_lengths: ArrayLike, target_lengths: ArrayLike
 ) -> PaddingReport:
@@ -180,10 +120,3 @@ def padding_report(
         target_tokens=int(target.sum()),
         cells=int(batches @ np.array([shape.cells for shape in shapes])),
     )
-
-
-def _even_parts(whole: int, parts: int) -> NDArray[np.int64]:
-    """Splits a number into [parts] that differ by at most one and add up to it."""
-    if not parts:
-        return np.zeros(0, dtype=np.int64)
-    return (np.arange(parts) < whole % parts) + np.int64(whole // parts)

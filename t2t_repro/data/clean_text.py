@@ -12,7 +12,7 @@ import numpy as np
 
 from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.cleaning import CleanBlock, Cleaning, CleaningReport, SeenHashes, clean
-from t2t_repro.data.corpora import Corpus, Pair, held_out_pairs
+from t2t_repro.data.corpora.corpus import Corpus, Pair, held_out_pairs, read_pairs
 from t2t_repro.data.progress import Progress
 
 # Some 3 megabytes of text, twice that as strings; a third of a second's work of one core.
@@ -89,7 +89,7 @@ class CleanText:
         return report
 
     def blocks(self, work: Path) -> list[TextBlock]:
-        """The blocks in which `write` wrote the text."""
+        """Returns the blocks in which `write` wrote the text."""
         with self._open(work) as files:
             ends = [(block.ends["source"], block.ends["target"]) for block in files.blocks]
             pairs = [block.note.get("kept", 0) for block in files.blocks]
@@ -147,7 +147,7 @@ class CleanedCorpus:
             done: how many of its pairs to pass over.
             seen: the hashes of those of them that were kept.
         """
-        pairs = islice(self.corpus.read(split, self.downloads), done, None)
+        pairs = islice(read_pairs(self.corpus, split, self.downloads), done, None)
         blocks = iter(lambda: list(islice(pairs, _PAIRS_IN_BLOCK)), [])
         if split == "train":
             held_out = held_out_pairs(self.corpus, self.downloads)

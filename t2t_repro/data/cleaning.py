@@ -10,9 +10,9 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.data.corpora import Pair
+from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.errors import UserError
+from t2t_repro.data.ranges import check_range
 
 REASONS = (
     "empty_side",
@@ -36,21 +36,21 @@ _MERGE_RATIO = 8
 class Cleaning:
     """The rules. A pair with an empty (or blank) side is always dropped.
 
-    The ratio of lengths is taken in characters, not words: German writes as one word what English
-    writes as four, so that in words a correct pair of short sentences easily reaches a high ratio,
-    while in characters a ratio of 9 (the value, in words, of Moses' clean-corpus-n.perl) is hardly
-    ever a translation, whatever the length.
+    The ratio of lengths is taken in characters, not words. German writes as one word what English
+    writes as four, so a correct pair of short sentences may have a high ratio in words. In
+    characters a pair beyond 9 (in words, the value of Moses' clean-corpus-n.perl) is hardly ever a
+    translation, whatever its length.
 
     Attributes:
-        max_words: Drop a pair when a side has more whitespace-separated words than this.
-        max_length_ratio: Drop a pair when one side has more than this many times the characters of
-            the other.
-        drop_duplicates: Drop a pair that came before (whitespace apart).
-        drop_held_out: Drop a pair whose source is a source, or whose target is a target, of a
-            held-out pair (whitespace and case apart).
+        max_words: a pair is dropped when a side has more whitespace-separated words than this.
+        max_length_ratio: likewise, when one side has more than this many times the characters
+            of the other; at least 1.
+        drop_duplicates: whether a pair that came before is dropped (whitespace apart).
+        drop_held_out: whether a pair is dropped whose source is a source, or whose target is a
+            target, of a held-out pair (whitespace and case apart).
 
     Raises:
-        UserError: A number is not one that some pair could satisfy.
+        UserError: a number is below 1.
     """
 
     max_words: int = 250
@@ -59,20 +59,15 @@ class Cleaning:
     drop_held_out: bool = True
 
     def __post_init__(self) -> None:
-        if self.max_words < 1:
-            raise UserError(f"Cleaning.max_words = {self.max_words}: expected at least 1")
-        if not self.max_length_ratio >= 1:
-            raise UserError(
-                f"Cleaning.max_length_ratio = {self.max_length_ratio}: expected at least 1, the "
-                "ratio of the longer side to the shorter"
-            )
+        check_range("Cleaning.max_words", self.max_words, least=1)
+        check_range("Cleaning.max_length_ratio", self.max_length_ratio, least=1)
 
 
 class CleaningReport(Counter[str]):
     """Numbers of pairs: "kept", and dropped by reason (see `REASONS`)."""
 
     def describe(self) -> str:
-        """Return one line for the user: how many pairs were kept, and why others were not."""
+        """Returns one line for the user: how many pairs were kept, and why others were not."""
         dropped = {reason: self[reason] for reason in REASONS if self[reason]}
         line = f"kept {self['kept']:,} of {self['kept'] + sum(dropped.values()):,} pairs"
         if not dropped:
@@ -105,18 +100,18 @@ def clean(
     seen: "SeenHashes | None" = None,
     workers: int = 1,
 ) -> Iterator[CleanBlock]:
-    """Apply the rules to blocks of training pairs.
+    """Applies the rules to blocks of training pairs.
 
-    Training pairs are remembered as 64-bit hashes, so that tens of millions of them fit in memory;
-    that a pair is dropped because of a colliding hash is to be expected once in some 10,000 corpora
-    of 40 million pairs. Held-out sentences, which are few, are kept whole.
+    Training pairs are remembered as 64-bit hashes, so that tens of millions of them fit in memory.
+    Of corpora of 40 million pairs, about one in 10,000 loses a pair because two hashes are the
+    same. Held-out sentences, which are few, are kept whole.
 
     Args:
-        blocks: The training pairs; consumed as the result is, a few blocks ahead.
-        rules: The rules.
-        held_out: All pairs of the dev and test splits; consumed before the first block is.
-        seen: Hashes of the pairs that were kept of earlier blocks; grows.
-        workers: Processes to start, see `map_in_order`.
+        blocks: the training pairs; consumed as the result is, a few blocks ahead.
+        rules: the rules.
+        held_out: all pairs of the dev and test splits; consumed before the first block is.
+        seen: hashes of the pairs that were kept of earlier blocks; grows.
+        workers: processes to start, see `map_in_order`.
     """
     seen = SeenHashes() if seen is None else seen
     waiting: deque[Sequence[Pair]] = deque()
@@ -147,8 +142,8 @@ class _Judge:
     """The rules that look at a pair by itself; picklable, so that other processes can apply them.
 
     Args:
-        rules: The rules.
-        held_out: All pairs of the dev and test splits.
+        rules: the rules.
+        held_out: all pairs of the dev and test splits.
     """
 
     def __init__(self, rules: Cleaning, held_out: Iterable[Pair]) -> None:
@@ -161,7 +156,7 @@ class _Judge:
                 self._targets.add(_squeeze(target).casefold())
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Return each pair's verdict, [pairs], and the hashes of the kept, if they are needed."""
+        """Returns each pair's verdict, [pairs], and the hashes of the kept, if they are needed."""
         reasons, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
@@ -180,12 +175,12 @@ class _Judge:
 
 
 def _squeeze(sentence: str) -> str:
-    """Return the words of a sentence with one space between them."""
+    """Returns the words of a sentence with one space between them."""
     return " ".join(sentence.split())
 
 
 def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
-    """Return why a pair's lengths are unfit, or None; both sides are squeezed."""
+    """Returns why a pair's lengths are unfit, or None; both sides are squeezed."""
     if not source or not target:
         return "empty_side"
     if max(source.count(" "), target.count(" ")) >= rules.max_words:
@@ -200,8 +195,8 @@ class SeenHashes:
     """A set of 64-bit hashes that takes little more than their 8 bytes each.
 
     They lie in sorted arrays. A new block of hashes becomes an array of its own, which is merged
-    with those before it that are not much longer; so there are few of them, and what merging takes
-    beside is limited.
+    with those before it that are not much longer; so there are few of them, and a merge takes
+    limited memory.
     """
 
     def __init__(self) -> None:
@@ -211,7 +206,7 @@ class SeenHashes:
         return sum(map(len, self._runs))
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Add hashes; return for each, [hashes], whether it is new, the first of equals only."""
+        """Adds hashes; returns for each, [hashes], whether it is new, the first of equals only."""
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:
@@ -234,5 +229,5 @@ class SeenHashes:
 
 
 def _digest(text: str) -> bytes:
-    """Hash a string to 8 bytes, the same in every process."""
+    """Hashes a string to 8 bytes, the same in every process."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

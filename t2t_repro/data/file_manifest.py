@@ -3,7 +3,7 @@
 Sizes are compared whenever the folder is opened. Checksums are compared once for every copy of the
 files: a small file beside them, `verified.json`, says which (by size, time of change and inode)
 have been read and found to be right, so that only what was copied, restored or changed since is
-read again. Deleting it has everything read again.
+read again. Delete it to have all read again.
 """
 
 import hashlib

@@ -11,18 +11,15 @@
         train.tokens/       token store
         dev.source.txt ...  and so on for every split the corpus has
 
-`prepared` appears whole or not at all. Until then, what there is of it lies in `.prepared.partial`
-with journals of the blocks that are whole: a preparation that was killed goes on from there.
+`prepared` appears whole or not at all. Until then, its parts lie in `.prepared.partial`, with
+journals of the blocks that are whole: a preparation that was killed goes on from there.
 """
 
 import dataclasses
-import fcntl
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,10 +30,12 @@ from absl import logging
 from t2t_repro.configuration import differing_values
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
-from t2t_repro.data.corpora import Corpus, check_split
+from t2t_repro.data.corpora.corpus import Corpus, check_split
 from t2t_repro.data.encoding import BlockEncoder, encode_text
+from t2t_repro.data.file_lock import locked
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers
+from t2t_repro.data.ranges import check_range
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
@@ -160,9 +159,16 @@ def prepare(
         The data, ready for training.
 
     Raises:
-        UserError: the corpus cannot be used, or `data_dir` holds data made in another way.
+        UserError: an argument or the corpus cannot be used, or `data_dir` holds data made in
+            another way.
     """
     cleaning, subwords = cleaning or Cleaning(), subwords or SubwordTraining()
+    workers = workers or default_workers()
+    _check_made("corpus", corpus, Corpus, "@TextFilesCorpus()")
+    _check_made("cleaning", cleaning, Cleaning, "@Cleaning()")
+    _check_made("subwords", subwords, SubwordTraining, "@SubwordTraining()")
+    check_range("prepare.max_length", max_length, least=1)
+    check_range("prepare.workers", workers, least=1)
     downloads = data_dir / "downloads"
     corpus.prepare(downloads)
     identity = {
@@ -177,8 +183,9 @@ def prepare(
     if directory.exists():
         logging.info("data: %s is there", directory)
     else:
-        cleaned = CleanedCorpus(corpus, downloads, cleaning, workers or default_workers())
-        with _alone(data_dir / ".prepared.lock"):
+        cleaned = CleanedCorpus(corpus, downloads, cleaning, workers)
+        # Workers of one training that start together would write to the same files otherwise.
+        with locked(data_dir / ".prepared.lock"):
             if not directory.exists():
                 _clear_unless_made_alike(aside, identity)
                 _make(directory, aside, identity, cleaned, subwords)
@@ -186,6 +193,12 @@ def prepare(
     there = PreparedData(directory)
     _check_identity(there, identity)
     return there
+
+
+def _check_made(name: str, value: object, kind: type, such_as: str) -> None:
+    # Without its brackets, gin hands on the class.
+    if isinstance(value, type) or not isinstance(value, kind):
+        raise UserError(f"prepare.{name} = {value!r}: expected such as {such_as}, with brackets")
 
 
 def _make(
@@ -280,30 +293,6 @@ def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     path.write_bytes(content)
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock, then holds it; the system frees it at the end.
-
-    Workers of one training that start together would write to the same files otherwise.
-    """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as held:
-        while True:
-            file = held.enter_context(lock.open("w"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                logging.info("data: waiting for another process that prepares %s", lock.parent)
-                fcntl.flock(file, fcntl.LOCK_EX)
-            # Whoever held it has deleted it since, unless it has a name.
-            if os.fstat(file.fileno()).st_nlink:
-                break
-        try:
-            yield
-        finally:
-            lock.unlink()
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from types import TracebackType
+from contextlib import AbstractContextManager
 
 from absl import logging
 from tqdm import tqdm
@@ -10,7 +10,7 @@ from tqdm import tqdm
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Counts the sentence pairs of one stage, and shows the count, the rate and what remains.
 
     Args:
@@ -35,15 +35,7 @@ class Progress:
         if done:
             logging.info("data: %s: going on after %s pairs", stage, f"{done:,}")
 
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
     def advance(self, pairs: int) -> None:

@@ -22,10 +22,10 @@ class SubwordModel(Protocol):
         """The number of ids; every id that `encode` gives is below it."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of every line, EOS last."""
+        """Returns the ids of every line, EOS last."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of one sentence of ids; what follows the first EOS is not read."""
+        """Returns the text of one sentence of ids; what follows the first EOS is not read."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, behind ## where one goes on."""

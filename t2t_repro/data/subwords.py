@@ -23,6 +23,7 @@ import sentencepiece
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
+from t2t_repro.data.ranges import check_range
 from t2t_repro.data.word_ids import WordIds
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
@@ -58,10 +59,13 @@ class SubwordTraining:
             at 1.0 a crawled corpus would spend thousands of ids on characters it has once.
         split_digits: whether every digit is a subword of its own.
         split_scripts: whether a subword holds letters of one script only, and punctuation apart
-            from letters. Without, symbols such as /NP and PRP$ become subwords.
+            from letters. Otherwise symbols such as /NP and PRP$ become subwords.
         normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC, control characters and
             odd spaces become plain spaces) or `identity`, for text that has been tokenised and
             normalised already and is to be scored as it is. Both strip and squeeze spaces.
+
+    Raises:
+        UserError: a number is outside of its range, or the rule is unknown.
     """
 
     vocab_size: int = 37_000
@@ -71,6 +75,16 @@ class SubwordTraining:
     split_digits: bool = False
     split_scripts: bool = True
     normalization: str = "nmt_nfkc"
+
+    def __post_init__(self) -> None:
+        check_range("SubwordTraining.vocab_size", self.vocab_size, least=1)
+        check_range("SubwordTraining.sample_size", self.sample_size, least=1)
+        check_range("SubwordTraining.character_coverage", self.character_coverage, 0, 1)
+        if self.normalization not in ("nmt_nfkc", "identity"):
+            raise UserError(
+                f"SubwordTraining.normalization = {self.normalization!r}: "
+                "expected 'nmt_nfkc' or 'identity'"
+            )
 
     def train(self, sentences: Sentences, model_path: Path) -> "Subwords":
         """Learns the vocabulary and writes the model in one piece: whole, or not at all.
@@ -85,14 +99,8 @@ class SubwordTraining:
             The trained model.
 
         Raises:
-            UserError: there is too little text for `vocab_size`, none at all, or a setting that
-                SentencePiece does not know.
+            UserError: there is too little text for `vocab_size`, or none at all.
         """
-        if self.normalization not in ("nmt_nfkc", "identity"):
-            raise UserError(
-                f"SubwordTraining.normalization is {self.normalization!r}; "
-                "expected 'nmt_nfkc' or 'identity'."
-            )
         sampled = _sample(len(sentences), self.sample_size, self.seed)
         counts = _count_words(compress(sentences, sampled))
         model = io.BytesIO()
@@ -112,7 +120,7 @@ class SubwordTraining:
                 eos_id=EOS_ID,
                 unk_id=UNK_ID,
                 bos_id=-1,
-                # Whatever is longer is ignored without a word; so nothing may be longer.
+                # Longer sentences are silently ignored; so none may be longer.
                 max_sentence_length=2**30,
                 # The number stands in the model file: one that depended on the machine would
                 # make the file depend on it too. The vocabulary itself does not.
@@ -185,12 +193,12 @@ class Subwords:
         return int(self._model.get_piece_size())
 
     def pieces(self) -> list[str]:
-        """What SentencePiece calls every id, e.g. "▁the" and "<0x0A>"."""
+        """Returns what SentencePiece calls every id, e.g. "▁the" and "<0x0A>"."""
         pieces: list[str] = self._model.id_to_piece(list(range(self.size)))
         return pieces
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of every line, EOS last.
+        """Returns the ids of every line, EOS last.
 
         Args:
             lines: sentences; an empty one is EOS alone.
@@ -201,7 +209,7 @@ class Subwords:
         return [np.frombuffer(self._line_bytes(line), np.int32).tolist() for line in lines]
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The ids of many lines at less cost a line than `encode`.
+        """Returns the ids of many lines at less cost a line than `encode`.
 
         Args:
             lines: sentences; at least one.
@@ -220,7 +228,7 @@ class Subwords:
         return b"".join(map(self._word_ids.__getitem__, line.split(" "))) + _EOS
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of one sentence of ids.
+        """Returns the text of one sentence of ids.
 
         Args:
             ids: [length] ids; what follows the first EOS is not read, PAD is skipped, and an id
@@ -245,7 +253,7 @@ class Subwords:
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name an id; EOS is <EOS>, a byte <0x41>, and the begin of a word alone U+2581.
+            One name an id; EOS is <EOS>, a byte <0x41>, and a word's beginning by itself U+2581.
         """
         return [self._label(int(token)) for token in ids]
 
@@ -258,7 +266,7 @@ class Subwords:
         return piece[1:] if piece.startswith(_SPACE_MARK) else CONTINUES + piece
 
     def normalize(self, line: str) -> str:
-        """The line as the model sees it, which is what decoding its ids gives back.
+        """Returns the line as the model sees it, which is what decoding its ids gives back.
 
         Args:
             line: any text; U+2581, SentencePiece's own mark for a space, counts as a space, and

@@ -91,11 +91,11 @@ class T2TSubwords:
         return len(self._subwords)
 
     def pieces(self) -> list[str]:
-        """The subword of every id, escaped as in the file; an empty one is no subword."""
+        """Returns the subword of every id, escaped as in the file; an empty one is no subword."""
         return list(self._subwords)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of every line, EOS last.
+        """Returns the ids of every line, EOS last.
 
         Args:
             lines: any text; an empty one is EOS alone.
@@ -114,7 +114,7 @@ class T2TSubwords:
             return self._segment(_escape(token, self.characters))
         except LookupError:
             # T2T gives up here. Vocabularies of its early versions hold characters inside
-            # subwords only; what needs one of these alone is spelled by its code point.
+            # subwords only; a token that needs one by itself has it spelled by its code point.
             return self._segment(_escape(token, self.ids.keys()))
 
     def _segment(self, escaped: str) -> list[int]:
@@ -135,7 +135,7 @@ class T2TSubwords:
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of one sentence of ids.
+        """Returns the text of one sentence of ids.
 
         Args:
             ids: [length] ids; what follows the first EOS is not read, PAD is skipped, and an id

@@ -89,7 +89,7 @@ def write_token_store(
 
 
 def token_block(source: FlatIds, target: FlatIds, vocab_size: int) -> dict[str, bytes]:
-    """What a block of sentence pairs adds to each of `STORE_FILES`, by name.
+    """Returns what a block of sentence pairs adds to each of `STORE_FILES`, by name.
 
     Raises:
         ValueError: an id is outside [0, vocab_size).
@@ -180,13 +180,13 @@ class TokenStore:
         return self._sentences
 
     def source(self, index: int) -> list[int]:
-        """The ids of one source sentence, EOS last; `index` as in a list."""
+        """Returns the ids of one source sentence, EOS last; `index` as in a list."""
         ids = _sentence(self._source, self._source_ends, self.source_lengths, index)
         self._check_ids("source.tokens", min(ids), max(ids))
         return ids
 
     def target(self, index: int) -> list[int]:
-        """The ids of one target sentence, EOS last; `index` as in a list."""
+        """Returns the ids of one target sentence, EOS last; `index` as in a list."""
         ids = _sentence(self._target, self._target_ends, self.target_lengths, index)
         self._check_ids("target.tokens", min(ids), max(ids))
         return ids

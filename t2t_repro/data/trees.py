@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from t2t_repro.data.text_files import read_lines
+from t2t_repro.data.line_files import read_lines
 from t2t_repro.errors import UserError
 
 # The outermost bracket is written in any of these ways, or without a label.
@@ -104,7 +104,7 @@ def bracketed(sentence: ParsedSentence) -> str:
 def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
     """Reads a file of trees, each on one line or on several, plain or `.gz`.
 
-    They come as parsers are customarily trained and scored on them: empty elements (-NONE-) are
+    They are cleaned as is usual where parsers are trained and scored: empty elements (-NONE-) are
     taken out, with all constituents that hold nothing else; function tags and indices of
     constituents are cut off at the first "-" or "=" (NP-SBJ-1 and NP=2 become NP), as EVALB does
     before it compares. Tags are left as they are (-LRB-), and so are words and unary chains. A root

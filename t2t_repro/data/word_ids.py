@@ -7,7 +7,7 @@ import numpy as np
 # Some 200 bytes each, so 100 megabytes at most.
 _MOST_WORDS = 500_000
 
-# A longer word hardly comes again; and where a language writes without spaces, a line is a word.
+# A longer word rarely comes again; and where a language writes without spaces, a line is a word.
 _LONGEST_WORD = 64
 
 

@@ -58,7 +58,7 @@ def check_index(prefix: str | Path) -> None:
 
 
 def listed_checkpoints(folder: Path) -> list[str]:
-    """The names of the checkpoints that TensorFlow's list in a folder has, newest last.
+    """Returns the names of the checkpoints in TensorFlow's list in a folder, newest last.
 
     Wherever they were when the list was written, they are taken to lie in the folder.
     """

@@ -1,14 +1,14 @@
 """The mean of the last checkpoints' weights (paper, section 6.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import numpy as np
 
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.model_directory import load_weights
+from t2t_repro.training.weights import load_weights
 
 
-def average_weights(model: Transformer, checkpoints: Sequence[str]) -> None:
+def average_weights(model: Transformer, checkpoints: Collection[str]) -> None:
     """Sets the model's weights to their mean over checkpoints.
 
     The mean is taken in float64, so that the mean of N copies is the copy.

@@ -36,24 +36,28 @@ class CheckpointFolder:
         keep: how many are kept.
     """
 
-    def __init__(self, path: Path, keep: int) -> None:
+    def __init__(self, path: Path, keep: int = 1) -> None:
         self.path = path
         self._keep = keep
 
     def steps(self) -> list[int]:
-        """The steps of the checkpoints that are there, ascending."""
-        if not self.path.is_dir():
-            return []
-        names = (_INDEX.fullmatch(path.name) for path in self.path.iterdir())
+        """Returns the steps of the checkpoints that are there, ascending."""
+        names = (_INDEX.fullmatch(path.name) for path in self.path.glob("*.index"))
         return sorted(int(name[1]) for name in names if name)
 
+    @property
+    def newest(self) -> str | None:
+        """The path of the newest checkpoint, see `prefix`, or None."""
+        steps = self.steps()
+        return self.prefix(steps[-1]) if steps else None
+
     def expected(self) -> list[int]:
-        """The steps of those that are there or should be, because they are listed; ascending."""
+        """Returns the steps of those that are there or should be, being listed; ascending."""
         names = (_LISTED.fullmatch(name) for name in listed_checkpoints(self.path))
         return sorted({*self.steps(), *(int(name[1]) for name in names if name)})
 
     def prefix(self, step: int) -> str:
-        """The path of a checkpoint as TensorFlow writes it: without the endings of its files."""
+        """Returns the path of a checkpoint as TensorFlow has it: without its files' endings."""
         return str(self.path / f"step-{step}")
 
     def write(self, checkpoint: tf.train.Checkpoint, step: int) -> None:
@@ -125,7 +129,7 @@ class CheckpointFolder:
 
 
 def damage(path: str) -> str | None:
-    """Reads a checkpoint whole, checksums included; None where it can be read, or the reason."""
+    """Reads a checkpoint whole, checksums included; returns why it cannot be read, or None."""
     try:
         check_index(path)
         reader = tf.train.load_checkpoint(path)

@@ -11,62 +11,37 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from t2t_repro.data.ranges import check_range
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.run_state import RunState
+
+_DO_NOT_FIT = (AssertionError, IndexError, TypeError, ValueError, RecursionError)
 
 
-@dataclasses.dataclass(frozen=True)
-class RunState:
-    """Where a run stands. The input's whole state is `epoch` and `batch`.
-
-    Attributes:
-        step: optimizer updates so far.
-        epoch: epochs finished.
-        batch: batches taken of the current epoch.
-        best_score: the best dev score so far, or -1: BLEU, or what DevEvaluation.metric is. (The
-            name stands in every checkpoint.)
-        best_nll: the least dev nll so far, in nats per token.
-        stale: dev evaluations since then.
-        tokens: real source and target tokens since the last report.
-        padded_tokens: likewise, padding included.
-        awaits_evaluation: whether a dev evaluation is due that a signal has interrupted.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    best_score: float = -1.0
-    best_nll: float = float("inf")
-    stale: int = 0
-    tokens: int = 0
-    padded_tokens: int = 0
-    awaits_evaluation: bool = False
-
-
-@gin.configurable(denylist=["model_dir", "model", "optimizer", "is_writer"])
+@gin.configurable(denylist=["directory", "model", "optimizer", "is_writer"])
 class Checkpoints:
-    """Writes, keeps and restores checkpoints below a model directory.
-
-        model_dir/checkpoints/step-<n>.*    the last `keep`
-        model_dir/best/step-<n>.*           the one with the best dev score
-        model_dir/nonfinite/step-<n>.*      before a batch that gave no finite loss or gradient,
-                                            and the batch
+    """Writes, keeps and restores checkpoints in a model directory.
 
     See `CheckpointFolder` for what a kill leaves behind.
 
     Args:
-        model_dir: the model directory.
+        directory: the model directory.
         model: the Transformer.
         optimizer: its optimizer.
         every_steps: a checkpoint every so many updates.
         every_minutes: and whenever so many minutes have passed since the last one, or None.
         keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
         is_writer: whether this process is the one of several that writes; another only reads.
+
+    Raises:
+        UserError: a number is too low.
     """
 
     def __init__(
         self,
-        model_dir: Path,
+        directory: ModelDirectory,
         model: keras.Model,
         optimizer: keras.Optimizer,
         every_steps: int = 1000,
@@ -74,15 +49,18 @@ class Checkpoints:
         keep: int = 20,
         is_writer: bool = True,
     ) -> None:
+        check_range("Checkpoints.every_steps", every_steps, least=1)
+        check_range("Checkpoints.every_minutes", every_minutes or 0, least=0)
+        check_range("Checkpoints.keep", keep, least=1)
         self.every_steps = every_steps
         self.every_minutes = every_minutes
         self.keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, state=self._state)
         self._is_writer = is_writer
-        self._last = CheckpointFolder(model_dir / "checkpoints", keep)
-        self._best = CheckpointFolder(model_dir / "best", 1)
-        self._bad = CheckpointFolder(model_dir / "nonfinite", 1)
+        self._last = CheckpointFolder(directory.checkpoints, keep)
+        self._best = CheckpointFolder(directory.best)
+        self._bad = CheckpointFolder(directory.nonfinite)
         self._saved_at = time.monotonic()
         self._saved: RunState | None = None
 
@@ -104,20 +82,13 @@ class Checkpoints:
         path = self._last.prefix(step)
         try:
             self._checkpoint.restore(path).assert_consumed()
-        except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
+            self._saved = RunState(**json.loads(self._state.numpy()))
+        except (*_DO_NOT_FIT, tf.errors.OpError) as error:
             raise UserError(
                 f"{path} does not fit this model ({reason_of(error)}): give another --model_dir, "
                 "or the gin file that the checkpoint was trained with."
             ) from error
-        try:
-            state = RunState(**json.loads(self._state.numpy()))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UserError(
-                f"{path} does not say where its run stood ({error}): delete it, to go on from the "
-                "one before."
-            ) from error
-        self._saved = state
-        return state
+        return self._saved
 
     def _newest_readable(self) -> int | None:
         unreadable: dict[int, str] = {}
@@ -126,10 +97,8 @@ class Checkpoints:
             if reason is None:
                 for later, why in unreadable.items():
                     logging.warning(
-                        "the checkpoint %s cannot be read (%s): set aside; going on from step %d",
-                        self._last.prefix(later),
-                        why,
-                        step,
+                        f"the checkpoint {self._last.prefix(later)} cannot be read ({why}): set "
+                        f"aside; going on from step {step}"
                     )
                     if self._is_writer:
                         self._last.set_aside(later)
@@ -145,7 +114,7 @@ class Checkpoints:
         return None
 
     def is_due(self, step: int) -> bool:
-        """Whether a checkpoint should be written after update `step`.
+        """Returns whether a checkpoint is to be written after update `step`.
 
         By `every_minutes`, workers may differ: only the one that writes has to know.
         """
@@ -203,6 +172,5 @@ class Checkpoints:
 
     @property
     def newest(self) -> str | None:
-        """Path of the newest checkpoint."""
-        steps = self._last.steps()
-        return self._last.prefix(steps[-1]) if steps else None
+        """The path of the newest checkpoint, or None."""
+        return self._last.newest

@@ -37,7 +37,9 @@ def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
             for value in event.summary.value:
                 is_made_again = made_again and value.tag.startswith(made_again)
                 if event.step < step + (not is_made_again):
-                    values[event.step, value.tag] = _alone(event, value)
+                    values[event.step, value.tag] = tf.compat.v1.Event(
+                        wall_time=event.wall_time, step=event.step, summary={"value": [value]}
+                    )
     if values:
         aside = directory / _PARTIAL
         with tf.io.TFRecordWriter(str(aside)) as writer:
@@ -52,7 +54,7 @@ def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
 
 
 def read_events(path: Path) -> Iterator[tf.compat.v1.Event]:
-    """The events of a file up to where it is torn, if it is.
+    """Yields the events of a file up to where it is torn, if it is.
 
     The records are cut here: TensorFlow allocates what the length of a record says.
     """
@@ -70,9 +72,3 @@ def read_events(path: Path) -> Iterator[tf.compat.v1.Event]:
                 yield tf.compat.v1.Event.FromString(content)
             except DecodeError:
                 return
-
-
-def _alone(event: tf.compat.v1.Event, value: tf.compat.v1.Summary.Value) -> tf.compat.v1.Event:
-    """An event that holds one of the values of another."""
-    summary = tf.compat.v1.Summary(value=[value])
-    return tf.compat.v1.Event(wall_time=event.wall_time, step=event.step, summary=summary)

@@ -14,8 +14,15 @@ from absl import logging
 from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.checkpoint_folder import CheckpointFolder
+from t2t_repro.training.model_directory import ModelDirectory
 
-_FLOAT = 4
+_FLOAT_BYTES = 4
+
+# Vectors of d_model that a token leaves behind for the backward pass.
+_OF_SUBLAYER = 5  # Its output, that after dropout, the sum, the sum normalised, and scaled.
+_OF_ATTENTION = 4  # Queries, keys, values, and what the heads give.
+
 # Shares of a GPU's memory. A display takes a little; TensorFlow wants the rest.
 _GPU_IN_USE, _GPU_TAKEN = 0.1, 0.5
 
@@ -40,7 +47,7 @@ def check_gpus() -> None:
     """Sees whether other programs use the GPUs; to be asked before TensorFlow takes their memory.
 
     Over half of a GPU's memory in use is an error, over a tenth a warning. Without nvidia-smi
-    nobody can say.
+    nothing is said.
 
     Raises:
         UserError: a GPU is taken.
@@ -69,7 +76,9 @@ def check_gpus() -> None:
             logging.warning("train: %s", text)
 
 
-def check_disk(model_dir: Path, model: keras.Model, optimizer: keras.Optimizer, keep: int) -> None:
+def check_disk(
+    directory: ModelDirectory, model: keras.Model, optimizer: keras.Optimizer, keep: int
+) -> None:
     """Holds the size of all checkpoints that are to come against the free space.
 
     `keep` of them and the best one, and while a checkpoint is written one more; those that are
@@ -80,12 +89,13 @@ def check_disk(model_dir: Path, model: keras.Model, optimizer: keras.Optimizer, 
     """
     variables = [*model.variables, *optimizer.variables]
     size = sum(tf.DType(v.dtype).size * v.shape.num_elements() for v in map(_value, variables))
-    there = sum(len(list((model_dir / name).glob("*.index"))) for name in ("checkpoints", "best"))
+    folders = directory.checkpoints, directory.best
+    there = sum(len(CheckpointFolder(folder).steps()) for folder in folders)
     count = max(keep + 1 - there, 0) + 1
-    free = shutil.disk_usage(_existing(model_dir)).free
+    free = shutil.disk_usage(_existing(directory.path)).free
     if count * size > free:
         raise UserError(
-            f"{count} checkpoints of {_gigabytes(size)} are to come, but {model_dir} has "
+            f"{count} checkpoints of {_gigabytes(size)} are to come, but {directory.path} has "
             f"{_gigabytes(free)} free: make room, lower Checkpoints.keep, or give a --model_dir on "
             "another disk."
         )
@@ -112,7 +122,7 @@ def check_memory(
     if available is None or tf.config.list_physical_devices("GPU"):
         return
     # Of every replica, the sum over its slices and what is added to it.
-    gradients = _FLOAT * model.count_params() * replicas * (2 if slices > replicas else 1)
+    gradients = _FLOAT_BYTES * model.count_params() * replicas * (2 if slices > replicas else 1)
     most = max(activation_bytes(model, shape, slices) for shape in shapes) * replicas
     needed = gradients + most
     text = (
@@ -129,20 +139,21 @@ def check_memory(
 def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
     """Estimates what the forward pass of a slice keeps for the backward pass, in bytes.
 
-    Counted per token: what every layer puts out at its sub-layers and norms, queries, keys and
-    values, the hidden layer twice (before and after ReLU), and the attention weights three times
-    (scores, softmax, dropout).
+    Counted per token and layer: vectors of d_model, see above; the feed-forward network's hidden
+    vector twice (before and after ReLU), and the attention weights three times (scores, softmax,
+    dropout).
     """
     rows = -(-shape.rows // slices)
     d_model, heads, d_ff = model.config.d_model, model.config.num_heads, model.config.d_ff
     source, target = shape.source_length, shape.target_length
-    encoder = source * (14 * d_model + 2 * d_ff) + 3 * heads * source * source
-    decoder = target * (22 * d_model + 2 * d_ff) + 3 * heads * target * (target + source)
-    return _FLOAT * rows * model.num_layers * (encoder + decoder)
+    vectors = 2 * _OF_SUBLAYER + _OF_ATTENTION, 3 * _OF_SUBLAYER + 2 * _OF_ATTENTION
+    encoder = source * (vectors[0] * d_model + 2 * d_ff) + 3 * heads * source * source
+    decoder = target * (vectors[1] * d_model + 2 * d_ff) + 3 * heads * target * (target + source)
+    return _FLOAT_BYTES * rows * model.num_layers * (encoder + decoder)
 
 
 def available_memory() -> int | None:
-    """Bytes that the machine, or the container, can still give; None where nobody says."""
+    """Returns the bytes that the machine, or the container, can still give; None if unknown."""
     found = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()

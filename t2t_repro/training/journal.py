@@ -1,73 +1,57 @@
 """What a run says of itself: a progress bar, log lines, TensorBoard."""
 
 import math
+import re
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from t2t_repro.training.durable import sync
 from t2t_repro.training.event_files import rewind
+from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult
 
 
 class Journal:
     """Reports a training run to the terminal and to TensorBoard.
 
-    What an earlier start wrote of updates after `first_step` is dropped: see `rewind`. Speed is
-    stated in real source and target tokens a second, never in steps.
+    What an earlier start wrote of later updates is dropped: see `rewind`. Speed is stated in real
+    source and target tokens a second, never in steps.
 
     Args:
         directory: where TensorBoard's event files go; None where another worker reports.
-        steps: the run's last step.
-        first_step: the step it begins at.
-        every_steps: how often scalars are written, in updates.
-        awaits_evaluation: whether `first_step` is to be evaluated (again).
+        pace: of the run.
+        state: where it goes on.
     """
 
-    def __init__(
-        self,
-        directory: Path | None,
-        steps: int,
-        first_step: int,
-        every_steps: int,
-        awaits_evaluation: bool = False,
-    ) -> None:
+    def __init__(self, directory: Path | None, pace: Pace, state: RunState) -> None:
         if directory:
-            rewind(directory, first_step, "dev/" if awaits_evaluation else None)
+            rewind(directory, state.step, "dev/" if state.awaits_evaluation else None)
             self._writer = tf.summary.create_file_writer(str(directory))
         else:
             self._writer = tf.summary.create_noop_writer()
         self._directory = directory
-        self._every_steps = every_steps
+        self._pace = pace
         self._tokens = 0
         self._since = time.monotonic()
         self._bar = tqdm(
-            total=steps,
-            initial=first_step,
+            total=pace.steps,
+            initial=state.step,
             unit="step",
             dynamic_ncols=True,
             disable=not directory or not sys.stderr.isatty(),
         )
-        self._steps = steps
-        self._first_step = first_step
+        self._first_step = state.step
         self._began = self._since
 
     def __enter__(self) -> "Journal":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
         self._writer.close()
 
@@ -77,45 +61,30 @@ class Journal:
             tf.summary.text(name, markdown, step=step)
         self._writer.flush()
 
-    def image(self, name: str, pixels: NDArray[np.uint8], step: int) -> None:
-        """Writes an image, [height, width, 3], to TensorBoard."""
-        with self._writer.as_default():
-            tf.summary.image(name, pixels[None], step=step)
-
-    def scalars(self, values: dict[str, float], step: int) -> None:
-        """Writes scalars to TensorBoard."""
-        with self._writer.as_default():
-            for name, value in values.items():
-                tf.summary.scalar(name, value, step=step)
-
     def flush(self) -> None:
         """Makes sure that what was reported so far outlives the process, and the machine."""
         self._writer.flush()
         if self._directory:
             sync(*self._directory.glob("events.out.tfevents.*"))
 
-    def is_reported(self, step: int) -> bool:
-        """Whether scalars are written after update `step`."""
-        return step % self._every_steps == 0 or step == self._steps
-
-    def update(self, step: int, result: StepResult, tokens: int, padding_share: float) -> None:
+    def update(self, step: int, result: StepResult, tokens: int, cells: int) -> None:
         """Reports one update.
 
         Args:
             step: updates so far, this one included.
             result: of the update.
             tokens: real source + target tokens of its batch.
-            padding_share: of the batches since the last report.
+            cells: likewise, padding included.
         """
         self._tokens += tokens
         self._bar.update(1)
-        if not self.is_reported(step):
+        if not self._pace.reports(step):
             return
         seconds = time.monotonic() - self._since
         speed = self._tokens / seconds
         loss, nll = float(result.loss), float(result.nll)
         learning_rate = float(result.learning_rate)
-        self.scalars(
+        self._scalars(
             {
                 "train/loss": loss,
                 "train/nll": nll,
@@ -123,7 +92,7 @@ class Journal:
                 "train/learning_rate": learning_rate,
                 "train/gradient_norm": float(result.gradient_norm),
                 "train/real_tokens_per_second": speed,
-                "train/padding_share": padding_share,
+                "train/padding_share": 1.0 - tokens / cells,
             },
             step,
         )
@@ -132,23 +101,38 @@ class Journal:
         )
         if self._bar.disable:
             logging.info(
-                "step %d/%d: loss %.4f, nll %.4f, lr %.3e, %s src+tgt tok/s, %s left",
-                step,
-                self._steps,
-                loss,
-                nll,
-                learning_rate,
-                f"{speed:,.0f}",
-                self._time_left(step),
+                f"step {step}/{self._pace.steps}: loss {loss:.4f}, nll {nll:.4f}, lr "
+                f"{learning_rate:.3e}, {speed:,.0f} src+tgt tok/s, {self._time_left(step)} left"
             )
         self.restart_clock()
+
+    def evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
+        """Reports a dev evaluation after update `step`, which took so long."""
+        perplexity = math.exp(min(scores.nll, 50.0))
+        logging.info(
+            f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, "
+            f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
+        )
+        tag = re.sub(r"\W+", "_", scores.metric.lower())
+        self._scalars(
+            {"dev/nll": scores.nll, "dev/perplexity": perplexity, f"dev/{tag}": scores.score}, step
+        )
+        self.text("dev/translations", scores.samples, step)
+        with self._writer.as_default():
+            for name, pixels in scores.images:
+                tf.summary.image(f"dev/{name}", pixels[None], step=step)
 
     def restart_clock(self) -> None:
         """Begins a new interval: what happened since the last update is no training time."""
         self._tokens = 0
         self._since = time.monotonic()
 
+    def _scalars(self, values: dict[str, float], step: int) -> None:
+        with self._writer.as_default():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=step)
+
     def _time_left(self, step: int) -> str:
         seconds = (time.monotonic() - self._began) / max(step - self._first_step, 1)
-        minutes = math.ceil(seconds * (self._steps - step) / 60)
+        minutes = math.ceil(seconds * (self._pace.steps - step) / 60)
         return f"{minutes // 60}:{minutes % 60:02d} h"

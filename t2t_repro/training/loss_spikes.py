@@ -32,11 +32,9 @@ class LossSpikes:
         begins = self._in_spike and not was_in_spike
         if begins:
             logging.warning(
-                "step %d: the loss jumped to %.3f from about %.3f: if it does not come back, "
-                "lower the learning rate or bind adam.clip_norm",
-                step,
-                loss,
-                statistics.median(self._recent),
+                f"step {step}: the loss jumped to {loss:.3f} from about "
+                f"{statistics.median(self._recent):.3f}: if it does not come back, lower the "
+                "learning rate or bind adam.clip_norm"
             )
         return begins
 

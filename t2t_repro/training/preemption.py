@@ -30,7 +30,7 @@ class StopRequest:
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Within it, a signal that comes, or has come, raises `Preempted`."""
+        """Makes a signal that comes within it, or has come before, raise `Preempted`."""
         self._may_interrupt = True
         try:
             if self():

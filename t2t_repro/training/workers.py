@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
 
@@ -63,29 +62,19 @@ class Workers:
         """
         if self.count == 1:
             return [value]
-        content = np.frombuffer(json.dumps(value).encode("ascii"), np.uint8)
-        sizes = np.zeros(self.count, np.int32)
-        sizes[self.index] = len(content)
-        ends = np.cumsum(self._sum(sizes))
-        everything = np.zeros(ends[-1], np.int32)
-        everything[ends[self.index] - len(content) : ends[self.index]] = content
-        parts = np.split(self._sum(everything).astype(np.uint8), ends[:-1])
-        return [json.loads(part.tobytes()) for part in parts]
-
-    def _sum(self, numbers: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The sum over all workers of an array that has the same shape on each."""
-
-        def of_replica(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
-            is_first = context.replica_id_in_sync_group == self.replicas.start
-            return tf.constant(numbers if is_first else np.zeros_like(numbers))
-
-        values = self._strategy.experimental_distribute_values_from_function(of_replica)
-        total: NDArray[np.int32] = self._strategy.reduce("SUM", values, axis=None).numpy()
-        return total
+        line = np.frombuffer(f"{json.dumps(value)}\n".encode("ascii"), np.uint8)
+        # TensorFlow gathers no bytes, and keeps int32 off GPUs.
+        numbers = tf.constant(line, tf.int64)
+        of_replicas = self._strategy.experimental_distribute_values_from_function(
+            lambda context: numbers
+        )
+        text = self._strategy.gather(of_replicas, axis=0).numpy().astype(np.uint8).tobytes()
+        # Every replica of a worker says the same.
+        return [json.loads(line) for line in text.splitlines()[:: len(self.replicas)]]
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """The chief does what is within, then the others do; what it may not do, nobody does.
+        """Lets the chief do what is within, then the others; what it may not do, nobody does.
 
         However long the chief needs, it is waited for; TensorFlow notices within seconds if it
         is lost.
@@ -128,14 +117,11 @@ class Workers:
 
 
 def quiet_unless_chief(workers: Workers) -> None:
-    """Has the chief alone log what all do alike; another worker says that it is there."""
+    """Has the chief alone log what all do alike; the others say that they have started, no more."""
     if workers.count > 1:
         logging.info(
-            "worker %d (of 0 to %d) is there; replicas: %d%s",
-            workers.index,
-            workers.count - 1,
-            len(workers.replicas),
-            "" if workers.is_chief else "; worker 0 writes the log",
+            f"worker {workers.index} (of 0 to {workers.count - 1}) has started; replicas: "
+            f"{len(workers.replicas)}; worker 0 writes the log"
         )
     if not workers.is_chief:
         logging.set_verbosity(logging.ERROR)

@@ -8,6 +8,8 @@ from pathlib import Path
 import tensorflow as tf
 from absl import logging
 
+from t2t_repro.training.model_directory import ModelDirectory
+
 _FLAG = "--tf_xla_persistent_cache_"
 
 
@@ -23,14 +25,14 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
 
     Args:
         model_dir: of the run.
-        directory: where the programs lie; "" for nowhere. None is `model_dir`/xla_cache for the
-            programs of CPUs, and nowhere for those of GPUs, where this has not been tried.
+        directory: where the programs lie; "" for nowhere. None is the model directory, for
+            the programs of CPUs, and nowhere for those of GPUs, where this has not been tried.
         is_writer: whether programs are written, and not only looked for.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if directory == "" or _FLAG in flags:
         return
-    folder = Path(directory or model_dir / "xla_cache").resolve() / _machine()
+    folder = Path(directory or ModelDirectory(model_dir).xla_cache).resolve() / _machine()
     flags += f" {_FLAG}directory={folder}"
     if directory is None:
         flags += f" {_FLAG}device_types=CPU"

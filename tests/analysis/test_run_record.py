@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import forward_operations
-from t2t_repro.analysis.run_record import Evaluation, read_run, record_epoch, record_evaluation
+from t2t_repro.analysis.run_record import Evaluation, read_run
 from t2t_repro.data.bucketing import PaddingReport
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.training.model_directory import ModelDirectory
 
 SHAPE = ModelShape(50, 2, LayerConfig(8, 16, 2))
 MODEL = {
@@ -41,12 +42,16 @@ def model_dir(tmp_path):
         checkpoint_name="step",
     )
     manager.save(checkpoint_number=60)
-    record_epoch(path, EPOCH)
+    ModelDirectory(path).write_epoch(EPOCH)
     with tf.summary.create_file_writer(str(path / "tensorboard")).as_default():
         for step, speed in ((20, 100.0), (40, 9.0), (60, 120.0)):
             tf.summary.scalar("train/real_tokens_per_second", speed, step=step)
             tf.summary.scalar("train/loss", 3.0, step=step)
     return path
+
+
+def record(model_dir, split, evaluation):
+    ModelDirectory(model_dir).write_scores(split, evaluation.as_dict())
 
 
 def the_run(model_dir) -> Any:
@@ -68,9 +73,9 @@ def test_steps_shape_speed_and_operations(model_dir):
 
 def test_evaluations_of_each_split_are_read_back(model_dir):
     scores = [Score("BLEU", 20.5, "tok:13a"), Score("exact match", 3.0)]
-    record_evaluation(model_dir, "dev", Evaluation("checkpoints/step-40", 6.0, scores[:1]))
-    record_evaluation(model_dir, "dev", Evaluation("checkpoints/step-60", 5.0, scores))
-    record_evaluation(model_dir, "test", Evaluation("averaged/step-60", 4.0, []))
+    record(model_dir, "dev", Evaluation("checkpoints/step-40", 6.0, scores[:1]))
+    record(model_dir, "dev", Evaluation("checkpoints/step-60", 5.0, scores))
+    record(model_dir, "test", Evaluation("averaged/step-60", 4.0, []))
     run = the_run(model_dir)
     assert run.dev == Evaluation("checkpoints/step-60", 5.0, scores)
     assert run.dev.score("BLEU") == scores[0]
@@ -100,5 +105,5 @@ def test_a_file_that_is_missing_or_damaged_is_named(model_dir):
 
 def test_scores_of_numpy_are_written_too(model_dir):
     score = Score("BLEU", float(np.float32(1.5)))
-    record_evaluation(model_dir, "dev", Evaluation("best/step-60", 2.0, [score]))
+    record(model_dir, "dev", Evaluation("best/step-60", 2.0, [score]))
     assert the_run(model_dir).dev.scores == [score]

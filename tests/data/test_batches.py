@@ -143,6 +143,15 @@ def test_sentences_beyond_the_limit_and_hopeless_budgets_are_refused(store):
         Batches(store, MAX_LENGTH, 1, tokens_per_batch=8 * longest - 1)
 
 
+@pytest.mark.parametrize("value", [0, -8])
+@pytest.mark.parametrize(
+    "name", ["tokens_per_batch", "max_shapes", "row_multiple", "length_multiple"]
+)
+def test_numbers_that_are_none_are_refused(store, name, value):
+    with pytest.raises(UserError, match=f"Batches.{name} = {value!r}: expected at least 1"):
+        Batches(store, MAX_LENGTH, 1, **{name: value})
+
+
 @pytest.mark.parametrize("slices", [3, 8])
 def test_the_slices_of_several_workers_are_those_of_one(batches, slices):
     for number, whole in enumerate(arrays(batches.epoch(2, 0, slices))):

@@ -1,4 +1,3 @@
-from collections import Counter
 from itertools import combinations, product
 
 import numpy as np
@@ -8,16 +7,10 @@ from hypothesis import strategies as st
 
 from t2t_repro.data import batch_shapes
 from t2t_repro.data.batch_shapes import BatchShape, choose_shapes
-from t2t_repro.data.bucketing import assign_shapes, epoch_plan, padding_report
+from t2t_repro.data.bucketing import assign_shapes, padding_report
+from t2t_repro.data.shuffling import epoch_plan
 from t2t_repro.errors import UserError
-
-
-def corpus(sentences: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths like those of a translation corpus: log-normal, the two sides alike."""
-    generator = np.random.default_rng(seed)
-    source = np.exp(generator.normal(3.1, 0.6, sentences))
-    target = source * np.exp(generator.normal(0, 0.2, sentences))
-    return np.clip(source.astype(int) + 1, 1, 256), np.clip(target.astype(int) + 1, 1, 256)
+from tests.data.test_shuffling import check_epoch, corpus
 
 
 def slow_assignment(shapes, source, target):
@@ -43,22 +36,6 @@ def check_shapes(shapes, source, target, tokens_per_batch, max_shapes, row_multi
     assert assignment.tolist() == slow_assignment(shapes, source, target)
     assert set(assignment.tolist()) == set(range(len(shapes)))
     return assignment
-
-
-def check_epoch(plan, shapes, assignment):
-    """Every sentence once, each in a batch of its shape; batches of a shape differ by one."""
-    seen: Counter[int] = Counter()
-    sizes: dict[int, list[int]] = {}
-    for index in range(len(plan)):
-        batch, shape = plan.batch(index), int(plan.shape_of_batch[index])
-        assert 1 <= len(batch) <= shapes[shape].rows
-        assert all(assignment[i] == shape for i in batch)
-        seen.update(batch.tolist())
-        sizes.setdefault(shape, []).append(len(batch))
-    assert seen == Counter(range(len(assignment)))
-    for shape, of_shape in sizes.items():
-        assert max(of_shape) - min(of_shape) <= 1
-        assert len(of_shape) == -(-sum(of_shape) // shapes[shape].rows)
 
 
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60)
@@ -195,50 +172,6 @@ def test_the_choice_depends_on_nothing_but_the_lengths():
     assert choose_shapes(source[order].astype(np.int32), target[order].tolist()) == shapes
 
 
-@pytest.fixture(scope="module")
-def planned():
-    source, target = corpus(5000)
-    shapes = choose_shapes(source, target, tokens_per_batch=4000, max_shapes=6)
-    return shapes, assign_shapes(shapes, source, target)
-
-
-def batches(plan):
-    return [plan.batch(index).tolist() for index in range(len(plan))]
-
-
-def test_an_epoch_is_a_function_of_seed_and_number(planned):
-    shapes, assignment = planned
-    first = epoch_plan(shapes, assignment, seed=3, epoch=2)
-    again = epoch_plan(shapes, assignment, seed=3, epoch=2)
-    assert batches(first) == batches(again)
-    assert first.shape_of_batch.tolist() == again.shape_of_batch.tolist()
-    for seed, epoch in ((3, 3), (4, 2), (2, 3)):
-        other = epoch_plan(shapes, assignment, seed=seed, epoch=epoch)
-        check_epoch(other, shapes, assignment)
-        assert not set(map(frozenset, batches(first))) & set(map(frozenset, batches(other)))
-        assert other.shape_of_batch.tolist() != first.shape_of_batch.tolist()
-
-
-def test_neither_sentences_nor_shapes_come_sorted(planned):
-    shapes, assignment = planned
-    plan = epoch_plan(shapes, assignment, seed=0, epoch=0)
-    steps = np.diff(plan.shape_of_batch)
-    assert (steps > 0).any()
-    assert (steps < 0).any()
-    full = [batch for batch in batches(plan) if len(batch) > 20]
-    assert not any(batch == sorted(batch) for batch in full)
-    # Every batch draws from the whole corpus, not from a window of it.
-    assert all(max(batch) - min(batch) > 3000 for batch in full)
-
-
-def test_shapes_without_sentences_have_no_batches():
-    shapes = (BatchShape(8, 5, 5), BatchShape(8, 7, 7), BatchShape(8, 9, 9))
-    assignment = assign_shapes(shapes, [9, 8, 4], [1, 1, 1])
-    plan = epoch_plan(shapes, assignment, 0, 0)
-    check_epoch(plan, shapes, assignment)
-    assert sorted(plan.shape_of_batch.tolist()) == [0, 2]
-
-
 def test_a_sentence_that_no_shape_covers_is_named():
     with pytest.raises(ValueError, match="no shape covers sentence 1 with 3 source and 6 target"):
         assign_shapes((BatchShape(8, 5, 5),), [5, 3], [5, 6])
@@ -274,12 +207,6 @@ def test_rounded_lengths_cost_less_than_rounding_the_lengths_chosen():
     ]
     shares = [padding_report(tuple(s), source, target).real_share for s in (chosen, rounded)]
     assert shares[0] > shares[1]
-
-
-@pytest.mark.parametrize("setting", ["max_shapes", "row_multiple", "length_multiple"])
-def test_no_shapes_or_rows_at_all_is_the_users_error(setting):
-    with pytest.raises(UserError, match="give at least 1"):
-        choose_shapes([5], [5], **{setting: 0})
 
 
 def test_the_report_is_one_line():

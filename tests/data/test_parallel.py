@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -35,6 +36,12 @@ class Unreadable(Exception):
 
 def raise_the_unreadable(number):
     raise Unreadable(number, number)
+
+
+def fail_with_a_note(number):
+    error = KeyError("seven")
+    error.add_note("It happened in a test.")
+    raise error
 
 
 def die_at_seven(number):
@@ -70,6 +77,14 @@ def test_an_error_of_the_function_is_the_callers():
     results = map_in_order(refuse_seven, range(1000), workers=2)
     with pytest.raises(UserError, match="seven"):
         list(results)
+
+
+def test_a_bug_of_the_function_keeps_its_traceback_and_its_notes():
+    with pytest.raises(KeyError) as caught:
+        list(map_in_order(fail_with_a_note, range(12), workers=2))
+    text = "".join(traceback.format_exception(caught.value))
+    assert "in fail_with_a_note" in text
+    assert "It happened in a test." in caught.value.__notes__
 
 
 def test_a_killed_worker_is_an_error_that_says_how_to_go_on():

@@ -6,10 +6,12 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,11 +20,11 @@ import pytest
 from t2t_repro.data import clean_text, file_manifest, prepared
 from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.cleaning import REASONS, Cleaning
-from t2t_repro.data.corpora import held_out_pairs
+from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import SUBWORDS as SUBWORDS_FILE
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
@@ -335,7 +337,7 @@ def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
     before = {name: path.stat().st_ino for name, path in ((p.name, p) for p in left.iterdir())}
     assert SUBWORDS_FILE in before
     monkeypatch.undo()
-    monkeypatch.setattr(TextFilesCorpus, "read", None)
+    monkeypatch.setattr(TextFilesCorpus, "read", "not called")
     monkeypatch.setattr(SubwordTraining, "train", None)
     data = prepare(tmp_path / "data", *given, workers=1)
     assert {name: (data.directory / name).stat().st_ino for name in before} == before
@@ -386,6 +388,85 @@ def test_two_that_prepare_the_same_at_once_wait_for_each_other(tmp_path):
         texts = list(pool.map(run, range(4)))
     assert all(text == texts[0] for text in texts)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
+
+
+HOLDER = """
+import sys, time
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_who_waits_says_so_and_a_killed_holder_leaves_no_lock(tmp_path, caplog):
+    corpus, lock = corpus_of(tmp_path, pairs_of(60, 1)), tmp_path / "data" / ".prepared.lock"
+    lock.parent.mkdir()
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, lock], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    caplog.set_level("INFO", logger="absl")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(prepare, tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+        while not waiting.done() and "waiting for another process" not in caplog.text:
+            time.sleep(0.01)
+        assert not waiting.done()
+        holder.kill()
+        holder.communicate()
+        assert waiting.result().splits == SPLITS
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
+
+
+class OwnCorpus:
+    """A user's corpus, with what is wrong in its train split."""
+
+    splits = ("train", "dev")
+
+    def __init__(self, wrong):
+        self._wrong = wrong
+
+    def describe(self):
+        return {"corpus": "OwnCorpus"}
+
+    def prepare(self, download_dir):
+        pass
+
+    def read(self, split, download_dir):
+        yield from pairs_of(60, 1 if split == "train" else 2)
+        if split == "train":
+            yield self._wrong()
+
+
+def test_a_bug_in_ones_own_corpus_keeps_its_traceback(tmp_path):
+    with pytest.raises(IndexError) as caught:
+        prepare(tmp_path / "data", OwnCorpus(lambda: [][1]), Cleaning(), SUBWORDS)
+    text = "".join(traceback.format_exception(caught.value))
+    assert "lambda: [][1]" in text
+
+
+@pytest.mark.parametrize("pair", [3, "ab", ("a",), ("a", 2), (b"a", b"b"), ("a", "b\nc")])
+def test_what_is_no_pair_of_sentences_is_shown(tmp_path, pair):
+    message = re.escape(f"OwnCorpus.read gives {pair!r} in the split 'train', expected pairs")
+    with pytest.raises(UserError, match=message):
+        prepare(tmp_path / "data", OwnCorpus(lambda: pair), Cleaning(), SUBWORDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("corpus", TextFilesCorpus),
+        ("corpus", "TextFilesCorpus"),
+        ("cleaning", Cleaning),
+        ("subwords", 8000),
+        ("max_length", 0),
+        ("workers", -1),
+    ],
+)
+def test_a_wrong_argument_is_said_before_anything_is_made(tmp_path, name, value):
+    given = {"corpus": corpus_of(tmp_path, pairs_of(60, 1))} | {name: value}
+    with pytest.raises(UserError, match=f"prepare.{name} = .*: expected"):
+        prepare(tmp_path / "data", **given)
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_split_that_cleaning_empties_is_named_with_the_reasons(tmp_path):
@@ -526,7 +607,7 @@ from pathlib import Path
 from t2t_repro.data import clean_text
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 
 if __name__ == "__main__":
     clean_text._PAIRS_IN_BLOCK = 20

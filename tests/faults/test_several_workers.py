@@ -29,7 +29,7 @@ def kill(folder):
     assert loss_of_another(place / "log.0")
     chief, other = ((place / f"log.{index}").read_text() for index in range(2))
     assert "step 10: dev nll" in chief
-    assert "worker 1 (of 0 to 1) is there" in other
+    assert "worker 1 (of 0 to 1) has started" in other
     assert "step" not in other
     # A signal to one, in step 11, goes with the next update to all, which stop after one more.
     start = train(place, 2, STEPS, Blow(1, signal.SIGTERM, update=1))

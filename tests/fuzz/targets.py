@@ -15,15 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro import experiment
-from t2t_repro.analysis.run_record import Evaluation, read_run, record_evaluation
+from t2t_repro.analysis.run_record import Evaluation, read_run
 from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.corpora.treebank import TreebankCorpus
 from t2t_repro.data.linear_trees import delinearise
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subword_model import open_subwords
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.text_files import TextFilesCorpus
 from t2t_repro.data.token_store import TokenStore, write_token_store
-from t2t_repro.data.treebank import TreebankCorpus
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.training.event_files import rewind
@@ -202,9 +202,9 @@ def _write_model(folder: Path) -> None:
     directory.describe(tiny_model(d_model=8), subwords, DECODING, "")
     directory.write_imported(tiny_model(d_model=8), 5)
     (folder / "subwords.model").unlink()
-    record_evaluation(folder / "model", "dev", Evaluation("averaged/step-5", 3.5, []))
+    directory.write_scores("dev", Evaluation("averaged/step-5", 3.5, []).as_dict())
     epoch = {"batches": 3, "sentences": 9, "source_tokens": 90, "target_tokens": 91}
-    (folder / "model" / "epoch.json").write_text(json.dumps(epoch))
+    directory.epoch_json.write_text(json.dumps(epoch))
 
 
 def _read_model(folder: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.run_state import RunState
 from tests.training.tiny import assert_same, devices, tiny_model
 
 
@@ -22,7 +24,9 @@ class Run:
             self.model = tiny_model(dropout=0.1, num_layers=num_layers, seed=seed)
             self.optimizer = adam(learning_rate=rate)
             self.optimizer.build(self.model.trainable_variables)
-            self.checkpoints = Checkpoints(model_dir, self.model, self.optimizer, **options)
+            self.checkpoints = Checkpoints(
+                ModelDirectory(model_dir), self.model, self.optimizer, **options
+            )
 
     def update(self, count=1, seed=0):
         rng = np.random.default_rng(seed)
@@ -144,7 +148,7 @@ def test_a_checkpoint_of_another_width(tmp_path):
     optimizer = adam(learning_rate=0.1)
     optimizer.build(model.trainable_variables)
     with pytest.raises(UserError, match=r"step-1 does not fit this model .*--model_dir"):
-        Checkpoints(tmp_path, model, optimizer).restore()
+        Checkpoints(ModelDirectory(tmp_path), model, optimizer).restore()
 
 
 def spoil(file, damage):
@@ -308,6 +312,14 @@ def test_a_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
         "step-1.index",
     ]
     assert Run(tmp_path).checkpoints.restore().step == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("every_steps", 0), ("keep", 0), ("every_minutes", -1)]
+)
+def test_what_cannot_be_meant_is_refused(tmp_path, name, value):
+    with pytest.raises(UserError, match=rf"^Checkpoints\.{name} = {value}: expected at least"):
+        Run(tmp_path, **{name: value})
 
 
 def test_due_by_steps_and_by_minutes(tmp_path, monkeypatch):

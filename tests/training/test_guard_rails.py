@@ -9,7 +9,7 @@ import tensorflow as tf
 from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.errors import UserError
 from t2t_repro.training import guard_rails
-from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.guard_rails import (
     activation_bytes,
     available_memory,
@@ -18,7 +18,9 @@ from t2t_repro.training.guard_rails import (
     check_memory,
     check_writable,
 )
+from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.run_state import RunState
 from tests.training.tiny import tiny_model
 
 SHAPES = [BatchShape(8, 10, 12), BatchShape(4, 30, 20)]
@@ -39,17 +41,18 @@ def free(monkeypatch, count):
 
 def test_room_for_all_checkpoints_that_are_to_come(tmp_path, monkeypatch, run):
     model, optimizer = run
-    Checkpoints(tmp_path / "measured", *run).save(RunState(step=1))
-    files = (tmp_path / "measured" / "checkpoints").glob("step-1.data*")
+    there, new = ModelDirectory(tmp_path / "measured"), ModelDirectory(tmp_path)
+    Checkpoints(there, *run).save(RunState(step=1))
+    files = there.checkpoints.glob("step-1.data*")
     size = sum(file.stat().st_size for file in files)
     free(monkeypatch, 6 * size)
-    check_disk(tmp_path, model, optimizer, 4)
+    check_disk(new, model, optimizer, 4)
     # The weights and two moments of each.
     free(monkeypatch, 6 * 12 * model.count_params() - 1)
     with pytest.raises(UserError, match=r"^6 checkpoints of .* GB are to come, but .* GB free: "):
-        check_disk(tmp_path, model, optimizer, 4)
+        check_disk(new, model, optimizer, 4)
     # What is there needs no room.
-    check_disk(tmp_path / "measured", model, optimizer, 4)
+    check_disk(there, model, optimizer, 4)
 
 
 def test_too_little_memory_for_gradients_is_an_error(monkeypatch, run):

@@ -8,9 +8,10 @@ import t2t_repro
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.training import model_directory
-from t2t_repro.training.checkpoints import Checkpoints, RunState
-from t2t_repro.training.model_directory import ModelDirectory, step_of
+from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.run_state import RunState
 from tests.layer_test import randomize
 from tests.training.tiny import assert_same, copies, tiny_model
 
@@ -32,7 +33,7 @@ def run(tmp_path_factory, subwords):
     ModelDirectory(path).describe(model, subwords[0], "a = 1\n", "a = 1\nb = 2\n")
     optimizer = adam(learning_rate=0.1)
     optimizer.build(model.trainable_variables)
-    checkpoints = Checkpoints(path, model, optimizer)
+    checkpoints = Checkpoints(ModelDirectory(path), model, optimizer)
     weights = {}
     for step in (1, 2, 3):
         randomize(model, step)
@@ -128,10 +129,10 @@ def test_a_checkpoint_by_its_name(copy, run):
 
 
 def test_the_last_checkpoints(copy):
-    expected = [str(copy.path / "checkpoints" / f"step-{step}") for step in (1, 2, 3)]
+    expected = {step: str(copy.path / "checkpoints" / f"step-{step}") for step in (1, 2, 3)}
     assert copy.last_checkpoints(3) == expected
-    assert copy.last_checkpoints(1) == expected[-1:]
-    assert [step_of(path) for path in copy.last_checkpoints(2)] == [2, 3]
+    assert copy.last_checkpoints(1) == {3: expected[3]}
+    assert list(copy.last_checkpoints(2)) == [2, 3]
 
 
 @pytest.mark.parametrize("count", [4, 0, -1])

@@ -5,9 +5,11 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.checkpoints import Checkpoints, RunState
-from t2t_repro.training.model_directory import load_weights
+from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import BadBatch, read_batch, replay
+from t2t_repro.training.run_state import RunState
+from t2t_repro.training.weights import load_weights
 from tests.training.test_train_step import global_batches
 from tests.training.tiny import tiny_model, tiny_step
 
@@ -23,7 +25,7 @@ def batch():
 
 
 def test_what_is_written_is_read(tmp_path, step, batch):
-    checkpoints = Checkpoints(tmp_path, step.model, step.optimizer)
+    checkpoints = Checkpoints(ModelDirectory(tmp_path), step.model, step.optimizer)
     file = checkpoints.save_bad_batch(RunState(step=7), *map(tf.constant, batch[1:]))
     again = read_batch(file)
     assert again.step == 7

@@ -13,11 +13,13 @@ import tensorflow as tf
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.token_store import write_token_store
 from t2t_repro.errors import UserError
-from t2t_repro.training.checkpoints import Checkpoints, RunState
+from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.journal import Journal
+from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.replay import read_batch
-from t2t_repro.training.train_loop import DevScores, Pace, TrainLoop
+from t2t_repro.training.run_state import DevScores, Pace, RunState
+from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import StepResult
 from t2t_repro.training.workers import Workers
 from tests.training.test_event_files import curve
@@ -47,8 +49,6 @@ class Meddling:
         self._batches = batches
         self._action = {step: action}
         self._taken = 0
-        self.shapes = batches.shapes
-
         self.count_tokens = batches.count_tokens
 
     def epoch(self, epoch, first_batch, slices, own_slices=None):
@@ -65,16 +65,11 @@ class FakeStep:
         self.slices = 2
         self.own_slices = range(2)
         self.seen = []
-        self.compiled = []
         self._losses = losses or {}
         self.model = keras.Sequential([keras.layers.Dense(1)])
         self.model.build((None, 1))
         self.optimizer = adam(learning_rate=0.1)
         self.optimizer.build(self.model.trainable_variables)
-
-    def compile(self, shapes):
-        self.compiled += shapes
-        return len(shapes)
 
     def __call__(self, step, source, target, asks_to_stop):
         self.seen.append((step, np.asarray(source), np.asarray(target)))
@@ -91,11 +86,11 @@ class Run:
         self.step = step
         self.found = iter(scores)
         self.evaluated = []
-        self.checkpoints = Checkpoints(model_dir, step.model, step.optimizer, **checkpoints)
-        self.pace = Pace(steps=steps, report_every=1, **{"evaluate_every": 1000, **(pace or {})})
-        workers = Workers(tf.distribute.get_strategy())
-        self.loop = TrainLoop(step, batches, self.checkpoints, self.pace, self, workers)
-        self.directory = model_dir
+        self.directory = ModelDirectory(model_dir)
+        self.checkpoints = Checkpoints(self.directory, step.model, step.optimizer, **checkpoints)
+        self.pace = Pace(steps, **{"report_every": 1, "evaluate_every": 1000, **(pace or {})})
+        self.batches = batches
+        self.stopped_by = None
 
     def share(self):
         self.evaluated.append(float(self.step.model.trainable_variables[0].numpy().ravel()[0]))
@@ -111,10 +106,14 @@ class Run:
 
     def go(self):
         state = self.checkpoints.restore()
-        with Journal(
-            self.directory / "tensorboard", self.pace.steps, state.step, 1, state.awaits_evaluation
-        ) as journal:
-            return self.loop.run(state, journal)
+        workers = Workers(tf.distribute.get_strategy())
+        with Journal(self.directory.tensorboard, self.pace, state) as journal:
+            loop = TrainLoop(
+                self.step, self.batches, self.checkpoints, self.pace, self, workers, journal
+            )
+            state = loop.run(state)
+        self.stopped_by = loop.stopped_by
+        return state
 
     def values(self):
         """Weights and the optimizer's state."""
@@ -186,10 +185,10 @@ def test_stopped_in_an_evaluation_it_is_made_by_the_run_that_goes_on(
     monkeypatch.setattr(first, "share", share)
     state = first.go()
     assert (state.step, state.awaits_evaluation) == (at, True)
-    assert first.loop.stopped_by == signal.SIGTERM
+    assert first.stopped_by == signal.SIGTERM
     second = Run(tmp_path / "cut", FakeStep(), batches, 6, scores[at // 2 - 1 :], pace)
     assert second.go() == end
-    assert second.loop.stopped_by is None
+    assert second.stopped_by is None
     for name in ("dev/nll", "dev/bleu", "train/loss"):
         assert curve(tmp_path / "cut" / "tensorboard", name) == curve(
             tmp_path / "whole" / "tensorboard", name
@@ -220,6 +219,19 @@ def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupt
     assert second.go().step == 6
     assert_same(second.values(), end)
     assert written(tmp_path) == [2, 4, 6]
+
+
+def test_curves_do_not_show_where_a_run_was_stopped(tmp_path, batches):
+    """Nor which batches the run that goes on has not seen itself."""
+    pace = {"report_every": 3}
+    Run(tmp_path / "whole", FakeStep(), batches, 6, pace=pace).go()
+    for steps in (2, 6):
+        Run(tmp_path / "cut", FakeStep(), batches, steps, pace=pace).go()
+    for name in ("train/loss", "train/padding_share"):
+        whole, cut = (dict(curve(tmp_path / run / "tensorboard", name)) for run in ("whole", "cut"))
+        assert sorted(whole) == [3, 6]
+        # The shorter of the two runs reports its last step too.
+        assert {step: cut[step] for step in whole} == whole
 
 
 def test_a_run_that_is_over_stays_as_it_is(tmp_path, batches):
@@ -357,9 +369,3 @@ def test_checkpoints_by_the_minute(tmp_path, batches):
     run = Run(tmp_path, FakeStep(), batches, 3, every_minutes=0)
     run.go()
     assert written(tmp_path) == [1, 2, 3]
-
-
-def test_all_shapes_are_compiled(tmp_path, batches):
-    run = Run(tmp_path, FakeStep(), batches, 3)
-    run.loop.compile()
-    assert run.step.compiled == list(batches.shapes)

@@ -36,6 +36,15 @@ def test_one_process_is_a_chief_with_all_replicas():
         assert workers.gather({"a": 1}) == [{"a": 1}]
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_values_of_any_length_are_gathered(replicas):
+    """As if each worker had so many of two replicas; all say the same here."""
+    workers = Workers(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    workers.count, workers.replicas = 2, range(replicas)
+    for value in ("ein\nWort", None, [["ü" * 5000, {"a": 1.5}], 2]):
+        assert workers.gather(value) == [value] * (2 // replicas)
+
+
 def test_what_differs_is_told_with_the_worker():
     alone().check_same("x", 1)
     one_of([["a", "b"], ["a", "b"]]).check_same("lines", None)

@@ -8,10 +8,10 @@ import pytest
 
 from t2t_repro.configuration import configure
 from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.corpora.treebank import TreebankCorpus
 from t2t_repro.data.linear_trees import delinearise, linearise
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.treebank import TreebankCorpus
 from t2t_repro.data.trees import read_trees
 from t2t_repro.errors import UserError
 from tests.data.test_trees import TREEBANK

@@ -1,20 +1,12 @@
 import gzip
 import json
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from t2t_repro.data.corpora import held_out_pairs
-from t2t_repro.data.text_files import TextFilesCorpus, check_line_counts, read_lines
+from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.errors import UserError
-
-
-def write(path: Path, content: str | bytes) -> str:
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return str(path)
+from tests.data.test_line_files import write
 
 
 @pytest.fixture
@@ -37,37 +29,6 @@ def test_pairs_columns_plain_and_compressed_are_read_one_after_the_other(tmp_pat
     assert list(corpus.read("train", tmp_path)) == pairs
     assert list(corpus.read("test", tmp_path)) == pairs[:2]
     assert list(held_out_pairs(corpus, tmp_path)) == [("d", "D"), *pairs[:2]]
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_lines_end_at_newlines_only_and_lose_nothing_else(tmp_path, suffix):
-    content = "\ufeffa\u2028b\r\n\n c \x85\x0b\x1c\nlone\rreturn\nlast"
-    path = Path(write(tmp_path / f"x{suffix}", content))
-    assert list(read_lines(path)) == ["a\u2028b", "", " c \x85\x0b\x1c", "lone\rreturn", "last"]
-    assert check_line_counts([path]) == 5
-
-
-line = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])).filter(
-    lambda text: not text.endswith("\r")
-)
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    lines=st.lists(line, min_size=1),
-    end=st.sampled_from(["\n", "\r\n"]),
-    closed=st.booleans(),
-    mark=st.booleans(),
-)
-def test_any_lines_written_are_read_back_and_counted(tmp_path_factory, lines, end, closed, mark):
-    # Without a byte order mark a first character U+FEFF would be taken for one; and an unclosed
-    # last line that is empty is no line.
-    mark = mark or lines[0].startswith("\ufeff")
-    closed = closed or not lines[-1]
-    path = tmp_path_factory.mktemp("lines") / "x"
-    write(path, "\ufeff" * mark + end.join(lines) + end * closed)
-    assert list(read_lines(path)) == lines
-    assert check_line_counts([path]) == len(lines)
 
 
 @pytest.mark.parametrize("step", ["prepare", "read"])

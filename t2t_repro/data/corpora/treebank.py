@@ -7,9 +7,9 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.line_files import identify
 from t2t_repro.data.linear_trees import linearise
-from t2t_repro.data.text_files import identify
 from t2t_repro.data.trees import check_brackets, read_trees
 from t2t_repro.errors import UserError
 
@@ -34,13 +34,13 @@ class TreebankCorpus:
     these with .gz) are read, in the order of their names.
 
     Args:
-        train: Entries to train on.
-        dev: Entries for model selection.
-        test: Entries to evaluate on, if there are any.
-        folder: What the names are relative to.
+        train: entries to train on.
+        dev: entries for model selection.
+        test: entries to evaluate on, if there are any.
+        folder: what the names are relative to.
 
     Raises:
-        UserError: A split's value is not of the form above.
+        UserError: a split's value is not of the form above.
     """
 
     splits: tuple[str, ...]
@@ -60,10 +60,10 @@ class TreebankCorpus:
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
-        """Return name, size and SHA-256 of every file: the content, wherever it lies.
+        """Returns name, size and SHA-256 of every file: the content, wherever it lies.
 
         Raises:
-            UserError: A file is missing.
+            UserError: a file is missing.
         """
         return {
             "corpus": "TreebankCorpus",
@@ -71,29 +71,29 @@ class TreebankCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Check that there are files, and that every bracket in them is closed.
+        """Checks that there are files, and that every bracket in them is closed.
 
         Whatever else may be wrong with a tree is found as it is read.
 
         Args:
-            download_dir: Not used: nothing is fetched.
+            download_dir: not used: nothing is fetched.
 
         Raises:
-            UserError: There are none, or one is not.
+            UserError: there are none, or one is not.
         """
         for split in self.splits:
             for path in self._files(split):
                 check_brackets(path)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yield the sentences of a split with their trees, file after file.
+        """Yields the sentences of a split with their trees, file after file.
 
         Args:
-            split: One of `splits`.
-            download_dir: Not used.
+            split: one of `splits`.
+            download_dir: not used.
 
         Raises:
-            UserError: There is no such split, a file is missing or holds something else than
+            UserError: there is no such split, a file is missing or holds something else than
                 trees, or a tree cannot be linearised.
         """
         check_split(split, self.splits)

@@ -7,7 +7,7 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.errors import UserError
 
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.
@@ -24,15 +24,15 @@ class TfdsCorpus:
     Args:
         name: TFDS's name, with configuration and, if wanted, version:
             "wmt14_translate/de-en:1.0.0".
-        source_language: Key of the source sentence, e.g. "en".
-        target_language: Key of the target sentence.
-        data_dir: Folder of prepared data sets.
+        source_language: key of the source sentence, e.g. "en".
+        target_language: key of the target sentence.
+        data_dir: folder of prepared data sets.
         train_split: TFDS's name of the split to train on; may be a slice, "train[:10%]".
-        dev_split: Likewise, for model selection.
-        test_split: Likewise, for evaluation; None if there is none.
+        dev_split: likewise, for model selection.
+        test_split: likewise, for evaluation; None if there is none.
 
     Raises:
-        UserError: Source and target language are the same.
+        UserError: source and target language are the same.
     """
 
     splits: tuple[str, ...]
@@ -60,10 +60,10 @@ class TfdsCorpus:
         self.splits = tuple(self._tfds_splits)
 
     def describe(self) -> dict[str, Any]:
-        """Return data set, version, languages, and each split's TFDS name and number of pairs.
+        """Returns data set, version, languages, and each split's TFDS name and number of pairs.
 
         Raises:
-            UserError: The data set is not prepared, or lacks a language or a split.
+            UserError: the data set is not prepared, or lacks a language or a split.
         """
         builder = self._prepared_builder()
         return {
@@ -78,10 +78,10 @@ class TfdsCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Download and prepare the data set unless it is prepared; check languages and splits.
+        """Downloads and prepares the data set unless it is prepared; checks languages and splits.
 
         Args:
-            download_dir: Its folder `tfds` takes the downloaded archives; what is prepared from
+            download_dir: its folder `tfds` takes the downloaded archives; what is prepared from
                 them goes where TFDS looks for it (see the class).
 
         Raises:
@@ -103,14 +103,14 @@ class TfdsCorpus:
         self._check(builder)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yield the pairs of a split in the order of its files, newlines replaced by spaces.
+        """Yields the pairs of a split in the order of its files, newlines replaced by spaces.
 
         Args:
-            split: One of `splits`.
-            download_dir: Not used.
+            split: one of `splits`.
+            download_dir: not used.
 
         Raises:
-            UserError: There is no such split, or the data set is not prepared, lacks a language or
+            UserError: there is no such split, or the data set is not prepared, lacks a language or
                 is not stored as TFRecords.
         """
         check_split(split, self.splits)
@@ -151,7 +151,7 @@ class TfdsCorpus:
         return builder
 
     def _check(self, builder: Any) -> None:
-        """Raise a `UserError` unless the data set can be read, and has languages and splits."""
+        """Raises a `UserError` unless the data set can be read, and has languages and splits."""
         import tensorflow_datasets as tfds
 
         stored_as = builder.info.file_format
@@ -184,7 +184,7 @@ def _is_prepared(builder: Any) -> bool:
 
 
 def _one_line(sentence: bytes) -> str:
-    """Decode a sentence; line breaks and white space around them become one space."""
+    """Decodes a sentence; line breaks and white space around them become one space."""
     text = sentence.decode("utf-8")
     if "\n" not in text:
         return text

@@ -8,8 +8,8 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora import Pair, check_split
-from t2t_repro.data.text_files import check_line_counts, read_lines
+from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
@@ -34,16 +34,16 @@ class Multi30kCorpus:
     it was never made.
 
     Args:
-        source_language: One of "en", "de", "fr", "cs".
-        target_language: Another one of these.
-        pretokenized: Read the text as its authors lower-cased, normalised and tokenised it (on
-            which most published BLEU figures are computed) in place of the raw text.
-        local_dir: A folder that has the files already: a clone of the repository, or a folder with
+        source_language: one of "en", "de", "fr", "cs".
+        target_language: another one of these.
+        pretokenized: whether to read the text as its authors lower-cased, normalised and tokenised
+            it (on which most published BLEU figures are computed) in place of the raw text.
+        local_dir: a folder that has the files already: a clone of the repository, or a folder with
             `raw/train.en.gz` ... or `tok/train.lc.norm.tok.en` ..., plain or `.gz`. Nothing is
             downloaded then.
 
     Raises:
-        UserError: A language that Multi30k does not have, or twice the same.
+        UserError: a language that Multi30k does not have, or twice the same.
     """
 
     splits: tuple[str, ...]
@@ -76,7 +76,7 @@ class Multi30kCorpus:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return languages and text form; where the files lie does not change what they hold."""
+        """Returns languages and text form; where the files lie does not change what they hold."""
         return {
             "corpus": "Multi30kCorpus",
             "source_language": self._languages[0],
@@ -85,10 +85,10 @@ class Multi30kCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Download the files that are not in `download_dir/multi30k`; check their line counts.
+        """Downloads the files that are not in `download_dir/multi30k`; checks their line counts.
 
         Raises:
-            UserError: A file cannot be fetched, is not in `local_dir`, or is not whole.
+            UserError: a file cannot be fetched, is not in `local_dir`, or is not whole.
         """
         if self._local_dir is None:
             for split in self.splits:
@@ -99,28 +99,28 @@ class Multi30kCorpus:
             self._checked_paths(split, download_dir)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yield the pairs of a split.
+        """Yields the pairs of a split.
 
         Args:
-            split: One of `splits`.
-            download_dir: The folder that `prepare` was given; not used when there is a `local_dir`.
+            split: one of `splits`.
+            download_dir: the folder that `prepare` was given; not used when there is a `local_dir`.
 
         Raises:
-            UserError: There is no such split, or a file is missing or not whole.
+            UserError: there is no such split, or a file is missing or not whole.
         """
         check_split(split, self.splits)
         source, target = self._checked_paths(split, download_dir)
         yield from zip(read_lines(source), read_lines(target), strict=True)
 
     def _file_name(self, split: str, language: str) -> str:
-        """Return a file's path in the repository, below data/task1."""
+        """Returns a file's path in the repository, below data/task1."""
         stem, _ = _SPLIT_FILES[split]
         if self._pretokenized:
             return f"tok/{stem}.lc.norm.tok.{language}"
         return f"raw/{stem}.{language}.gz"
 
     def _checked_paths(self, split: str, download_dir: Path) -> tuple[Path, Path]:
-        """Find a split's two files and check that they have the lines that Multi30k has."""
+        """Finds a split's two files and checks that they have the lines that Multi30k has."""
         source, target = (
             self._find(self._file_name(split, language), download_dir)
             for language in self._languages
@@ -134,10 +134,10 @@ class Multi30kCorpus:
         return source, target
 
     def _find(self, name: str, download_dir: Path) -> Path:
-        """Return where a file lies, plain or compressed.
+        """Returns where a file lies, plain or compressed.
 
         Raises:
-            UserError: It is not there.
+            UserError: it is not there.
         """
         root = self._local_dir or download_dir / "multi30k"
         plain = name.removesuffix(".gz")
@@ -155,7 +155,7 @@ class Multi30kCorpus:
 
 
 def _download(url: str, path: Path) -> None:
-    """Fetch a file, unless it is there; under a temporary name until it is whole."""
+    """Fetches a file, unless it is there; under a temporary name until it is whole."""
     if path.is_file():
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data import generated
-from t2t_repro.data.corpora import Pair
-from t2t_repro.data.generated import FRAMES, GeneratedCorpus
+from t2t_repro.data.corpora import generated, generated_pieces
+from t2t_repro.data.corpora.corpus import Pair
+from t2t_repro.data.corpora.generated import FRAMES, GeneratedCorpus
 from t2t_repro.errors import UserError
 
 NOWHERE = Path("/nonexistent")
@@ -61,7 +61,7 @@ def test_sentences_are_short_lines_with_plain_spaces(full):
 
 def test_same_seed_gives_the_same_sentences_under_any_hash_seed():
     program = (
-        "from t2t_repro.data.generated import GeneratedCorpus as G\n"
+        "from t2t_repro.data.corpora.generated import GeneratedCorpus as G\n"
         "for pair in G(train_size=200).read('train', None): print(*pair, sep='\\t')"
     )
     outputs = [
@@ -70,7 +70,7 @@ def test_same_seed_gives_the_same_sentences_under_any_hash_seed():
             env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"},
             capture_output=True,
             check=True,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
         ).stdout.decode("utf-8")
         for hash_seed in ("1", "2")
     ]
@@ -106,8 +106,8 @@ def test_held_out_sentences_do_not_depend_on_train_size():
 
 def test_pieces_are_one_to_one():
     # An English piece with two German forms, or the reverse, would make the corpus ambiguous.
-    for kind in generated._KINDS:
-        pieces = generated._pieces(kind)
+    for kind in generated_pieces.KINDS:
+        pieces = generated_pieces.pieces_of(kind)
         assert len({english for english, _ in pieces}) == len(pieces), kind
         assert len({german for _, german in pieces}) == len(pieces), kind
 
@@ -135,13 +135,15 @@ def test_pieces_are_one_to_one():
     ],
 )
 def test_pieces_are_what_cldr_has(kind, english, german):
-    assert dict(generated._pieces(kind))[english] == german
+    assert dict(generated_pieces.pieces_of(kind))[english] == german
 
 
 def test_spans_of_time_keep_the_unit_they_were_made_from():
     # Babel turns "60 minutes" into "1 hour", whose German would be inflected.
-    assert not any(re.search(r"\b1\b", english) for english, _ in generated._pieces("in_time"))
-    assert len(generated._pieces("in_time")) == 49 + 19 + 4 + 2 + 9 + 29
+    assert not any(
+        re.search(r"\b1\b", english) for english, _ in generated_pieces.pieces_of("in_time")
+    )
+    assert len(generated_pieces.pieces_of("in_time")) == 49 + 19 + 4 + 2 + 9 + 29
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: frame[0])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_repro.data import multi30k
-from t2t_repro.data.multi30k import Multi30kCorpus
+from t2t_repro.data.corpora import multi30k
+from t2t_repro.data.corpora.multi30k import Multi30kCorpus
 from t2t_repro.errors import UserError
 
 SIZES = {"train": 29_000, "val": 1_014, "test_2016_flickr": 1_000, "test_2017_flickr": 1_000}
@@ -139,7 +139,7 @@ def test_descriptions_tell_direction_and_text_form_apart_but_not_where_files_lie
 
 
 def test_the_real_data_where_they_are_at_hand():
-    shared = Path(os.environ.get("T2T_REPRO_SHARED", Path(__file__).parents[3] / "shared"))
+    shared = Path(os.environ.get("T2T_REPRO_SHARED", Path(__file__).parents[4] / "shared"))
     local = shared / "data" / "multi30k"
     if not local.is_dir():
         pytest.skip("no local copy of Multi30k")

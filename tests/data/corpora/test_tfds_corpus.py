@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import tensorflow_datasets as tfds
 
-from t2t_repro.data import tfds_corpus
-from t2t_repro.data.corpora import held_out_pairs
-from t2t_repro.data.tfds_corpus import TfdsCorpus
+from t2t_repro.data.corpora import tfds_corpus
+from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.tfds_corpus import TfdsCorpus
 from t2t_repro.errors import UserError
 
 TRAIN_SIZE = 50
@@ -172,7 +172,7 @@ def test_what_is_missing_is_prepared_once(tmp_path, monkeypatch):
 
 
 def test_wmt14_where_it_is_at_hand(tmp_path):
-    shared = Path(os.environ.get("T2T_REPRO_SHARED", Path(__file__).parents[3] / "shared"))
+    shared = Path(os.environ.get("T2T_REPRO_SHARED", Path(__file__).parents[4] / "shared"))
     prepared = shared / "data" / "tfds"
     if not (prepared / "wmt14_translate").is_dir():
         pytest.skip("no prepared WMT14")

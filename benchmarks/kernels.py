@@ -1,0 +1,104 @@
+"""What each kernel gains: the program with its formula in that one's place, in alternation.
+
+    python benchmarks/kernels.py --sizes=base --dtype=float32 --rounds=5
+
+For every file of t2t_repro/kernels: target tokens/s of training, or sentences/s of decoding (beam
+4), with all kernels over that with all but this one. The work is that of `training.py` and
+`decoding.py`: make it with make_work.py.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import keras
+import tensorflow as tf
+
+from peers import ours
+from t2t_repro.decoding import beam_search
+from t2t_repro.layers import cache, dropout, embedding, layer_norm
+from t2t_repro.training import loss, optimizer, slice_gradients
+from work import DEFAULT_DIRECTORY, SIZES, load_sources, load_training
+
+IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
+    "adam": (optimizer, "_Adam", keras.optimizers.Adam),
+    "cross_entropy": (loss, "_summed_cross_entropy", loss.summed_cross_entropy),
+    "dropout_bits": (dropout, "_random_levels", dropout.random_levels),
+    "layer_norm": (layer_norm, "_layer_norm", layer_norm.layer_norm),
+    "look_up": (embedding, "_look_up", tf.gather),
+    "packing": (slice_gradients, "PLAIN", True),
+}
+IN_DECODING: dict[str, tuple[ModuleType, str, Any]] = {
+    "cache_in_place": (cache, "_write_rows", cache.write_rows),
+    "top_k": (beam_search, "_top_k", tf.math.top_k),
+}
+"""Where a kernel is chosen, and the formula that it replaces."""
+
+
+def main() -> None:
+    """Measures every kernel."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="base,tiny")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batches", type=int, default=2)
+    parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
+    options = parser.parse_args()
+    for size in options.sizes.split(","):
+        for kernels, make in ((IN_TRAINING, training_round), (IN_DECODING, decoding_round)):
+            with_all = make(options, size)
+            for name, place in kernels.items():
+                with formula_at(*place):
+                    without = make(options, size)
+                gains = [_seconds(without) / _seconds(with_all) for _ in range(options.rounds)]
+                print(f"{size} {options.dtype} {name}: {statistics.median(gains):.2f}", flush=True)
+
+
+@contextmanager
+def formula_at(module: ModuleType, name: str, formula: Any) -> Iterator[None]:
+    """Has what is traced meanwhile compute by a formula in a kernel's place."""
+    with mock.patch.object(module, name, formula):
+        yield
+
+
+def training_round(options: argparse.Namespace, size: str) -> Callable[[], None]:
+    """Updates on the batches; traced already."""
+    train = ours.training_step(SIZES[size], options.dtype)
+    batches = load_training(options.work, size, options.batches)
+
+    def do_round() -> None:
+        for batch in batches:
+            train(batch)
+
+    do_round()
+    return do_round
+
+
+def decoding_round(options: argparse.Namespace, size: str) -> Callable[[], None]:
+    """Translates the sentences; traced already."""
+    wanted = SimpleNamespace(work=options.work, size=size, dtype=options.dtype, beam=4)
+    decode = ours.decoder(wanted, SIZES[size], "")  # type: ignore[arg-type]
+    sources = load_sources(options.work, size, options.batches)
+
+    def do_round() -> None:
+        for _ in decode(sources):
+            pass
+
+    do_round()
+    return do_round
+
+
+def _seconds(do_round: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    do_round()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

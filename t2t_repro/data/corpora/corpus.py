@@ -1,0 +1,82 @@
+"""What a corpus is: named splits of sentence pairs, and a description that identifies them."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from t2t_repro.errors import UserError
+
+Pair = tuple[str, str]
+"""(source, target): one line each, as the data have it; only the newline is taken off."""
+
+
+@runtime_checkable
+class Corpus(Protocol):
+    """A source of sentence pairs.
+
+    Attributes:
+        splits: names of the splits: "train" and "dev" always, "test" usually, others possibly
+            (e.g. "test_2017_flickr"). Every split but "train" is held out.
+    """
+
+    splits: tuple[str, ...]
+
+    def describe(self) -> dict[str, Any]:
+        """Returns, as JSON-able values, everything that determines the content.
+
+        It serves as an identity: equal descriptions mean the same data. Call it after
+        `prepare`, because some corpora can only say what they hold once it is there.
+        """
+        ...
+
+    def prepare(self, download_dir: Path) -> None:
+        """Fetches what is missing, if anything, and checks what can be checked cheaply.
+
+        Args:
+            download_dir: folder for downloads; created when something is fetched.
+
+        Raises:
+            UserError: data are missing and cannot be fetched, or cannot be used.
+        """
+        ...
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yields the pairs of one split, always in the same order.
+
+        Args:
+            split: one of `splits`.
+            download_dir: the folder that `prepare` was given.
+
+        Raises:
+            UserError: there is no such split, or its data cannot be used.
+        """
+        ...
+
+
+def check_split(split: str, splits: Sequence[str]) -> None:
+    """Raises a `UserError` that names the splits there are, unless `split` is one of them."""
+    if split not in splits:
+        raise UserError(f"no split {split!r} in this corpus; it has: {', '.join(splits)}")
+
+
+def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]:
+    """Yields the pairs of one split, as `read` does; checks them, since a user may have written it.
+
+    Raises:
+        UserError: something is no pair of strings, or has a line break.
+    """
+    for pair in corpus.read(split, download_dir):
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not is_pair or not all(isinstance(side, str) and "\n" not in side for side in pair):
+            raise UserError(
+                f"{type(corpus).__name__}.read gives {pair!r} in the split {split!r}, expected "
+                "pairs of strings, each on one line"
+            )
+        yield pair
+
+
+def held_out_pairs(corpus: Corpus, download_dir: Path) -> Iterator[Pair]:
+    """Yields the pairs of every split but "train", in the order of `corpus.splits`."""
+    for split in corpus.splits:
+        if split != "train":
+            yield from read_pairs(corpus, split, download_dir)

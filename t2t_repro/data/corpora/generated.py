@@ -1,0 +1,150 @@
+"""A synthetic English-German corpus that needs no download and that a small model can learn."""
+
+import functools
+import hashlib
+import random
+import re
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import babel
+import gin
+
+from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.corpora.generated_pieces import pieces_of
+from t2t_repro.data.ranges import check_range
+from t2t_repro.errors import UserError
+
+# English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
+# a digit behind it where one kind occurs twice; two pieces of one kind always differ. German
+# inflects, and the pieces do not: so a slot stands only where its form is right as it is, e.g.
+# a duration in the accusative, or after a preposition with "in_time" and "ago", which Babel
+# has in the dative. Countries are those that German uses without an article.
+_LINES = Path(__file__).with_name("generated_frames.txt").read_text("utf-8").splitlines()
+FRAMES: tuple[Pair, ...] = tuple(zip(_LINES[::2], _LINES[1::2], strict=True))
+
+
+@gin.configurable
+class GeneratedCorpus:
+    """Synthetic English-German sentences: for trying the pipeline out, not for translating.
+
+    Hand-written sentence frames are filled with dates, times, durations, prices, quantities,
+    countries and languages as Babel formats them for both languages (from Unicode's CLDR). What
+    there is to learn: word order, copying, other formats of numbers, 12-hour to 24-hour clock.
+
+    The data are a function of the arguments and of Babel's version, which therefore is part of
+    `describe`. No source and no target occurs twice in all splits together; an English
+    sentence has one German translation. dev and test do not depend on `train_size`.
+
+    Args:
+        seed: any integer; another seed draws other sentences from the same frames.
+        train_size: number of pairs in train.
+        dev_size: number of pairs in dev.
+        test_size: number of pairs in test.
+
+    Raises:
+        UserError: a size is below 1, or all together are more than the frames can give.
+    """
+
+    splits: tuple[str, ...] = ("train", "dev", "test")
+
+    def __init__(
+        self,
+        seed: int = 1,
+        train_size: int = 120_000,
+        dev_size: int = 1_000,
+        test_size: int = 1_000,
+    ) -> None:
+        self._seed = seed
+        # Held-out splits come first, so that a longer train takes nothing away from them.
+        self._sizes = {"dev": dev_size, "test": test_size, "train": train_size}
+        for split, size in self._sizes.items():
+            check_range(f"GeneratedCorpus.{split}_size", size, least=1)
+        # Frames are drawn evenly: the smallest is the first from which nothing new can be drawn.
+        limit = len(FRAMES) * min(map(_capacity, FRAMES)) // 2
+        if sum(self._sizes.values()) > limit:
+            raise UserError(
+                f"GeneratedCorpus: {sum(self._sizes.values()):,} sentences are asked for, and the "
+                f"frames give {limit:,} different ones; ask for a smaller train_size"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the arguments, Babel's version and a SHA-256 of the first held-out sentences.
+
+        The hash changes with the frames and the pieces, whoever changes them.
+        """
+        sample = _draw_new(random.Random(0), 200, set(), set())
+        text = "\n".join("\t".join(pair) for pair in sample)
+        return {
+            "corpus": "GeneratedCorpus",
+            "seed": self._seed,
+            "train_size": self._sizes["train"],
+            "dev_size": self._sizes["dev"],
+            "test_size": self._sizes["test"],
+            "babel": babel.__version__,
+            "sample_sha256": hashlib.sha256(text.encode("utf-8")).hexdigest(),
+        }
+
+    def prepare(self, download_dir: Path) -> None:
+        """Does nothing: the sentences are generated as they are read."""
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yields the pairs of a split.
+
+        Args:
+            split: "train", "dev" or "test".
+            download_dir: not used.
+
+        Raises:
+            UserError: there is no such split.
+        """
+        check_split(split, self.splits)
+        sources: set[str] = set()
+        targets: set[str] = set()
+        for earlier, size in self._sizes.items():
+            pairs = _draw_new(random.Random(f"{self._seed} {earlier}"), size, sources, targets)
+            if earlier == split:
+                yield from pairs
+                return
+            for _ in pairs:
+                pass
+
+
+def _draw_new(
+    rng: random.Random, number: int, sources: set[str], targets: set[str]
+) -> Iterator[Pair]:
+    """Yields pairs of which neither side is in `sources` or `targets`; adds them there."""
+    wanted = len(sources) + number
+    while len(sources) < wanted:
+        source, target = _draw(rng)
+        if source not in sources and target not in targets:
+            sources.add(source)
+            targets.add(target)
+            yield source, target
+
+
+def _draw(rng: random.Random) -> Pair:
+    """Fills the slots of a random frame with random pieces, different ones of the same kind."""
+    frame = rng.choice(FRAMES)
+    english: dict[str, str] = {}
+    german: dict[str, str] = {}
+    for slot in _slots(frame):
+        pieces = pieces_of(slot.rstrip("2"))
+        piece = rng.choice(pieces)
+        while piece[0] == english.get(slot.rstrip("2")):
+            piece = rng.choice(pieces)
+        english[slot], german[slot] = piece
+    return frame[0].format_map(english), frame[1].format_map(german)
+
+
+@functools.cache
+def _slots(frame: Pair) -> tuple[str, ...]:
+    """Returns the slots of a frame in the order of its English side ("x" before "x2")."""
+    return tuple(re.findall(r"{(\w+)}", frame[0]))
+
+
+def _capacity(frame: Pair) -> int:
+    """Returns how many sentences a frame gives, each kind's pieces counted once."""
+    return prod(len(pieces_of(slot.rstrip("2"))) for slot in _slots(frame))

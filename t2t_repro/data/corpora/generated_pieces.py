@@ -1,0 +1,218 @@
+"""What fills the sentence frames of the generated corpus, as Babel writes it for two languages."""
+
+import datetime
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from babel import Locale, dates, lists, numbers, units
+
+from t2t_repro.data.corpora.corpus import Pair
+
+_T = TypeVar("_T")
+_ENGLISH, _GERMAN = Locale("en"), Locale("de")
+_NAMES = "Anna Paul Maria David Laura Simon Julia Martin Emma Thomas Sarah Daniel"
+_TERRITORIES = (
+    "DE FR ES IT PT CA MX BR AR CL PE CO EC BO UY JP CN IN KR VN TH ID MY PK RU PL CZ HU RO BG HR "
+    "RS AL GR GE EG MA TN GH KE UG ET ZA AU NZ NO SE DK FI IS IE BE AT EE LV LT"
+)
+_LANGUAGES = (
+    "de fr es it pt nl da sv fi et lv lt pl cs sk hu ro bg hr sr sl sq el tr ru uk ar he fa hi bn "
+    "ta th vi id ja ko zh sw ga"
+)
+_PRICED = ("EUR", "USD", "GBP", "CHF", "JPY", "SEK", "PLN", "CZK")
+_CURRENCIES = (*_PRICED, "NOK", "DKK", "CAD", "AUD", "INR", "BRL")
+# Currencies whose German plural name is right in a sentence as CLDR has it: others begin with an
+# adjective that CLDR writes with a capital letter.
+_UNINFLECTED = ("EUR", "USD", "CHF")
+_YEARS = range(1990, 2030)
+
+
+@functools.cache
+def pieces_of(kind: str) -> tuple[Pair, ...]:
+    """Returns all pieces of a kind, English and German; no English or German piece twice.
+
+    Kinds are small enough that each piece, or each of its words, is common in train.
+    """
+    pieces = [(_plain_spaces(english), _plain_spaces(german)) for english, german in KINDS[kind]()]
+    return tuple(dict.fromkeys(pieces))
+
+
+def _plain_spaces(text: str) -> str:
+    """Makes CLDR's no-break spaces plain, as people type and subword models read them."""
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def _both(form: Callable[[_T, Locale], str], values: Iterable[_T]) -> Iterator[Pair]:
+    """Formats every value for English and for German."""
+    for value in values:
+        yield form(value, _ENGLISH), form(value, _GERMAN)
+
+
+def _days_of(years: Iterable[int]) -> Iterator[datetime.date]:
+    for year in years:
+        first = datetime.date(year, 1, 1)
+        length = (datetime.date(year + 1, 1, 1) - first).days
+        yield from (first + datetime.timedelta(days=day) for day in range(length))
+
+
+def _dates(pattern: str, values: Iterable[datetime.date]) -> Iterator[Pair]:
+    return _both(lambda value, locale: dates.format_date(value, pattern, locale=locale), values)
+
+
+def _days() -> Iterator[Pair]:
+    return _both(
+        lambda value, locale: dates.format_skeleton("MMMMd", value, locale=locale),
+        _days_of([2024]),
+    )
+
+
+def _weekday_dates() -> Iterator[Pair]:
+    for value in _days_of(range(2018, 2026)):
+        yield (
+            dates.format_date(value, "EEEE, MMMM d", locale=_ENGLISH),
+            dates.format_date(value, "EEEE, 'dem' d. MMMM", locale=_GERMAN),
+        )
+
+
+def _times(hours: Iterable[int]) -> Iterator[Pair]:
+    return _both(
+        lambda value, locale: dates.format_time(value, "short", locale=locale),
+        [datetime.time(hour, minute) for hour in hours for minute in range(0, 60, 5)],
+    )
+
+
+def _periods(units_of_time: Sequence[str], direction: int) -> Iterator[Pair]:
+    """Formats spans of time: 0 "3 days", 1 "in 3 days", -1 "3 days ago" (with the German case)."""
+    # (seconds of the unit, largest number of it that Babel does not turn into the next unit)
+    spans = {
+        "minute": (60, 50),
+        "hour": (3_600, 20),
+        "day": (86_400, 5),
+        "week": (604_800, 3),
+        "month": (2_592_000, 10),
+        "year": (31_536_000, 30),
+    }
+    deltas = [
+        datetime.timedelta(seconds=(direction or 1) * number * spans[unit][0])
+        for unit in units_of_time
+        for number in range(2, spans[unit][1] + 1)
+    ]
+    return _both(
+        lambda value, locale: dates.format_timedelta(
+            value, add_direction=direction != 0, locale=locale
+        ),
+        deltas,
+    )
+
+
+def _quantities(names: Sequence[str], values: Sequence[float]) -> Iterator[Pair]:
+    return _both(
+        lambda item, locale: units.format_unit(item[1], item[0], "long", locale=locale),
+        [(name, value) for name in names for value in values],
+    )
+
+
+def _prices(currencies: Sequence[str]) -> Iterator[Pair]:
+    amounts = [number + cents for number in range(2, 100) for cents in (0.0, 0.25, 0.5, 0.99)]
+    amounts += [100.0 * number for number in range(11, 100)]
+    return _both(
+        lambda item, locale: numbers.format_currency(item[1], item[0], locale=locale),
+        [
+            (code, amount)
+            for code in currencies
+            for amount in amounts
+            if code != "JPY" or amount.is_integer()  # there is no hundredth of a yen
+        ],
+    )
+
+
+def _money() -> Iterator[Pair]:
+    return _both(
+        lambda item, locale: (
+            f"{numbers.format_decimal(item[1], locale=locale)} "
+            f"{numbers.get_currency_name(item[0], count=item[1], locale=locale)}"
+        ),
+        [(code, number) for code in _UNINFLECTED for number in _ROUND_NUMBERS],
+    )
+
+
+def _percentages() -> Iterator[Pair]:
+    return _both(
+        lambda value, locale: numbers.format_percent(
+            value, locale=locale, decimal_quantization=False
+        ),
+        [tenths / 1000 for tenths in [*range(11, 100), *range(100, 1000, 10)]],
+    )
+
+
+def _integers(values: Iterable[int]) -> Iterator[Pair]:
+    return _both(lambda value, locale: numbers.format_decimal(value, locale=locale), values)
+
+
+def _large_numbers() -> Iterator[Pair]:
+    """Gives e.g. "2.5 million" and "12 billion", in German "2,5 Millionen" and "12 Milliarden"."""
+    factors = [tenths / 10 for tenths in range(21, 100) if tenths % 10] + list(range(2, 100))
+    return _both(
+        lambda value, locale: numbers.format_compact_decimal(
+            value, format_type="long", locale=locale, fraction_digits=1
+        ),
+        [round(factor * unit) for unit in (10**6, 10**9) for factor in factors],
+    )
+
+
+def _in_pairs(kind: str) -> Iterator[Pair]:
+    """Joins every two different pieces of a kind: "Chile and Peru", "Chile und Peru"."""
+    pieces = pieces_of(kind)
+    for first in pieces:
+        for second in pieces:
+            if first != second:
+                yield (
+                    lists.format_list([first[0], second[0]], locale=_ENGLISH),
+                    lists.format_list([first[1], second[1]], locale=_GERMAN),
+                )
+
+
+_ROUND_NUMBERS = [*range(2, 100), *range(100, 1000, 50)]
+_SMALL_NUMBERS = [*range(2, 51), *(tenths / 10 for tenths in range(15, 100, 10))]
+_CLOCK = ("minute", "hour")
+_CALENDAR = ("minute", "hour", "day", "week", "month", "year")
+
+# Each kind of piece that a frame may ask for, as (English, German).
+KINDS: dict[str, Callable[[], Iterable[Pair]]] = {
+    "name": lambda: [(name, name) for name in _NAMES.split()],
+    "territory": lambda: _both(lambda code, locale: locale.territories[code], _TERRITORIES.split()),
+    "territories": lambda: _in_pairs("territory"),
+    "language": lambda: _both(lambda code, locale: locale.languages[code], _LANGUAGES.split()),
+    "languages": lambda: _in_pairs("language"),
+    "currency": lambda: _both(lambda code, locale: locale.currencies[code], _CURRENCIES),
+    "date": lambda: _dates("long", _days_of(_YEARS)),
+    "day": _days,
+    "weekday_date": _weekday_dates,
+    "weekday": lambda: _dates("EEEE", list(_days_of([2024]))[:7]),
+    "month": lambda: _dates("MMMM", _days_of([2024])),
+    "quarter": lambda: _dates("QQQQ", _days_of([2024])),
+    "year": lambda: _dates("y", [datetime.date(year, 1, 1) for year in _YEARS]),
+    "time": lambda: _times(range(24)),
+    "morning": lambda: _times(range(6, 12)),
+    "evening": lambda: _times(range(13, 23)),
+    "duration": lambda: _periods(_CLOCK, 0),
+    "in_time": lambda: _periods(_CALENDAR, 1),
+    "ago": lambda: _periods(_CALENDAR, -1),
+    "price": lambda: _prices(_PRICED),
+    "euros": lambda: _prices(["EUR"]),
+    "money": _money,
+    "share": _percentages,
+    "count": lambda: _integers(range(2, 100)),
+    "thousands": lambda: _integers([*range(1_100, 10_000, 100), *range(10_000, 100_000, 1_000)]),
+    "millions": _large_numbers,
+    "distance": lambda: _quantities(["length-kilometer", "length-mile"], _SMALL_NUMBERS),
+    "far": lambda: _quantities(["length-kilometer", "length-mile"], range(1_100, 9_000, 100)),
+    "weight": lambda: _quantities(["mass-gram", "mass-kilogram"], _SMALL_NUMBERS),
+    "volume": lambda: _quantities(["volume-liter", "volume-milliliter"], _SMALL_NUMBERS),
+    "area": lambda: _quantities(["area-hectare", "area-square-meter"], _SMALL_NUMBERS),
+    "temperature": lambda: _quantities(["temperature-celsius"], range(2, 40)),
+    "speed": lambda: _quantities(["speed-kilometer-per-hour"], range(20, 200)),
+    "energy": lambda: _quantities(["energy-kilowatt-hour"], _ROUND_NUMBERS),
+    "data": lambda: _quantities(["digital-megabyte", "digital-gigabyte"], _ROUND_NUMBERS),
+}

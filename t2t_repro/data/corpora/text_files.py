@@ -1,0 +1,134 @@
+"""The user's own parallel text: pairs of aligned files, or files of two tab-separated columns."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gin
+
+from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.line_files import check_line_counts, identify, read_lines
+from t2t_repro.errors import UserError
+
+Entry = str | Sequence[str]
+"""`"train.tsv"`: source and target in two columns; `("train.en", "train.de")`: aligned files."""
+
+
+@gin.configurable
+class TextFilesCorpus:
+    """Parallel text in plain or gzip-compressed (`.gz`) UTF-8 files, one sentence a line.
+
+    A split is one entry or a list of entries, which are read one after the other. In gin::
+
+        TextFilesCorpus.train = [("a.en", "a.de"), ("b.en.gz", "b.de.gz"), "c.tsv"]
+        TextFilesCorpus.dev = ("dev.en", "dev.de")
+
+    A tuple of two names is a pair of aligned files; a name by itself is a file with two columns;
+    in a list, `["a.en", "a.de"]` is a pair too. Names are relative to the working directory.
+    Lines end at a newline and nowhere else (a carriage return before it is dropped): characters
+    such as U+2028 are part of a sentence.
+
+    Args:
+        train: entries to train on.
+        dev: entries for model selection.
+        test: entries to evaluate on, if there are any.
+
+    Raises:
+        UserError: a split's value is not of the form above.
+    """
+
+    splits: tuple[str, ...]
+
+    def __init__(
+        self,
+        train: Entry | Sequence[Entry],
+        dev: Entry | Sequence[Entry],
+        test: Entry | Sequence[Entry] | None = None,
+    ) -> None:
+        given = {"train": train, "dev": dev, "test": test}
+        self._files = {
+            split: _parse_entries(split, value)
+            for split, value in given.items()
+            if value is not None
+        }
+        self.splits = tuple(self._files)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns name, size and SHA-256 of every file: the content, wherever it lies.
+
+        Raises:
+            UserError: a file is missing.
+        """
+        return {
+            "corpus": "TextFilesCorpus",
+            "splits": {
+                split: [[identify(path) for path in paths] for paths in entries]
+                for split, entries in self._files.items()
+            },
+        }
+
+    def prepare(self, download_dir: Path) -> None:
+        """Checks that every file is there, is not empty and has as many lines as its partner.
+
+        Args:
+            download_dir: not used: nothing is fetched.
+
+        Raises:
+            UserError: one of these does not hold.
+        """
+        for entries in self._files.values():
+            for paths in entries:
+                check_line_counts(paths)
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yields the pairs of a split, entry after entry.
+
+        Args:
+            split: one of `splits`.
+            download_dir: not used.
+
+        Raises:
+            UserError: there is no such split, a file is missing or empty, aligned files differ in
+                their number of lines, or a line is not UTF-8 or has not two columns.
+        """
+        check_split(split, self.splits)
+        for paths in self._files[split]:
+            check_line_counts(paths)
+        for paths in self._files[split]:
+            if len(paths) == 1:
+                yield from _read_columns(paths[0])
+            else:
+                yield from zip(read_lines(paths[0]), read_lines(paths[1]), strict=True)
+
+
+def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
+    """Parses a split's value: for each entry one path (columns) or two (aligned)."""
+    entries = value if isinstance(value, list) else [value]
+    parsed: list[tuple[Path, ...]] = []
+    for entry in entries:
+        names = (entry,) if isinstance(entry, str) else entry
+        usable = (
+            isinstance(names, tuple | list)
+            and len(names) == (1 if isinstance(entry, str) else 2)
+            and all(isinstance(name, str) and name for name in names)
+        )
+        if not usable:
+            raise UserError(
+                f"TextFilesCorpus.{split}: received {entry!r}, expected a pair of files "
+                "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"
+            )
+        parsed.append(tuple(Path(str(name)).expanduser() for name in names))
+    if not parsed:
+        raise UserError(f"TextFilesCorpus.{split}: received an empty list, expected files")
+    return parsed
+
+
+def _read_columns(path: Path) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise UserError(
+                f"{path}, line {number}: {len(columns)} tab-separated columns, expected 2 (source, "
+                "target); two aligned files are given as a tuple, ('a.en', 'a.de')"
+            )
+        yield columns[0], columns[1]

@@ -1,0 +1,26 @@
+"""What holds for every corpus, those of a user's own module too."""
+
+from pathlib import Path
+
+import gin
+
+from t2t_repro.data import corpora
+from t2t_repro.data.corpora.corpus import Corpus
+
+
+def test_every_corpus_can_be_named_in_a_gin_file():
+    for name in corpora.__all__:
+        assert gin.config.get_configurable(name) is getattr(corpora, name)
+
+
+def test_every_file_of_a_corpus_is_in_the_list():
+    listed = {getattr(corpora, name).__module__ for name in corpora.__all__}
+    (folder,) = corpora.__path__
+    for path in Path(folder).glob("*.py"):
+        if "@gin.configurable" in path.read_text():
+            assert f"{corpora.__name__}.{path.stem}" in listed
+
+
+def test_ours_are_corpora():
+    assert isinstance(corpora.GeneratedCorpus(), Corpus)
+    assert isinstance(corpora.TextFilesCorpus(("a", "b"), ("c", "d")), Corpus)

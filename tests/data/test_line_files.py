@@ -1,0 +1,60 @@
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.data.line_files import check_line_counts, read_lines
+from t2t_repro.errors import UserError
+
+
+def write(path: Path, content: str | bytes) -> str:
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_lines_end_at_newlines_only_and_lose_nothing_else(tmp_path, suffix):
+    content = "\ufeffa\u2028b\r\n\n c \x85\x0b\x1c\nlone\rreturn\nlast"
+    path = Path(write(tmp_path / f"x{suffix}", content))
+    assert list(read_lines(path)) == ["a\u2028b", "", " c \x85\x0b\x1c", "lone\rreturn", "last"]
+    assert check_line_counts([path]) == 5
+
+
+line = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])).filter(
+    lambda text: not text.endswith("\r")
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lines=st.lists(line, min_size=1),
+    end=st.sampled_from(["\n", "\r\n"]),
+    closed=st.booleans(),
+    mark=st.booleans(),
+)
+def test_any_lines_written_are_read_back_and_counted(tmp_path_factory, lines, end, closed, mark):
+    # Without a byte order mark a first character U+FEFF would be taken for one; and an unclosed
+    # last line that is empty is no line.
+    mark = mark or lines[0].startswith("\ufeff")
+    closed = closed or not lines[-1]
+    path = tmp_path_factory.mktemp("lines") / "x"
+    write(path, "\ufeff" * mark + end.join(lines) + end * closed)
+    assert list(read_lines(path)) == lines
+    assert check_line_counts([path]) == len(lines)
+
+
+def test_a_small_file_of_an_endless_line(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"x" * (2**24 + 2**21), 1))
+    with pytest.raises(UserError, match="a line of more than"):
+        list(read_lines(path))
+
+
+def test_a_corpus_that_is_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="a device or a pipe"):
+        list(read_lines(tmp_path / "pipe"))
