@@ -105,12 +105,16 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         ) from error
 
 
-if __name__ == "__main__":
-    command_line.define_model_dir()
-    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
+def cli() -> None:
+    """Defines the flags, reads the command line, and draws the maps."""
+    command_line.define_trained_model()
     flags.DEFINE_string("source", None, "A sentence.", required=True)
     flags.DEFINE_string("target", None, "Its translation; the model's own by default.")
     flags.DEFINE_string("output", None, "A folder for the page and the pictures.", required=True)
     flags.DEFINE_bool("pictures", True, "Draw PNG files too, which takes matplotlib.")
     flags.DEFINE_string("word", None, "A subword as the page has it, to draw lines from.")
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

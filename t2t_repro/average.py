@@ -27,7 +27,12 @@ def main() -> None:
     )
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Defines the flags, reads the command line, and averages."""
     command_line.define_model_dir()
     flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

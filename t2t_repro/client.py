@@ -14,7 +14,7 @@ from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
-from t2t_repro.translate import converse, read_input, write_output, written
+from t2t_repro.text_lines import converse, read_input, write_output, written
 
 if TYPE_CHECKING:
     from t2t_repro.serving.remote_translator import RemoteTranslator
@@ -85,14 +85,15 @@ def _load_test(translator: "RemoteTranslator", lines: Sequence[str] | None) -> N
     )
     print(*report.lines(), sep="\n")
     if report.failures or report.mixed_up:
-        reason = f", the first so: {report.failures[0]}" if report.failures else ""
+        reason = f"; the first failure: {report.failures[0]}" if report.failures else ""
         raise UserError(
             f"{len(report.failures)} of {report.requests} requests were lost and "
             f"{report.mixed_up} mixed up{reason}"
         )
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Defines the flags, reads the command line, and translates."""
     flags.DEFINE_string("server", None, "host:port; 127.0.0.1:8501 (REST) or :8500 by default.")
     flags.DEFINE_enum("protocol", "rest", list(_PORTS), "How to speak to it.")
     flags.DEFINE_string("model_name", "translate", "The model's name.")
@@ -105,5 +106,9 @@ if __name__ == "__main__":
     flags.DEFINE_integer("concurrency", 4, "Requests at a time.", 1)
     flags.DEFINE_float("timeout", 60.0, "Seconds to wait for an answer.", 0.001)
     flags.DEFINE_integer("retries", 4, "How often to repeat what a busy server refused.", 0)
-    flags.DEFINE_integer("load_test", 0, "Make so many requests of a line, and measure them.", 0)
+    flags.DEFINE_integer("load_test", 0, "Measure the server with this many requests.", 0)
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -28,7 +28,10 @@ _STORAGE_ERRORS = {
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Parses the flags and runs `main`; a UserError becomes one line on standard error.
+    """Parses the flags and runs `main`.
+
+    A UserError, or what is wrong with the disk, becomes one line on standard error and status 2.
+    Any other exception is a bug, ours or the user's: it keeps its traceback, and status 1.
 
     Args:
         main: the program; it reads its flags from absl.flags.FLAGS.
@@ -48,14 +51,20 @@ def run(main: Callable[[], None]) -> NoReturn:
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except OSError as error:
-            if not (reason := storage_error(error)):
-                raise
-            _fail(f"{reason}: mend that, then give the same command again.")
+        except Exception as error:
+            if isinstance(error, OSError) and (reason := storage_error(error)):
+                _fail(f"{reason}: mend that, then give the same command again.")
+            from t2t_repro.bindings.configurables import say_where
 
-    # --help lists the flags that the verb's own module defines; these are its own too.
-    for flag in flags.FLAGS.get_flags_for_module(__name__):
-        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+            say_where(error)
+            raise
+
+    # --help has the text and the flags of the module that was started; an installed command starts
+    # another module than the verb's.
+    sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
+    for module in (__name__, main.__module__):
+        for flag in flags.FLAGS.get_flags_for_module(module):
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
 
 
@@ -78,14 +87,22 @@ def _fail(message: str) -> NoReturn:
     sys.exit(EXIT_USER_ERROR)
 
 
-def define_model_dir() -> None:
-    """Defines --model_dir for the verbs that read a trained model."""
-    flags.DEFINE_string("model_dir", None, "The model directory of a training run.", required=True)
+def define_model_dir(is_required: bool = True) -> None:
+    """Defines --model_dir."""
+    flags.DEFINE_string(
+        "model_dir", None, "The model directory of a training run.", required=is_required
+    )
+
+
+def define_trained_model(is_required: bool = True) -> None:
+    """Defines the flags of the verbs that use a trained model; evaluate can do without one."""
+    define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
+    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
 
 
 def define_experiment(is_required: bool = True) -> None:
-    """Defines the flags of the verbs that begin with a gin file, always or at times."""
+    """Defines the flags of the verbs that read a gin file; the trainer can do without one."""
     text = "The experiment, e.g. gin/base_ende.gin."
     flags.DEFINE_string("gin_file", None, text, required=is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
@@ -100,7 +117,7 @@ def check_gin_file() -> None:
     """
     from t2t_repro.configuration import check_file
 
-    check_file(flags.FLAGS.gin_file)
+    check_file(flags.FLAGS.gin_file, f"--gin_file={flags.FLAGS.gin_file}")
 
 
 def check_model_name() -> None:

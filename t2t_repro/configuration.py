@@ -1,132 +1,145 @@
 """gin: parsing an experiment's file, and refusing what nothing would use."""
 
-import logging
-import re
-import tokenize
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+import importlib
+import io
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import gin
-from gin.config_parser import (
-    ConfigParser,
-    ImportStatement,
-    IncludeStatement,
-    ParserDelegate,
-)
+from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
+from t2t_repro.bindings.checks import check_bound, check_read, check_types
+from t2t_repro.bindings.text import Text, bindings_in, name_of, refused_by_gin, statements
 from t2t_repro.errors import UserError
 
-_BINDING = re.compile(r"^([\w./]+) =", re.MULTILINE)
-_REFERENCE = re.compile(r"[@%]([\w./]+)")
-# What gin's parser raises for text that it cannot take: it leaves Python's own errors as they are.
-_GIN_ERRORS = (
-    ValueError, TypeError, SyntaxError, RuntimeError, MemoryError, tokenize.TokenError,
-)  # fmt: skip
 _MAX_BYTES = 2**20
-_CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
-_IN_CALL = re.compile(r"In call to configurable '([^']+)' \(<[^\n]*>\)")
 
 
 def configure(
-    gin_file: str | Path | None, gin_params: Sequence[str], roots: Collection[str]
+    gin_file: str | Path | None,
+    gin_params: Sequence[str],
+    roots: Collection[str],
+    needed: Collection[str] = (),
 ) -> None:
     """Parses a gin file and bindings on top of it, replacing any earlier configuration.
 
     Args:
         gin_file: path of the file, or None for bindings alone.
         gin_params: bindings such as "train.seed = 2".
-        roots: names of the configurables that the program calls by itself; a binding has an
-            effect if it is of one of them, or of something that these refer to.
+        roots: names of the configurables that the program calls by itself. A binding is read if it
+            is of one of them, or of something that these refer to. Those of an included file need
+            not be read: an experiment may replace what they are for.
+        needed: those of the roots whose parameters without a default have to be bound.
 
     Raises:
-        UserError: there is no such file, a name in it does not exist, or a binding would have
-            no effect.
+        UserError: there is no such file, a name in it does not exist, nothing would read a
+            binding, its value is of the wrong type, or one is missing.
+        Exception: whatever a module raises that the file imports.
     """
     gin.clear_config()
-    if gin_file:
-        check_file(gin_file)
-    files = [str(gin_file)] if gin_file else []
-    try:
-        with _includes_beside(files):
-            gin.parse_config_files_and_bindings(files, list(gin_params))
-    except (*_GIN_ERRORS, OSError, AttributeError, ImportError) as error:
-        raise UserError(f"gin: {on_one_line(error)}") from error
-    _check_reachable(gin.config_str(), roots)
+    folders = [Path(), *Path(gin_file).resolve().parents] if gin_file else [Path()]
+    own = _parse_file(Path(gin_file), folders, ()) if gin_file else []
+    own += _parse("\n".join(gin_params), "--gin_param", folders, ())
+    with refused_by_gin():
+        gin.finalize()
+    values = {name_of(binding): binding.value for binding in bindings_in(gin.config_str())}
+    check_types(values)
+    check_read({name_of(binding) for binding in own}, values, roots)
+    check_bound(values, needed)
 
 
-def check_file(gin_file: str | Path) -> None:
-    """Raises a UserError where there is no such file, or it is no file that a person wrote."""
-    if not Path(gin_file).is_file():
-        raise UserError(f"--gin_file={gin_file}: no such file; expected one such as gin/*.gin.")
-    if (size := Path(gin_file).stat().st_size) > _MAX_BYTES:
-        raise UserError(f"--gin_file={gin_file} has {size:,} bytes; expected a file of bindings.")
-
-
-def check_harmless(gin_file: Path, gin_params: Sequence[str]) -> None:
-    """Makes sure that a file only binds: an import runs code, an include reads other files.
+def check_file(gin_file: str | Path, given: str | None = None) -> None:
+    """Checks that there is such a file, and that a person can have written it.
 
     Args:
-        gin_file: a file that a stranger may have written.
-        gin_params: the user's own bindings; an import that stands there too is as the user wants.
+        gin_file: its path.
+        given: what the user gave, e.g. "--gin_file=my.gin"; the path by default.
 
     Raises:
-        UserError: it does more, or cannot be parsed.
+        UserError: there is none, or it is too large.
     """
-    check_file(gin_file)
-    try:
-        text = gin_file.read_text(encoding="utf-8")
-        statements = list(ConfigParser(text, _Inert()))
-    except _GIN_ERRORS as error:
-        raise UserError(f"gin: {gin_file}: {on_one_line(error)}") from error
-    for statement in statements:
-        if isinstance(statement, IncludeStatement):
-            raise UserError(
-                f"{gin_file} includes {statement.filename!r}, expected bindings alone, as a "
-                "training run writes them: put back its file."
-            )
-        if isinstance(statement, ImportStatement) and statement.format() not in gin_params:
-            raise UserError(
-                f"{gin_file} says {statement.format()!r}, which would run code that may be a "
-                f"stranger's: if it is yours, give --gin_param='{statement.format()}'."
-            )
+    given = given or str(gin_file)
+    if not Path(gin_file).is_file():
+        raise UserError(f"{given}: no such file; expected a file of bindings, as gin/*.gin are.")
+    if (size := Path(gin_file).stat().st_size) > _MAX_BYTES:
+        raise UserError(f"{given} has {size:,} bytes; expected a file of bindings.")
 
 
-class _Inert(ParserDelegate):
-    """Takes references for what they are: names."""
+def _parse_file(
+    path: Path, folders: Sequence[Path], including: tuple[Path, ...]
+) -> list[BindingStatement]:
+    check_file(path)
+    with refused_by_gin():
+        text = path.read_text(encoding="utf-8")
+    return _parse(text, str(path), folders, (*including, path))
 
-    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> str:
-        return scoped_configurable_name
 
-    def macro(self, macro_name: str) -> str:
-        return macro_name
+def _parse(
+    text: str, name: str, folders: Sequence[Path], including: tuple[Path, ...]
+) -> list[BindingStatement]:
+    """Has gin act on a text, piece by piece between its includes.
 
+    gin looks for an included file in a search path that belongs to the whole process, and can only
+    be added to; so the files are found here.
 
-@contextmanager
-def _includes_beside(files: Sequence[str]) -> Iterator[None]:
-    """Makes `include 'gin/base_ende.gin'` work from any working directory.
+    Args:
+        text: to be parsed.
+        name: of its file, for errors.
+        folders: where included files are looked for, one after the other.
+        including: the files that are being parsed.
 
-    What is not there relative to the working directory is looked for relative to the folders that
-    the experiment's file lies in. gin's search path can only be added to, so it is put back by
-    hand; and gin logs an error for every folder where it looks in vain.
+    Returns:
+        the text's own bindings, without those of included files.
     """
-    prefixes = gin.config._LOCATION_PREFIXES
-    before, disabled = list(prefixes), logging.root.manager.disable
-    prefixes += [str(folder) for file in files for folder in Path(file).resolve().parents]
-    logging.disable(logging.ERROR)
+    lines, begin = io.StringIO(text).readlines(), 0
+    found = statements(text, name)
+    for statement in found:
+        if isinstance(statement, ImportStatement):
+            _import(statement)
+        elif isinstance(statement, IncludeStatement):
+            number = statement.location.line_num
+            _bind(lines, begin, number - 1, name)
+            begin = number
+            path = _included(statement.filename, f"{name}, line {number}", folders, including)
+            _parse_file(path, folders, including)
+    _bind(lines, begin, len(lines), name)
+    return [one for one in found if isinstance(one, BindingStatement)]
+
+
+def _bind(lines: Sequence[str], begin: int, end: int, name: str) -> None:
+    """Has gin act on some lines of a text; its errors give their numbers in the whole."""
+    with refused_by_gin():
+        gin.parse_config(Text("\n" * begin + "".join(lines[begin:end]), name))
+
+
+def _included(
+    filename: str, place: str, folders: Sequence[Path], including: tuple[Path, ...]
+) -> Path:
+    path = next((folder / filename for folder in folders if (folder / filename).is_file()), None)
+    if path is None:
+        raise UserError(
+            f"gin: Unable to open file: {filename}, which {place} includes; expected it in the "
+            "working directory, or in a folder that the experiment's file lies in."
+        )
+    if path in including:
+        raise UserError(f"gin: {place} includes {filename}, which includes it: leave one out.")
+    return path
+
+
+def _import(statement: ImportStatement) -> None:
+    """Imports a module before gin does, which hides where in it an error arose."""
+    if statement.module.startswith("__gin__."):
+        return
     try:
-        yield
-    finally:
-        prefixes[:] = before
-        logging.disable(disabled)
-
-
-def on_one_line(error: Exception) -> str:
-    """The message of an error, its lines joined, without what gin adds for programmers."""
-    message = _CONFIG_DUMP.sub("", str(error))
-    message = _IN_CALL.sub(r"(in \1)", message)
-    return " ".join(line.strip() for line in message.splitlines() if line.strip())
+        importlib.import_module(statement.module)
+    except ModuleNotFoundError as error:
+        if not f"{statement.module}.".startswith(f"{error.name}."):
+            raise
+        raise UserError(
+            f"gin: {statement.format()!r}: there is no module {error.name}; expected one in the "
+            "working directory, or in a folder of PYTHONPATH."
+        ) from error
 
 
 def differing_bindings(there: str, now: str) -> list[str]:
@@ -139,7 +152,10 @@ def differing_bindings(there: str, now: str) -> list[str]:
     Returns:
         such as "train.seed 1 there, 2 now", in the order of the parameters' names.
     """
-    before, after = _bindings(there), _bindings(now)
+    before, after = (
+        {name_of(binding): repr(binding.value) for binding in bindings_in(text)}
+        for text in (there, now)
+    )
     return [
         f"{name} {before.get(name, 'not bound')} there, {after.get(name, 'not bound')} now"
         for name in sorted(before.keys() | after.keys())
@@ -171,39 +187,3 @@ def _entries(values: dict | list | tuple) -> dict:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]}"
-
-
-def _bindings(config: str) -> dict[str, str]:
-    """Values by name; gin's comments, continuation marks and line breaks apart."""
-    lines = [line.removesuffix("\\") for line in config.splitlines() if not line.startswith("#")]
-    _, *parts = _BINDING.split("\n".join(lines))
-    values = (" ".join(value.split()) for value in parts[1::2])
-    return dict(zip(parts[::2], values, strict=True))
-
-
-def _check_reachable(config: str, roots: Collection[str]) -> None:
-    _, *parts = _BINDING.split(config)
-    values = dict(zip(parts[::2], parts[1::2], strict=True))
-
-    reached: set[str] = set()
-    names = set(roots)
-    while names - reached:
-        reached |= names
-        names = {
-            reference.split("/")[-1]
-            for binding, value in values.items()
-            if _owner(binding) in reached
-            for reference in _REFERENCE.findall(value)
-        }
-    unused = sorted(binding for binding in values if _owner(binding) not in reached)
-    if unused:
-        raise UserError(
-            f"gin binds {', '.join(unused)}, but nothing in this run would read it: delete the "
-            "line, or bind what uses it (as train or prepare do)."
-        )
-
-
-def _owner(binding: str) -> str:
-    """The configurable that a binding is of; a macro is its own owner."""
-    configurable = binding.rsplit(".", 1)[0] if "." in binding else binding
-    return configurable.split("/")[-1].split(".")[-1]

@@ -17,12 +17,17 @@ def main() -> None:
     command_line.check_gin_file()
     from t2t_repro import experiment
 
-    experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param)
+    experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, needed=["prepare"])
     data_dir = FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data")
     data = experiment.prepare_data(Path(data_dir))
     logging.info("data: %d subwords, in %s", data.subwords.size, data.directory)
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Defines the flags, reads the command line, and prepares the data."""
     command_line.define_experiment()
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -14,7 +14,7 @@ from absl import flags
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
-from t2t_repro.translate import read_input, write_output
+from t2t_repro.text_lines import read_input, write_output
 
 FLAGS = flags.FLAGS
 
@@ -31,13 +31,15 @@ def main() -> None:
     perplexity = None
     if FLAGS.translations:
         experiment.configure_experiment(None, FLAGS.gin_param)
-        translations, references = read_input(FLAGS.translations), read_input(FLAGS.reference)
+        translations = read_input(FLAGS.translations, "translations")
+        references = read_input(FLAGS.reference, "reference")
     else:
         translator = experiment.load_translator(
             Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
         )
         if FLAGS.source:
-            sources, references = read_input(FLAGS.source), read_input(FLAGS.reference)
+            sources = read_input(FLAGS.source, "source")
+            references = read_input(FLAGS.reference, "reference")
         else:
             data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
             data = open_data(data_dir)
@@ -77,10 +79,9 @@ def _check_same_subwords(of_data: Path, of_model: Path) -> None:
         )
 
 
-if __name__ == "__main__":
-    flags.DEFINE_string("model_dir", None, "The model directory of a training run.")
-    flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
-    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
+def cli() -> None:
+    """Defines the flags, reads the command line, and evaluates."""
+    command_line.define_trained_model(is_required=False)
     flags.DEFINE_string("data_dir", None, "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "Which split of the data is translated and scored.")
     flags.DEFINE_string("source", None, "A file to translate, in place of a split.")
@@ -88,3 +89,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("translations", None, "A file of translations to score as they are.")
     flags.DEFINE_string("output", None, "Where the translations are written, if anywhere.")
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -5,8 +5,7 @@ defines a second time.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import gin
@@ -14,7 +13,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.configuration import check_harmless, configure, on_one_line
+from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import PreparedData, open_data, prepare
@@ -26,6 +25,7 @@ from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.guard_rails import check_disk, check_gpus, check_memory, check_writable
@@ -57,21 +57,25 @@ TRAINING_ROOTS = (
     "BeamSearch",
     "choose_strategy",
     "use_xla",
-    "adam",
     "evaluate",
 )
-"""What a run calls by itself, and `evaluate`, which reads the same file afterwards."""
+"""What a run calls by itself, and `evaluate`, which reads the same file afterwards.
+
+A list, since what a binding is for has to be known before anything is called; what these have as
+values and defaults, such as a corpus or `adam`, is found from them.
+"""
 
 
-def configure_experiment(gin_file: str | Path | None, gin_params: Sequence[str]) -> None:
+def configure_experiment(
+    gin_file: str | Path | None, gin_params: Sequence[str], needed: Collection[str] = ()
+) -> None:
     """Parses the gin file of an experiment, or bindings alone; see `configure`."""
-    configure(gin_file, gin_params, TRAINING_ROOTS)
+    configure(gin_file, gin_params, TRAINING_ROOTS, needed)
 
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the experiment that is configured; see `prepare`."""
-    with _user_errors():
-        return prepare(data_dir)
+    return prepare(data_dir)
 
 
 def default_directory(gin_file: str | Path, name: str) -> Path:
@@ -243,12 +247,14 @@ def evaluate(
     """Scores translations by the metrics that the experiment names.
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the two are not as many lines, or something else than metrics was bound.
     """
-    with _user_errors():
-        scores = [metric(translations, references) for metric in metrics]
+    mend = "bind (@bleu, @chrf) or the like."
+    if not isinstance(metrics, (list, tuple)) or not all(map(callable, metrics)):
+        raise UserError(f"evaluate.metrics is {metrics!r}, expected a list of metrics: {mend}")
+    scores = [metric(translations, references) for metric in metrics]
     if not all(isinstance(score, Score) for score in scores):
-        raise UserError("evaluate.metrics are not all metrics: bind (@bleu, @chrf) or the like.")
+        raise UserError(f"evaluate.metrics are not all metrics: {mend}")
     return scores
 
 
@@ -277,14 +283,7 @@ def load_translator(
 
 def _configure_as_trained(directory: ModelDirectory, gin_params: Sequence[str]) -> None:
     """Parses what a model directory, perhaps a stranger's, says, and bindings on top of it."""
-    check_harmless(directory.config_gin, gin_params)
-    configure_experiment(directory.config_gin, gin_params)
-
-
-@contextmanager
-def _user_errors() -> Iterator[None]:
-    """Sizes that do not fit each other, or are missing, are the user's to mend."""
-    try:
-        yield
-    except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-        raise UserError(on_one_line(error)) from error
+    path = directory.config_gin
+    check_harmless(path, gin_params)
+    # Included: the run may have bound, in a file that it included, what it made no use of.
+    configure_experiment(None, [f"include {str(path)!r}", *gin_params])

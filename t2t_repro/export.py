@@ -69,10 +69,10 @@ def _check_ctranslate2() -> None:
 _EXPORTS = {"saved_model": _export_saved_model, "ctranslate2": _export_ctranslate2}
 
 
-if __name__ == "__main__":
-    command_line.define_model_dir()
+def cli() -> None:
+    """Defines the flags, reads the command line, and exports."""
+    command_line.define_trained_model()
     flags.DEFINE_string("export_dir", None, "Where it is written.", required=True)
-    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
     flags.DEFINE_enum("format", "saved_model", list(_EXPORTS), "For which engine.")
     flags.DEFINE_enum(
         "weights", "float32", ["float32", "bfloat16", "int8"], "How weights are stored."
@@ -80,3 +80,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("version", None, "Its number; one more than the largest by default.")
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

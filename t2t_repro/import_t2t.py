@@ -65,7 +65,8 @@ def _check_paths(model_dir: Path) -> None:
             raise UserError(f"--{name}={path}: no such file; expected what T2T wrote.")
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Defines the flags, reads the command line, and imports."""
     flags.DEFINE_string(
         "checkpoint",
         None,
@@ -83,3 +84,7 @@ if __name__ == "__main__":
         "Where the checkpoint has a target_space_embedding: which row of it was trained.",
     )
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

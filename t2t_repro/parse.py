@@ -12,7 +12,7 @@ from pathlib import Path
 from absl import flags, logging
 
 from t2t_repro import command_line
-from t2t_repro.translate import read_input, write_output
+from t2t_repro.text_lines import read_input, write_output
 
 FLAGS = flags.FLAGS
 
@@ -67,9 +67,13 @@ def tree_of(words: tuple[str, ...], symbols: str) -> str:
     return bracketed(ParsedSentence(words, tree)) if fits else NO_TREE
 
 
-if __name__ == "__main__":
-    command_line.define_model_dir()
-    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
+def cli() -> None:
+    """Defines the flags, reads the command line, and parses."""
+    command_line.define_trained_model()
     flags.DEFINE_string("input", None, "A text file; standard input by default.")
     flags.DEFINE_string("output", None, "A text file; standard output by default.")
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -34,8 +34,13 @@ def main() -> None:
         ablation_report.write_plot(runs_of_rows, output / "table_3.png")
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Defines the flags, reads the command line, and reports."""
     flags.DEFINE_string("runs", "runs", "The folder that holds the runs.")
     flags.DEFINE_enum("table", "3", ["2", "3"], "Which of the paper's tables.")
     flags.DEFINE_string("output", None, "A folder for table_3.md, table_3.csv and table_3.png.")
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

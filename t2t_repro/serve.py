@@ -44,10 +44,11 @@ def main() -> None:
     asyncio.run(serve(options))
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Defines the flags, reads the command line, and serves."""
     flags.DEFINE_string("export_dir", None, "Holds the versions of a model.", required=True)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
-    flags.DEFINE_string("host", "127.0.0.1", "The address to listen at; others can't reach this.")
+    flags.DEFINE_string("host", "127.0.0.1", "Where to listen; 127.0.0.1 is for this machine.")
     flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free one.", 0, 65535)
     flags.DEFINE_integer("grpc_port", 8500, "For gRPC; 0: any free one.", 0, 65535)
     flags.DEFINE_float("max_request_mb", 4.0, "Most MiB of a request.", 0.001, 1024)
@@ -59,3 +60,7 @@ if __name__ == "__main__":
     flags.DEFINE_float("poll_seconds", 1.0, "How often to look for other versions.", 0.01)
     flags.DEFINE_float("drain_seconds", 30.0, "How long to finish what was taken, at most.", 0)
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

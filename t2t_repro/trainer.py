@@ -34,7 +34,9 @@ def main() -> None:
     from t2t_repro.training.workers import end_with_the_others
     from t2t_repro.training.xla_cache import keep_programs
 
-    experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param)
+    experiment.configure_experiment(
+        FLAGS.gin_file, FLAGS.gin_param, needed=experiment.TRAINING_ROOTS
+    )
     model_dir = Path(FLAGS.model_dir or experiment.default_directory(FLAGS.gin_file, "model"))
     data_dir = Path(FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data"))
     keep_programs(model_dir, FLAGS.xla_cache_dir, is_chief())
@@ -42,7 +44,8 @@ def main() -> None:
         experiment.train(model_dir, data_dir)
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Defines the flags, reads the command line, and trains."""
     command_line.define_experiment(is_required=False)
     flags.DEFINE_string("replay", None, "A batch to run again, in place of training.")
     flags.register_multi_flags_validator(
@@ -58,3 +61,7 @@ if __name__ == "__main__":
         "<model_dir>/xla_cache on a CPU, nowhere on a GPU.",
     )
     command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,16 +1,9 @@
-"""A user's mistake at any command line: status 2, one line that names it, nothing left behind.
-
-The command lines run as `python -m` runs them, in children of one process that has imported
-TensorFlow already.
-"""
+"""A user's mistake at any command line: status 2, one line that names it, nothing left behind."""
 
 import errno
-import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import NamedTuple
 
 import gin
 import pytest
@@ -23,42 +16,14 @@ from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.text_lines import write_output
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
-from t2t_repro.translate import write_output
+from tests.commands import outcomes_of
 from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
-
-DRIVER = """
-import json, os, runpy, sys, traceback
-from t2t_repro import experiment
-
-for number, (module, arguments, given) in enumerate(json.load(sys.stdin)):
-    child = os.fork()
-    if not child:
-        with open("in", "wb") as file:
-            file.write(given.encode("latin-1"))
-        os.dup2(os.open("in", os.O_RDONLY), 0)
-        for descriptor, name in ((1, "out"), (2, "err")):
-            path = f"{number}.{name}"
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
-        sys.argv = [module, *arguments]
-        status = 0
-        try:
-            runpy.run_module(f"t2t_repro.{module}", run_name="__main__", alter_sys=True)
-        except SystemExit as end:
-            status = end.code or 0
-        except BaseException:
-            traceback.print_exc()
-            status = 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    _, status = os.waitpid(child, 0)
-    with open(f"{number}.status", "w") as file:
-        file.write(str(os.waitstatus_to_exitcode(status)))
-"""
+from tests.processes import CHECKOUT
 
 GIN = """
 prepare.corpus = @TextFilesCorpus()
@@ -78,12 +43,6 @@ TreebankCorpus.dev = 'bad.mrg'
 """
 
 
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
 CASES: dict[str, tuple[str, list[str], str]] = {
     "unknown flag": ("trainer", ["--gin_flie=x.gin"], "Unknown command line flag 'gin_flie'"),
     "bad value": ("average", ["--model_dir=model", "--last=five"], "flag --last=five"),
@@ -98,7 +57,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "keras argument misspelt": (
         "trainer",
         ["--gin_file=x.gin", "--gin_param=Transformer.nun_layers = 1"],
-        "{'nun_layers': 1}",
+        "'Transformer' doesn't have a parameter named 'nun_layers'",
     ),
     "corpus misaligned": (
         "datagen",
@@ -333,6 +292,16 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "no such table": ("report", ["--table=4"], "flag --table=4"),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
     "no reference": ("evaluate", ["--translations=a"], "--reference is missing"),
+    "reference missing": (
+        "evaluate",
+        ["--translations=a", "--reference=no.txt"],
+        "--reference=no.txt: No such file or directory",
+    ),
+    "reference not UTF-8": (
+        "evaluate",
+        ["--translations=a", "--reference=latin.txt"],
+        "--reference=latin.txt, line 2: byte 3 is not UTF-8",
+    ),
     "unequal files": (
         "evaluate",
         ["--translations=train.en", "--reference=train.de"],
@@ -414,7 +383,7 @@ def test_help_and_plain_mistakes_import_no_tensorflow(name, tmp_path):
         [sys.executable, "-c", IMPORTED, f"t2t_repro.{module}", *arguments],
         input="a line for those that read standard input\n",
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
         timeout=100,
@@ -424,13 +393,25 @@ def test_help_and_plain_mistakes_import_no_tensorflow(name, tmp_path):
     assert ("flags:" in done.stdout) == ("--help" in arguments)
 
 
+def test_an_installed_command_has_the_same_help(tmp_path):
+    script = tmp_path / "t2t-translate"
+    script.write_text("from t2t_repro.translate import cli\ncli()\n")
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, script, "--help"], env=environment, capture_output=True, text=True
+    )
+    assert "N lines in, N lines out" in done.stdout
+    for flag in ("--model_dir:", "--checkpoint:", "--gin_param:", "--n_best:"):
+        assert flag in done.stdout
+
+
 def test_a_package_that_is_not_installed_is_named(tmp_path):
     arguments = ["--model_dir=model", "--export_dir=new", "--format=ctranslate2"]
     hidden = f"import sys\nsys.modules['ctranslate2'] = None\n{IMPORTED}"
     done = subprocess.run(
         [sys.executable, "-c", hidden, "t2t_repro.export", *arguments],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
         timeout=100,
@@ -484,33 +465,9 @@ def outcomes(folder):
     """What became of every command, by its name in CASES or WORKING."""
     before = listing(folder)
     commands = {**{name: case[:2] for name, case in CASES.items()}, **WORKING}
-    given = [(*command, STDIN.encode().decode("latin-1")) for command in commands.values()]
-    # What is written must not depend on the locale.
-    environment = {
-        **os.environ,
-        "PYTHONIOENCODING": "ascii",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
-    subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps(given),
-        text=True,
-        cwd=folder,
-        env=environment,
-        check=True,
-        timeout=500,
-    )
-    found = {}
-    for number, name in enumerate(commands):
-        status, out, err = (folder / f"{number}.{kind}" for kind in ("status", "out", "err"))
-        found[name] = Outcome(
-            int(status.read_text()), out.read_bytes().decode(), err.read_bytes().decode()
-        )
-        for path in (status, out, err):
-            path.unlink()
-    (folder / "in").unlink()
+    outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
     assert listing(folder) == before
-    return found
+    return dict(zip(commands, outcomes, strict=True))
 
 
 def listing(folder):

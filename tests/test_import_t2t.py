@@ -1,10 +1,6 @@
 """Checkpoints of the original, imported by the command line: T2T's own ids come out."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +12,9 @@ from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.models.t2t_checkpoint import transformer_from_t2t
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from tests.commands import outcomes_of
 from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
 from tests.oracle import VARIANTS, oracle_arrays, oracle_folder
-from tests.test_command_lines import DRIVER
 
 EXTRA = 10
 LENGTH = f"--gin_param=Translator.max_extra_length = {EXTRA}"
@@ -27,19 +23,10 @@ STEPS = {"paper": 1200, "v3": 3400}
 
 def run(folder, *commands):
     """What the commands wrote to standard output; (module, flags, standard input) each."""
-    subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps(commands),
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        check=True,
-        timeout=500,
-    )
-    for number in range(len(commands)):
-        errors = (folder / f"{number}.err").read_text()
-        assert (folder / f"{number}.status").read_text() == "0", errors
-    return [(folder / f"{number}.out").read_text() for number in range(len(commands))]
+    outcomes = outcomes_of(commands, folder)
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.err
+    return [outcome.out for outcome in outcomes]
 
 
 def write_vocabulary(path, size, used):

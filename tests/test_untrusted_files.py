@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
-from t2t_repro.configuration import check_harmless
 from t2t_repro.data.file_manifest import read_entries
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
@@ -18,6 +17,7 @@ from t2t_repro.data.trees import read_trees
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.event_files import read_events
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
@@ -79,6 +79,12 @@ def test_a_model_directory_runs_no_code(tmp_path, line, message):
         check_harmless(path, [])
     if "import" in line:
         check_harmless(path, [line])
+
+
+def test_a_missing_configuration_is_named_by_its_path(tmp_path):
+    path = tmp_path / "config.gin"
+    with pytest.raises(UserError, match=f"^{path}: no such file"):
+        check_harmless(path, [])
 
 
 @pytest.mark.parametrize("bad", [{"beam_size": 10**9}, {"beam_size": "4"}])

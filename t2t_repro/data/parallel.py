@@ -5,11 +5,15 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
+
+from t2t_repro.bindings.configurables import say_where
+from t2t_repro.errors import UserError
 
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
@@ -40,7 +44,8 @@ def map_in_order(
         workers: how many processes to start.
 
     Raises:
-        RuntimeError: a worker was killed.
+        UserError: a worker was killed.
+        Exception: whatever `function` raises, with the worker's traceback in a note.
     """
     blocks = iter(blocks)
     first = list(itertools.islice(blocks, _WORTH_A_POOL))
@@ -54,7 +59,11 @@ def map_in_order(
     try:
         yield from _results(pool, blocks, ahead=workers + 2)
     except BrokenProcessPool as error:
-        raise RuntimeError(
+        if error.__cause__:
+            # What a worker sent cannot be read: a bug. gin would drop the cause.
+            error.add_note(str(error.__cause__))
+            raise
+        raise UserError(
             "a worker process was killed, for want of memory most likely; set prepare.workers "
             "lower and run the same command again: it goes on from there."
         ) from error
@@ -93,4 +102,10 @@ def _end_with_parent() -> None:
 
 
 def _call(block: Any) -> Any:
-    return _function(block)
+    try:
+        return _function(block)
+    except Exception as error:
+        # Python sends it as the error's cause, which gin, that has called `prepare`, drops.
+        error.add_note(f"In a worker process: {traceback.format_exc()}")
+        say_where(error)
+        raise

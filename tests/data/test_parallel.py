@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import traceback
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -22,6 +23,19 @@ def refuse_seven(number):
     if number == 7:
         raise UserError("seven")
     return number
+
+
+def add_to_seven(number):
+    return number + "one" if number == 7 else number
+
+
+class Unreadable(Exception):
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+def raise_the_unreadable(number):
+    raise Unreadable(number, number)
 
 
 def fail_with_a_note(number):
@@ -74,8 +88,21 @@ def test_a_bug_of_the_function_keeps_its_traceback_and_its_notes():
 
 
 def test_a_killed_worker_is_an_error_that_says_how_to_go_on():
-    with pytest.raises(RuntimeError, match=r"prepare\.workers"):
+    with pytest.raises(UserError, match=r"prepare\.workers"):
         list(map_in_order(die_at_seven, range(1000), workers=2))
+
+
+def test_a_bug_in_a_worker_says_its_line():
+    with pytest.raises(TypeError) as caught:
+        list(map_in_order(add_to_seven, range(1000), workers=2))
+    assert f'File "{__file__}", line ' in caught.value.__notes__[0]
+    assert 'return number + "one" if number == 7' in caught.value.__notes__[0]
+
+
+def test_an_error_that_cannot_be_sent_is_not_taken_for_a_kill():
+    with pytest.raises(BrokenProcessPool) as caught:
+        list(map_in_order(raise_the_unreadable, range(1000), workers=2))
+    assert "Unreadable.__init__() missing 1 required" in caught.value.__notes__[0]
 
 
 def test_workers_do_not_import_tensorflow():

@@ -191,8 +191,7 @@ def _write_gin(folder: Path) -> None:
 
 def _read_gin(folder: Path) -> None:
     experiment.configure_experiment(folder / "a.gin", [])
-    with experiment._user_errors():
-        experiment.Translator(tiny_model(d_model=8), open_subwords(folder / "subwords.model"))
+    experiment.Translator(tiny_model(d_model=8), open_subwords(folder / "subwords.model"))
     experiment.evaluate(["a b c d"], ["a b c e"])
     gin.config_str()
 

@@ -1,0 +1,1 @@
+"""gin's language: what a text binds, and whether a run can use it."""

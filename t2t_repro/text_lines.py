@@ -1,0 +1,95 @@
+"""Text that verbs read and write: a line in, a line out, and a prompt at a terminal."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from t2t_repro.errors import UserError
+
+
+def read_input(path: str | None, flag: str = "input") -> list[str]:
+    r"""Reads the lines of a file, or of standard input; only \n ends a line.
+
+    Args:
+        path: of the file, or None for standard input.
+        flag: that gave the path, for errors.
+
+    Raises:
+        UserError: the file is not there, or is not UTF-8.
+    """
+    name = f"--{flag}={path}" if path else "standard input"
+    try:
+        data = Path(path).read_bytes() if path else sys.stdin.buffer.read()
+    except OSError as error:
+        raise UserError(f"--{flag}={path}: {error.strerror}; expected a text file.") from error
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    texts = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            texts.append(line.removesuffix(b"\r").decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}, line {number}: byte {error.start} is not UTF-8 ({error.reason}); "
+                "expected UTF-8 text: convert it, e.g. with iconv."
+            ) from error
+    return texts
+
+
+def write_output(lines: Iterator[str], path: str | None) -> None:
+    """Writes lines to standard output, or to a file that appears whole or not at all.
+
+    Args:
+        lines: without their ends.
+        path: that --output gave, or None for standard output.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    if not path:
+        for line in lines:
+            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+        sys.stdout.flush()
+        return
+    aside = Path(f"{path}.partial")
+    try:
+        with aside.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(line + "\n" for line in lines)
+        os.replace(aside, path)
+    except OSError as error:
+        raise UserError(f"--output={path}: {error.strerror}; expected a writable path.") from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def written(number: int, found: Iterable[tuple[str, float]], scores: bool) -> Iterator[str]:
+    """The lines of output of a line of input.
+
+    Args:
+        number: of the line, from 1.
+        found: its translations and their scores.
+        scores: whether numbers and scores are written.
+    """
+    for text, score in found:
+        text = text.replace("\n", " ")
+        yield f"{number}\t{score:.4f}\t{text}" if scores else text
+
+
+def converse(translated: Callable[[Sequence[str]], Iterator[str]]) -> None:
+    """Asks for sentences at a terminal until there is none, and prints what becomes of each.
+
+    Args:
+        translated: the lines to print for lines of input.
+    """
+    print("A sentence a line; an empty line ends.", file=sys.stderr)
+    while True:
+        try:
+            line = input("source> ")
+        except (EOFError, KeyboardInterrupt):
+            return
+        if not line.strip():
+            return
+        for text in translated([line]):
+            print(text)
