@@ -198,6 +198,12 @@ def _training_data(data_dir: Path, model: Transformer, workers: Workers) -> Prep
             f"Transformer.vocab_size is {model.vocab_size}, but the subword model has "
             f"{data.subwords.size} entries: bind at least as many rows."
         )
+    if model.longest is not None and data.max_length > model.longest:
+        raise UserError(
+            f"Transformer.max_length is {model.longest}, but the data have sentences of up to "
+            f"{data.max_length} subwords: bind at least as many positions, or lower "
+            "prepare.max_length."
+        )
     return data
 
 

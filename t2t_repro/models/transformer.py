@@ -42,6 +42,9 @@ class Transformer(keras.Model):
             (Table 3, row E). Source and target learn a table each, as in T2T.
         max_length: how many positions are learned, with "learned".
         neighbourhood: r of the restricted self-attention (paper, section 4), or None.
+        name: of the Keras model.
+        dtype: in which it computes, "float32" or "mixed_bfloat16"; its weights are float32.
+        trainable: whether its weights are.
 
     Raises:
         UserError: for sizes that are none.
@@ -55,9 +58,11 @@ class Transformer(keras.Model):
         positional_encoding: str = "interleaved",
         max_length: int | None = None,
         neighbourhood: int | None = None,
-        **kwargs: Any,
+        name: str | None = None,
+        dtype: Any = None,
+        trainable: bool = True,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(name=name, dtype=dtype, trainable=trainable)
         given = {"vocab_size": vocab_size, "num_layers": num_layers}
         given |= {"max_length": max_length or 1, "neighbourhood": neighbourhood or 1}
         for size_name, size in given.items():
@@ -70,19 +75,19 @@ class Transformer(keras.Model):
         self.vocab_size = vocab_size
         self.num_layers = num_layers
         self.config = config = LayerConfig.of(config or LayerConfig())
-        dtype = self.dtype_policy
-        self.embedding = SharedEmbedding(vocab_size, config.d_model, name="embedding", dtype=dtype)
+        policy = self.dtype_policy
+        self.embedding = SharedEmbedding(vocab_size, config.d_model, name="embedding", dtype=policy)
         self.positional_encoding = PositionalEncoding(
-            positional_encoding, max_length, name="positional_encoding", dtype=dtype
+            positional_encoding, max_length, name="positional_encoding", dtype=policy
         )
         self.target_positional_encoding = PositionalEncoding(
-            positional_encoding, max_length, name="target_positional_encoding", dtype=dtype
+            positional_encoding, max_length, name="target_positional_encoding", dtype=policy
         )
         self.neighbourhood = neighbourhood
-        self.source_dropout = Dropout(config.dropout, name="source_dropout", dtype=dtype)
-        self.target_dropout = Dropout(config.dropout, name="target_dropout", dtype=dtype)
-        self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=dtype)
-        self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=dtype)
+        self.source_dropout = Dropout(config.dropout, name="source_dropout", dtype=policy)
+        self.target_dropout = Dropout(config.dropout, name="target_dropout", dtype=policy)
+        self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=policy)
+        self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=policy)
 
     def build(self, inputs_shape: Any = None) -> None:
         """Creates all weights; their shapes depend on the constructor's arguments alone."""
