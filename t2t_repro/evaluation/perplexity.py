@@ -28,7 +28,7 @@ class HeldOutLoss:
         longest = np.maximum(store.source_lengths, store.target_lengths)
         self._batches = group_by_length(longest, tokens_per_batch)
         ids = tf.TensorSpec([None, None], tf.int32)
-        self._sums = tf.function(self._batch_sums, input_signature=[ids, ids])
+        self._sums = tf.function(self._batch_sums, input_signature=[ids, ids], autograph=False)
 
     def nll(self) -> float:
         """Negative log-likelihood per target token, EOS included, in nats."""

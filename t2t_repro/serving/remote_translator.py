@@ -128,7 +128,7 @@ def too_slow(address: Address) -> UserError:
     )
 
 
-def nobody_there(address: Address, reason: object) -> TryAgainError:
+def no_server(address: Address, reason: object) -> TryAgainError:
     """The error of a server that was not reached."""
     return TryAgainError(
         f"--server={address.server} cannot be reached ({reason}): is a server running there? "

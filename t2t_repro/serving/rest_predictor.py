@@ -8,7 +8,7 @@ import urllib3
 from urllib3 import exceptions
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving.remote_translator import Address, TryAgainError, nobody_there, too_slow
+from t2t_repro.serving.remote_translator import Address, TryAgainError, no_server, too_slow
 
 _NOT_REACHED = (
     exceptions.NewConnectionError,
@@ -41,7 +41,7 @@ class RestPredictor:
         except exceptions.ReadTimeoutError as error:
             raise too_slow(self._address) from error
         except _NOT_REACHED as error:
-            raise nobody_there(self._address, error) from error
+            raise no_server(self._address, error) from error
         except exceptions.HTTPError as error:
             raise UserError(f"--server={self._address.server}: {error}") from error
         return _outputs(self._address.server, response.status, response.data)

@@ -29,7 +29,8 @@ def read_model_json(path: Path, precisions: Collection[str]) -> dict[str, Any]:
         sizes = dict(read_json(path))
     except (TypeError, ValueError) as error:
         raise no_transformer(path) from error
-    if not sizes.keys() <= _KEYS or sizes.get("dtype") not in precisions:
+    is_known = sizes.keys() <= _KEYS and isinstance(sizes.get("trainable", True), bool)
+    if not is_known or sizes.get("dtype") not in precisions:
         raise no_transformer(path)
     return sizes
 

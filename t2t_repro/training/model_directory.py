@@ -197,9 +197,9 @@ class ModelDirectory:
         check_size(self.model_json, sizes, max((f.stat().st_size for f in files), default=0))
         try:
             model = Transformer.from_config(sizes | ({"dtype": precision} if precision else {}))
-            model.build()
-        except (TypeError, ValueError, ArithmeticError) as error:
+        except UserError as error:
             raise no_transformer(self.model_json) from error
+        model.build()
         return model
 
     def load_model(

@@ -68,7 +68,7 @@ class SummedUpdate:
                 )
         self._optimizer = optimizer
         self._variables = variables
-        self._is_sound = tf.Variable(True, trainable=False)
+        self._has_been_finite = tf.Variable(True, trainable=False)
 
     def __call__(self, gradients: list[tf.Tensor], norm: tf.Tensor, is_finite: tf.Tensor) -> None:
         """Updates the weights; called in the context of every replica, with the same arguments.
@@ -94,8 +94,8 @@ class SummedUpdate:
         rate: tf.Tensor,
         is_finite: tf.Tensor,
     ) -> None:
-        is_sound = self._is_sound & strategy.experimental_local_results(is_finite)[0]
-        self._is_sound.assign(is_sound)
+        is_finite = self._has_been_finite & strategy.experimental_local_results(is_finite)[0]
+        self._has_been_finite.assign(is_finite)
 
         def apply() -> None:
             for variable, gradient in zip(self._variables, gradients, strict=True):
@@ -109,4 +109,4 @@ class SummedUpdate:
                 )
             self._optimizer.iterations.assign_add(1)
 
-        tf.cond(is_sound, apply, lambda: None)
+        tf.cond(is_finite, apply, lambda: None)
