@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from t2t_repro.analysis.attention_images import attention_images  # noqa: F401 (for gin)
 from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.analysis.attention_images import attention_images
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import write_token_store
 from t2t_repro.decoding.translator import Translation
@@ -62,7 +63,7 @@ def test_no_attention_is_drawn_unless_asked_for(model, data):
 
 def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model, data):
     pytest.importorskip("matplotlib")
-    gin.parse_config("DevEvaluation.attention_sentence = 3")
+    gin.parse_config("DevEvaluation.images = @attention_images\nattention_images.sentence = 3")
     # The sentence need not be among those that are translated.
     evaluation = DevEvaluation(model, data, ALONE, sentences=1)
     first = dict(scores(evaluation).images)
@@ -80,22 +81,25 @@ def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model,
 def test_the_sentence_is_one_of_the_dev_set(model, data, number):
     pytest.importorskip("matplotlib")
     with pytest.raises(
-        UserError, match=f"attention_sentence = {number}: expected at least 1 and at most 3"
+        UserError,
+        match=rf"attention_images\.sentence = {number}: expected at least 1 and at most 3",
     ):
-        DevEvaluation(model, data, ALONE, attention_sentence=number)
+        attention_images(model, data, number)
 
 
 def test_matplotlib_is_missed_before_training(model, data, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match="matplotlib, which is not installed"):
-        DevEvaluation(model, data, ALONE, attention_sentence=1)
+        DevEvaluation(model, data, ALONE, images=attention_images)
 
 
 def test_a_sentence_that_is_too_long_is_named(model, data):
     pytest.importorskip("matplotlib")
     long: Any = SimpleNamespace(**{**vars(data), "text": lambda split: (["a " * 200], ["a"])})
-    with pytest.raises(UserError, match="attention_sentence is 1: the source has 201 subwords"):
-        DevEvaluation(model, long, ALONE, attention_sentence=1)
+    with pytest.raises(
+        UserError, match="attention_images.sentence is 1: the source has 201 subwords"
+    ):
+        attention_images(model, long)
 
 
 def test_what_cannot_be_meant_is_refused_before_training(model, data):

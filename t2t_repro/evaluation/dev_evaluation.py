@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import gin
 
-from t2t_repro.analysis.attention_maps import PairAttention
-from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.ranges import check_range
 from t2t_repro.decoding.translator import Translator
@@ -14,7 +12,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.run_state import DevScores
+from t2t_repro.training.run_state import DevScores, Images
 from t2t_repro.training.workers import Workers
 
 Metric = Callable[[Sequence[str], Sequence[str]], Score]
@@ -49,11 +47,11 @@ class DevEvaluation:
         workers: that share the dev set.
         metric: of translations and references.
         sentences: how many of the first dev sentences are translated; all by default.
-        attention_sentence: which dev sentence has its attention maps drawn at every evaluation, 1
-            the first, with its reference as the target; none by default. matplotlib draws them.
+        images: (model, data) -> a function that draws images for TensorBoard, which is called at
+            every evaluation; such as `attention_images`.
 
     Raises:
-        UserError: an argument cannot be used, or the attention maps cannot be drawn.
+        UserError: an argument cannot be used, or the images cannot be drawn.
     """
 
     def __init__(
@@ -63,13 +61,11 @@ class DevEvaluation:
         workers: Workers,
         metric: Metric = bleu,
         sentences: int | None = None,
-        attention_sentence: int | None = None,
+        images: Callable[[Transformer, PreparedData], Callable[[], Images]] | None = None,
     ) -> None:
         if sentences is not None:
             check_range("DevEvaluation.sentences", sentences, least=1)
-        self._attention: PairAttention | None = None
-        if attention_sentence is not None:
-            self._attention = _pair_attention(model, data, attention_sentence)
+        self._draw = images(model, data) if images else list
         source, target = data.text("dev")
         self._source, self._target = source[:sentences], target[:sentences]
         self._metric = metric
@@ -96,16 +92,5 @@ class DevEvaluation:
         rows = zip(self._source[:_SAMPLES], texts, self._target, strict=False)
         table = ["| source | translation | reference |", "|---|---|---|"]
         table += [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
-        maps = self._attention.maps() if self._attention and self._workers.is_chief else []
-        images = [(f"attention/{attention.kind}", overview(attention)) for attention in maps]
+        images = self._draw() if self._workers.is_chief else []
         return DevScores(nll, score.value, "\n".join(table), score.name, images)
-
-
-def _pair_attention(model: Transformer, data: PreparedData, number: int) -> PairAttention:
-    check_matplotlib()
-    source, target = data.text("dev")
-    check_range("DevEvaluation.attention_sentence", number, least=1, most=len(source))
-    try:
-        return PairAttention(model, data.subwords, source[number - 1], target[number - 1])
-    except UserError as error:
-        raise UserError(f"DevEvaluation.attention_sentence is {number}: {error}") from error

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.ranges import check_range
 
+Images = Sequence[tuple[str, NDArray[np.uint8]]]
+"""Name and pixels, [height, width, 3], of each."""
+
 
 class DevScores(NamedTuple):
     """What a dev evaluation found.
@@ -20,14 +23,14 @@ class DevScores(NamedTuple):
         score: of beam search's translations, by the experiment's metric; more is better.
         samples: some of them, as Markdown.
         metric: the metric's name.
-        images: name and pixels, [height, width, 3] uint8.
+        images: for TensorBoard.
     """
 
     nll: float
     score: float
     samples: str
     metric: str = "BLEU"
-    images: Sequence[tuple[str, NDArray[np.uint8]]] = ()
+    images: Images = ()
 
 
 @dataclasses.dataclass(frozen=True)
