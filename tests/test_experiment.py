@@ -96,9 +96,8 @@ def test_matplotlib_is_missed_before_training(model, data, monkeypatch):
 def test_a_sentence_that_is_too_long_is_named(model, data):
     pytest.importorskip("matplotlib")
     long: Any = SimpleNamespace(**{**vars(data), "text": lambda split: (["a " * 200], ["a"])})
-    with pytest.raises(
-        UserError, match="attention_images.sentence is 1: the source has 201 subwords"
-    ):
+    message = r"attention_images\.sentence is 1: the source has 201 subwords"
+    with pytest.raises(UserError, match=message):
         attention_images(model, long)
 
 
