@@ -12,10 +12,6 @@ and several processes share them.
 """
 
 import json
-import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -32,60 +28,8 @@ _LENGTH_TYPE = np.dtype("<i4")
 STORE_FILES = ("source.tokens", "source.lengths", "target.tokens", "target.lengths")
 """The arrays of a store, in which block follows on block."""
 
-Ids = Sequence[int] | NDArray[np.integer]
-"""One sentence, [length]."""
-
 FlatIds = tuple[NDArray[np.integer], NDArray[np.integer]]
 """Many sentences: their ids one after the other, [ids], and how many each has, [sentences]."""
-
-# Sentence pairs held in memory while a store is written: tens of megabytes as Python integers, ten
-# as arrays.
-_WRITE_BLOCK = 20_000
-
-
-def write_token_store(
-    directory: str | Path,
-    pairs: Iterable[tuple[Ids, Ids]],
-    *,
-    vocab_size: int,
-) -> "TokenStore":
-    """Streams sentence pairs into a store, which appears whole or not at all.
-
-    Args:
-        directory: where the store will be; a store that is already there is replaced.
-        pairs: ids of source and target, EOS included; read once, in bounded memory.
-        vocab_size: every id is below it; up to 65,536 an id takes 2 bytes, beyond that 4.
-
-    Returns:
-        The store, open.
-
-    Raises:
-        ValueError: a sentence has no ids, or an id outside [0, vocab_size).
-        UserError: there are no pairs, or `directory` holds something that is no store.
-    """
-    directory = Path(directory)
-    if directory.exists() and not (directory / _SUMMARY).is_file():
-        raise UserError(f"{directory} exists and is not a token store; give another directory.")
-    aside = directory.with_name(f".{directory.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    try:
-        stream = iter(pairs)
-        with ExitStack() as files:
-            opened = {name: files.enter_context(open(aside / name, "wb")) for name in STORE_FILES}
-            while block := list(islice(stream, _WRITE_BLOCK)):
-                sources, targets = (_flat(side) for side in zip(*block, strict=True))
-                for name, part in token_block(sources, targets, vocab_size).items():
-                    opened[name].write(part)
-        if not (aside / STORE_FILES[0]).stat().st_size:
-            raise UserError(f"no sentence pairs to write to {directory}; expected at least one.")
-        complete_token_store(aside, vocab_size)
-        if directory.exists():
-            shutil.rmtree(directory)
-        aside.rename(directory)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return TokenStore(directory)
 
 
 def token_block(source: FlatIds, target: FlatIds, vocab_size: int) -> dict[str, bytes]:
@@ -126,18 +70,11 @@ def _token_type(vocab_size: int) -> np.dtype:
     return np.dtype("<u2") if vocab_size <= 2**16 else np.dtype("<i4")
 
 
-def _flat(sentences: Sequence[Ids]) -> FlatIds:
-    lengths = np.fromiter(map(len, sentences), dtype=_LENGTH_TYPE, count=len(sentences))
-    if lengths.min() < 1:
-        raise ValueError("a sentence has no ids; expected at least EOS: leave empty pairs out.")
-    return np.concatenate(sentences, dtype=np.int64), lengths
-
-
 class TokenStore:
     """Random access to the sentence pairs of one split.
 
     Args:
-        directory: what `write_token_store` wrote.
+        directory: what `complete_token_store` was called of.
 
     Attributes:
         vocab_size: every id in the store is below it.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.token_store import write_token_store
 from t2t_repro.errors import UserError
+from tests.token_stores import write_token_store
 
 SENTENCES, MAX_LENGTH, TOKENS_PER_BATCH, ROW_MULTIPLE = 203, 14, 200, 8
 

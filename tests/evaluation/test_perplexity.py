@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro.data.token_store import write_token_store
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from tests.layer_test import randomize
 from tests.reference import log_softmax
+from tests.token_stores import write_token_store
 
 VOCAB = 17
 

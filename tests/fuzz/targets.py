@@ -23,7 +23,7 @@ from t2t_repro.data.linear_trees import delinearise
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subword_model import open_subwords
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.data.token_store import TokenStore
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.training.event_files import rewind
@@ -41,6 +41,7 @@ from tests.fuzz.mutations import (
     spoil_sentencepiece,
 )
 from tests.models.test_t2t_checkpoint import t2t_variables, write_checkpoint
+from tests.token_stores import write_token_store
 from tests.training.tiny import tiny_model
 
 _TREES = """\
