@@ -96,38 +96,9 @@ def step_of_t2t(checkpoint: str | Path) -> int:
     return int(step)
 
 
-def load_t2t_checkpoint(model: Transformer, path: str | Path) -> None:
-    """Sets all weights of a model from a T2T checkpoint.
-
-    Variables that the model has no place for, such as an optimizer's, are ignored. If anything
-    does not fit, the model keeps the weights that it had.
-
-    Args:
-        model: built or not; with positional_encoding="concatenated", which is T2T's.
-        path: of a checkpoint (`.../model.ckpt-1200`), or of a directory, for its latest one.
-
-    Raises:
-        UserError: if there is no checkpoint, or it does not fit the model.
-    """
-    if model.positional_encoding.kind != "concatenated":
-        raise UserError(
-            f"The model has positional_encoding={model.positional_encoding.kind!r}, expected "
-            "'concatenated', which T2T's weights were trained with: build it so, or with "
-            "transformer_from_t2t."
-        )
-    reader = _open_checkpoint(path)
-    if reader.has_tensor(TARGET_SPACE):
-        raise UserError(
-            f"{path} has {TARGET_SPACE}, a vector that T2T adds to the encoder's input, expected "
-            "a model without it, as in the paper: load it with transformer_from_t2t."
-        )
-    _load(model, reader, path)
-
-
 def _load(model: Transformer, reader: CheckpointReader, path: str | Path) -> None:
-    _refuse_more_layers(reader, model, path)
-    if not model.built:
-        model.build()
+    """Sets all weights; variables that a model has no place for, such as Adam's, are ignored."""
+    model.build()
     values = [(model.table, _embedding_table(reader, path))]
     for name, variable in _body_variables(model):
         values.append((variable, _read(reader, name, path)))
@@ -255,19 +226,8 @@ def _check_shape(name: str, variable: keras.Variable, value: np.ndarray, path: s
     if value.shape != tuple(variable.shape):
         raise UserError(
             f"{path} has {name} with the shape {value.shape}, expected {tuple(variable.shape)}: "
-            "build the model with the checkpoint's sizes, as transformer_from_t2t does."
+            "give a checkpoint whose layers are all of one size."
         )
-
-
-def _refuse_more_layers(reader: CheckpointReader, model: Transformer, path: str | Path) -> None:
-    """Refuses checkpoints of larger models: ignoring what they have more would change results."""
-    for stack in ("encoder", "decoder"):
-        extra = f"{BODY}/{stack}/layer_{model.num_layers}/"
-        if any(name.startswith(extra) for name in reader.get_variable_to_shape_map()):
-            raise UserError(
-                f"{path} has variables {extra}..., expected num_layers={model.num_layers} layers "
-                f"as in the model: build it with the checkpoint's number."
-            )
 
 
 def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
