@@ -101,7 +101,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "bad beam": (
         "translate",
         ["--model_dir=model", "--gin_param=BeamSearch.beam_size = 0", "--output=x"],
-        "beam_size is 0, expected at least 1",
+        "beam_size = 0: expected at least 1",
     ),
     "data missing": ("evaluate", ["--model_dir=model"], "data/prepared is not there"),
     "data of another vocabulary": (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.data.ranges import check_range
+from t2t_repro.ranges import check_range
 
 REASONS = (
     "empty_side",

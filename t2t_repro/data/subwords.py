@@ -23,9 +23,9 @@ import sentencepiece
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
-from t2t_repro.data.ranges import check_range
 from t2t_repro.data.word_ids import WordIds
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import check_range
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
 

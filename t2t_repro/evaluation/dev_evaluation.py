@@ -8,12 +8,12 @@ import gin
 from t2t_repro.analysis.attention_maps import PairAttention
 from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.data.ranges import check_range
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import check_range
 from t2t_repro.training.run_state import DevScores
 from t2t_repro.training.workers import Workers
 

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.data.ranges import check_range
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.ranges import check_range
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.run_state import RunState

@@ -1,4 +1,4 @@
-"""The range of a number that a gin file binds; its type is checked as the file is read."""
+"""The range of a number that a gin file binds."""
 
 import math
 
@@ -20,3 +20,10 @@ def check_range(name: str, value: float, least: float, most: float = math.inf) -
     if not isinstance(value, int | float) or not least <= value <= most:
         limit = f" and at most {most}" if most < math.inf else ""
         raise UserError(f"{name} = {value!r}: expected at least {least}{limit}")
+
+
+def check_count(name: str, value: int, least: int = 1, most: float = math.inf) -> None:
+    """Checks that a number is whole, and in its range; see `check_range`."""
+    if not isinstance(value, int):
+        raise UserError(f"{name} = {value!r}: expected an integer, at least {least}")
+    check_range(name, value, least, most)
