@@ -18,12 +18,15 @@ def check_range(name: str, value: float, least: float, most: float = math.inf) -
         UserError: it is not, or is no number.
     """
     if not isinstance(value, int | float) or not least <= value <= most:
-        limit = f" and at most {most}" if most < math.inf else ""
-        raise UserError(f"{name} = {value!r}: expected at least {least}{limit}")
+        raise UserError(f"{name} = {value!r}: expected {_limits(least, most)}")
 
 
 def check_count(name: str, value: int, least: int = 1, most: float = math.inf) -> None:
     """Checks that a number is whole, and in its range; see `check_range`."""
     if not isinstance(value, int):
-        raise UserError(f"{name} = {value!r}: expected an integer, at least {least}")
+        raise UserError(f"{name} = {value!r}: expected an integer, {_limits(least, most)}")
     check_range(name, value, least, most)
+
+
+def _limits(least: float, most: float) -> str:
+    return f"at least {least}" + (f" and at most {most}" if most < math.inf else "")

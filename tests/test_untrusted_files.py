@@ -148,9 +148,6 @@ def test_ids_outside_of_the_vocabulary(tmp_path):
     write_token_store(tmp_path / "store", [([5, 1], [6, 1])], vocab_size=10)
     np.array([5, 10], "<u2").tofile(tmp_path / "store" / "source.tokens")
     store = TokenStore(tmp_path / "store")
-    assert store.target(0) == [6, 1]
-    with pytest.raises(UserError, match=r"damaged \(source\.tokens\)"):
-        store.source(0)
     with pytest.raises(UserError, match=r"damaged \(source\.tokens\)"):
         store.padded_batch(np.array([0]), 2, 2, 1)
 

@@ -86,19 +86,19 @@ async def serve(options: Options) -> None:
 
 
 async def _open_ports(options: Options, rest: RestService, remote: GrpcService) -> None:
+    host = options.host
+    rest_port = await _open("rest_port", rest, host, options.rest_port)
+    grpc_port = await _open("grpc_port", remote, host, options.grpc_port)
+    logging.info("REST and a page: http://%s:%d/", host, rest_port)
+    logging.info("gRPC: %s:%d", host, grpc_port)
+
+
+async def _open(flag: str, service: RestService | GrpcService, host: str, port: int) -> int:
     try:
-        rest_port = await rest.start(options.host, options.rest_port)
-    except OSError as error:
+        return await service.start(host, port)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "cannot be opened"
         raise UserError(
-            f"--host={options.host} --rest_port={options.rest_port}: {error.strerror}; expected an "
-            "address of this machine and a free port."
+            f"--host={host} --{flag}={port}: {reason}; expected an address of this machine and a "
+            "free port."
         ) from error
-    try:
-        grpc_port = await remote.start(options.host, options.grpc_port)
-    except RuntimeError as error:
-        raise UserError(
-            f"--host={options.host} --grpc_port={options.grpc_port}: cannot be opened; expected an "
-            "address of this machine and a free port."
-        ) from error
-    logging.info("REST and a page: http://%s:%d/", options.host, rest_port)
-    logging.info("gRPC: %s:%d", options.host, grpc_port)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.data.token_store import TokenStore, token_block
 from t2t_repro.errors import UserError
-from tests.token_stores import write_token_store
+from tests.token_stores import read_pair, write_token_store
 
 
 def random_pairs(count, vocab_size, seed=0):
@@ -36,8 +36,7 @@ def test_what_is_written_is_read(tmp_path, vocab_size, bytes_per_id):
     store = TokenStore(tmp_path / "train")
     assert len(store) == len(pairs)
     assert store.vocab_size == vocab_size
-    assert [(store.source(i), store.target(i)) for i in range(len(store))] == pairs
-    assert store.source(-1) == [vocab_size - 1, 1]
+    assert [read_pair(store, i) for i in range(len(store))] == pairs
     assert store.source_lengths.tolist() == [len(s) for s, _ in pairs]
     assert store.target_lengths.tolist() == [len(t) for _, t in pairs]
     assert store.source_lengths.dtype == store.target_lengths.dtype == np.int32

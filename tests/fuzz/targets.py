@@ -125,9 +125,6 @@ def _write_store(folder: Path) -> None:
 def _read_store(folder: Path) -> None:
     store = TokenStore(folder / "store")
     count = min(len(store), 100)
-    for number in range(count):
-        store.source(number)
-        store.target(number)
     lengths = store.source_lengths[:count].max(), store.target_lengths[:count].max()
     if max(lengths) < 10_000:
         store.padded_batch(np.arange(count), int(lengths[0]), int(lengths[1]), count)
