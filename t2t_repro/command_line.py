@@ -148,6 +148,23 @@ def check_model_name() -> None:
         )
 
 
+def check_new(flag: str) -> None:
+    """Says that a directory to be made is there already, with something in it.
+
+    Args:
+        flag: that names it.
+
+    Raises:
+        UserError: it is.
+    """
+    path = Path(str(flags.FLAGS[flag].value))
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(
+            f"--{flag}={path} is there already; expected a directory to be made: give another, or "
+            "delete it."
+        )
+
+
 def check_extra(extra: str, *modules: str) -> None:
     """Says how to install what a verb needs beyond the package's own requirements.
 

@@ -58,6 +58,7 @@ def _check_ctranslate2() -> None:
                 f"the model directory itself; leave --{name} out."
             )
     command_line.check_extra("ctranslate2", "ctranslate2")
+    command_line.check_new("export_dir")
 
 
 _EXPORTS = {"saved_model": _export_saved_model, "ctranslate2": _export_ctranslate2}

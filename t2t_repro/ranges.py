@@ -23,7 +23,7 @@ def check_range(name: str, value: float, least: float, most: float = math.inf) -
 
 def check_count(name: str, value: int, least: int = 1, most: float = math.inf) -> None:
     """Checks that a number is whole, and in its range; see `check_range`."""
-    if not isinstance(value, int):
+    if not isinstance(value, int) or isinstance(value, bool):
         raise UserError(f"{name} = {value!r}: expected an integer, {_limits(least, most)}")
     check_range(name, value, least, most)
 

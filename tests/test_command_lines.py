@@ -230,6 +230,11 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--export_dir=new", "--format=ctranslate2", "--version=4"],
         "--version=4 with --format=ctranslate2: --export_dir becomes the model directory",
     ),
+    "CTranslate2's directory there": (
+        "export",
+        ["--model_dir=model", "--export_dir=model", "--format=ctranslate2"],
+        "--export_dir=model is there already; expected a directory to be made",
+    ),
     "no such weights": (
         "export",
         ["--model_dir=model", "--export_dir=new", "--weights=int4"],

@@ -23,7 +23,7 @@ def test_a_number_out_of_its_range_is_one_line(value, range_, message):
         check_range("a.b", value, *range_)
 
 
-@pytest.mark.parametrize("value", [1.5, "2", None, float("nan")])
+@pytest.mark.parametrize("value", [1.5, "2", None, True, float("nan")])
 def test_what_is_no_whole_number_is_one_line(value):
     with pytest.raises(UserError, match=f"^a.b = {value!r}: expected an integer, at least 1$"):
         check_count("a.b", value)

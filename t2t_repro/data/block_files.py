@@ -91,20 +91,17 @@ def _read_journal(journal: Path, paths: Mapping[str, Path]) -> tuple[list[Block]
         for line in lines:
             if not line.endswith(b"\n"):
                 break
-            # Where the machine itself went down, the journal may know more than the files.
             try:
                 entry = json.loads(line)
-                block = None if entry == _FINISHED else Block(**entry)
-                is_there = not block or all(
-                    0 <= block.ends[name] <= size for name, size in sizes.items()
-                )
+                if entry == _FINISHED:
+                    finished = True
+                else:
+                    block = Block(**entry)
+                    # Where the machine itself went down, the journal may know more than the files.
+                    if not all(0 <= block.ends[name] <= size for name, size in sizes.items()):
+                        break
+                    blocks.append(block)
             except (ValueError, TypeError, KeyError, RecursionError):
-                break
-            if block is None:
-                finished = True
-            elif is_there:
-                blocks.append(block)
-            else:
                 break
             good += len(line)
     os.truncate(journal, good)

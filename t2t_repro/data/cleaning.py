@@ -202,9 +202,6 @@ class SeenHashes:
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
-    def __len__(self) -> int:
-        return sum(map(len, self._runs))
-
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Adds hashes; returns for each, [hashes], whether it is new, the first of equals only."""
         distinct, first = np.unique(hashes, return_index=True)

@@ -125,19 +125,19 @@ def _stack_variables(name: str, stack: Encoder | Decoder) -> NamedVariables:
 
 
 def _layer_variables(name: str, norm: str, layer: EncoderLayer | DecoderLayer) -> NamedVariables:
-    yield from _attention_variables(f"{name}/self_attention", layer.self_attention)
-    yield from _norm_variables(f"{name}/self_attention/{norm}", layer.around_self_attention.norm)
+    attentions = [("self_attention", layer.self_attention, layer.around_self_attention)]
     if isinstance(layer, DecoderLayer):
-        yield from _attention_variables(f"{name}/encdec_attention", layer.memory_attention)
-        yield from _norm_variables(
-            f"{name}/encdec_attention/{norm}", layer.around_memory_attention.norm
+        attentions.append(
+            ("encdec_attention", layer.memory_attention, layer.around_memory_attention)
         )
+    for kind, attention, around in attentions:
+        yield from _attention_variables(f"{name}/{kind}/multihead_attention", attention)
+        yield from _norm_variables(f"{name}/{kind}/{norm}", around.norm)
     yield from _feed_forward_variables(f"{name}/ffn", layer.feed_forward)
     yield from _norm_variables(f"{name}/ffn/{norm}", layer.around_feed_forward.norm)
 
 
 def _attention_variables(name: str, attention: MultiHeadAttention) -> NamedVariables:
-    name = f"{name}/multihead_attention"
     yield f"{name}/q/kernel", attention.query_projection.kernel
     yield f"{name}/k/kernel", attention.key_projection.kernel
     yield f"{name}/v/kernel", attention.value_projection.kernel

@@ -159,9 +159,8 @@ class Checkpoints:
         """
         self._write(self._bad, state)
         path = Path(f"{self._bad.prefix(state.step)}.npz")
-        ids = np.asarray(source), np.asarray(target)
         if self._is_writer:
-            np.savez_compressed(path, step=state.step, source=ids[0], target=ids[1])
+            np.savez_compressed(path, step=state.step, source=source, target=target)
         return path
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
