@@ -26,7 +26,7 @@ setup(
     package_data={
         "t2t_repro.analysis": ["*.html"],
         "t2t_repro.data.corpora": ["*.txt"],
-        "t2t_repro.serving": ["*.html"],
+        "t2t_repro.serving": ["*.html", "for_server/*"],
     },
     python_requires=">=3.11",
     install_requires=[

@@ -31,7 +31,7 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.data.token_store import TokenStore, complete_token_store, token_block
 
 if TYPE_CHECKING:
     from t2t_repro.data.batches import Batches
@@ -130,19 +130,19 @@ def draw_lengths(sentences: int, seed: int) -> tuple[NDArray[np.int64], NDArray[
 
 def write_store(directory: Path, sentences: int) -> TokenStore:
     """Writes a store of drawn lengths and ids."""
-    source, target = draw_lengths(sentences, seed=0)
+    sides = draw_lengths(sentences, seed=0)
     generator = np.random.default_rng(1)
-
-    def side(lengths: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        ids = generator.integers(3, VOCAB_SIZE, lengths.sum())
-        return np.split(ids, np.cumsum(lengths)[:-1])
-
-    def pairs() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        for start in range(0, sentences, 10_000):
-            block = slice(start, start + 10_000)
-            yield from zip(side(source[block]), side(target[block]), strict=True)
-
-    return write_token_store(directory, pairs(), vocab_size=VOCAB_SIZE)
+    directory.mkdir(parents=True)
+    for start in range(0, sentences, 10_000):
+        of_block = [lengths[start : start + 10_000] for lengths in sides]
+        source, target = (
+            (generator.integers(3, VOCAB_SIZE, lengths.sum()), lengths) for lengths in of_block
+        )
+        for name, part in token_block(source, target, VOCAB_SIZE).items():
+            with (directory / name).open("ab") as file:
+                file.write(part)
+    complete_token_store(directory, VOCAB_SIZE)
+    return TokenStore(directory)
 
 
 def write_text(folder: Path, sentences: int, length_share: float = 1.0) -> tuple[Path, Path]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro.analysis.layer_complexity import table_1
+import table_1
 from t2t_repro.kernels.blocked_attention import keys_of_query
 from t2t_repro.layers.masks import reach_of
 
@@ -110,7 +110,7 @@ def crossing(ours: Points, other: Points) -> tuple[float, float] | None:
 
 def report(results: list[dict[str, Any]]) -> str:
     """Table 1, the exponents beside its own, and the crossings, as Markdown."""
-    parts = [table_1(**DEFAULTS), _exponents(results), _crossings(results)]
+    parts = [table_1.as_markdown(**DEFAULTS), _exponents(results), _crossings(results)]
     return "\n\n".join(parts) + "\n"
 
 

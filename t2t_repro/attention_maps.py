@@ -30,7 +30,6 @@ def main() -> None:
         raise UserError(f"--source={FLAGS.source!r} is empty, expected a sentence.")
     if FLAGS.word is not None and not FLAGS.pictures:
         raise UserError("--word asks for pictures, --nopictures for none: leave one of them out.")
-    from t2t_repro import experiment
     from t2t_repro.analysis import attention_plots
     from t2t_repro.analysis.attention_maps import PairAttention, ids_to_show
     from t2t_repro.analysis.attention_page import Heading, as_html
@@ -38,9 +37,7 @@ def main() -> None:
 
     if FLAGS.pictures:
         attention_plots.check_matplotlib()
-    translator = experiment.load_translator(
-        Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
-    )
+    translator = command_line.load_translator()
     source, target, origin = FLAGS.source, FLAGS.target, "given"
     # Before it is translated, which takes long if it is too long.
     ids_to_show("source", source, translator.model, translator.subwords)

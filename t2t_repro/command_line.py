@@ -10,7 +10,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 # TensorFlow prints a page of start-up notes; they would hide the one line that matters.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -18,6 +19,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from absl import app, flags, logging
 
 from t2t_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
 
 EXIT_USER_ERROR = 2
 
@@ -101,6 +105,16 @@ def define_trained_model(is_required: bool = True) -> None:
     flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
 
 
+def load_translator(precision: str | None = None) -> "Translator":
+    """Loads what the flags of `define_trained_model` say; see `experiment.load_translator`."""
+    from t2t_repro import experiment
+
+    given = flags.FLAGS
+    return experiment.load_translator(
+        Path(given.model_dir), given.gin_param, given.checkpoint, precision
+    )
+
+
 def define_experiment(is_required: bool = True) -> None:
     """Defines the flags of the verbs that read a gin file; the trainer can do without one."""
     text = "The experiment, e.g. gin/base_ende.gin."
@@ -131,6 +145,23 @@ def check_model_name() -> None:
         raise UserError(
             f"--model_name={name}: expected letters, digits, '_', '-' and '.'; "
             "it becomes part of a URL."
+        )
+
+
+def check_new(flag: str) -> None:
+    """Says that a directory to be made is there already, with something in it.
+
+    Args:
+        flag: that names it.
+
+    Raises:
+        UserError: it is.
+    """
+    path = Path(str(flags.FLAGS[flag].value))
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(
+            f"--{flag}={path} is there already; expected a directory to be made: give another, or "
+            "delete it."
         )
 
 

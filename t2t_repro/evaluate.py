@@ -34,9 +34,7 @@ def main() -> None:
         translations = read_input(FLAGS.translations, "translations")
         references = read_input(FLAGS.reference, "reference")
     else:
-        translator = experiment.load_translator(
-            Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
-        )
+        translator = command_line.load_translator()
         if FLAGS.source:
             sources = read_input(FLAGS.source, "source")
             references = read_input(FLAGS.reference, "reference")

@@ -18,7 +18,6 @@ from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import PreparedData, open_data, prepare
-from t2t_repro.data.ranges import check_range
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
@@ -26,6 +25,7 @@ from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import check_range
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.devices import choose_strategy, use_xla

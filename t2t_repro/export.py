@@ -23,16 +23,13 @@ def main() -> None:
 
 def _export_saved_model() -> None:
     command_line.check_model_name()
-    from t2t_repro import experiment
     from t2t_repro.serving.saved_model import next_version, write_saved_model
     from t2t_repro.serving.servable import Servable
     from t2t_repro.serving.stored_weights import PRECISIONS
 
     export_dir = Path(FLAGS.export_dir)
     version = next_version(export_dir, FLAGS.version)
-    translator = experiment.load_translator(
-        Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint, PRECISIONS[FLAGS.weights]
-    )
+    translator = command_line.load_translator(PRECISIONS[FLAGS.weights])
     servable = Servable(translator, FLAGS.weights)
     written = write_saved_model(servable, export_dir, version, FLAGS.model_name)
     logging.info("exported %s weights as version %d: %s", FLAGS.weights, version, written)
@@ -40,12 +37,9 @@ def _export_saved_model() -> None:
 
 def _export_ctranslate2() -> None:
     _check_ctranslate2()
-    from t2t_repro import experiment
     from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 
-    translator = experiment.load_translator(
-        Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint, "float32"
-    )
+    translator = command_line.load_translator("float32")
     write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
 
@@ -64,6 +58,7 @@ def _check_ctranslate2() -> None:
                 f"the model directory itself; leave --{name} out."
             )
     command_line.check_extra("ctranslate2", "ctranslate2")
+    command_line.check_new("export_dir")
 
 
 _EXPORTS = {"saved_model": _export_saved_model, "ctranslate2": _export_ctranslate2}

@@ -28,7 +28,8 @@ Translator.max_extra_length = 50
 def main() -> None:
     """Runs the import on its flags."""
     model_dir = Path(FLAGS.model_dir)
-    _check_paths(model_dir)
+    command_line.check_new("model_dir")
+    _check_files()
     from t2t_repro.data.t2t_subwords import T2TSubwords
     from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.training.model_directory import ModelDirectory
@@ -52,13 +53,8 @@ def main() -> None:
     )
 
 
-def _check_paths(model_dir: Path) -> None:
+def _check_files() -> None:
     """Says at once what TensorFlow is not needed for."""
-    if model_dir.exists() and (not model_dir.is_dir() or any(model_dir.iterdir())):
-        raise UserError(
-            f"--model_dir={model_dir} is there already; expected a directory to be made: give "
-            "another, or delete it."
-        )
     for name in ("vocabulary", "hparams"):
         path = FLAGS[name].value
         if path and not Path(path).is_file():

@@ -7,7 +7,6 @@ customarily have it, and a warning says so. Round brackets become -LRB- and -RRB
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from absl import flags, logging
 
@@ -22,11 +21,7 @@ NO_TREE = "(())"
 def main() -> None:
     """Runs the parser on its flags."""
     lines = read_input(FLAGS.input)
-    from t2t_repro import experiment
-
-    translator = experiment.load_translator(
-        Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
-    )
+    translator = command_line.load_translator()
     sentences = [words_of(line) for line in lines]
 
     def parsed() -> Iterator[str]:

@@ -6,6 +6,7 @@ TensorFlow Serving itself. http://localhost:8501/ is a page to try the model out
 """
 
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
@@ -28,20 +29,8 @@ def main() -> None:
     command_line.check_extra("serve", "aiohttp", "grpc_health")
     from t2t_repro.serving.server import Options, serve
 
-    options = Options(
-        export_dir=Path(FLAGS.export_dir),
-        model_name=FLAGS.model_name,
-        host=FLAGS.host,
-        rest_port=FLAGS.rest_port,
-        grpc_port=FLAGS.grpc_port,
-        request_bytes=int(FLAGS.max_request_mb * 2**20),
-        client_seconds=FLAGS.client_seconds,
-        max_batch_size=FLAGS.max_batch_size,
-        max_waiting=FLAGS.max_waiting,
-        poll_seconds=FLAGS.poll_seconds,
-        drain_seconds=FLAGS.drain_seconds,
-    )
-    asyncio.run(serve(options))
+    given: dict[str, Any] = {name: FLAGS[name].value for name in Options._fields}
+    asyncio.run(serve(Options(**given)))
 
 
 def cli() -> None:

@@ -23,19 +23,16 @@ def read_input(path: str | None, flag: str = "input") -> list[str]:
         data = Path(path).read_bytes() if path else sys.stdin.buffer.read()
     except OSError as error:
         raise UserError(f"--{flag}={path}: {error.strerror}; expected a text file.") from error
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    texts = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            texts.append(line.removesuffix(b"\r").decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name}, line {number}: byte {error.start} is not UTF-8 ({error.reason}); "
-                "expected UTF-8 text: convert it, e.g. with iconv."
-            ) from error
-    return texts
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].split(b"\n")
+        raise UserError(
+            f"{name}, line {len(before)}: byte {len(before[-1])} is not UTF-8 ({error.reason}); "
+            "expected UTF-8 text: convert it, e.g. with iconv."
+        ) from error
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
 
 
 def write_output(lines: Iterator[str], path: str | None) -> None:

@@ -6,7 +6,6 @@ a terminal, it asks for a sentence at a time.
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from absl import flags
 
@@ -20,11 +19,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the translation on its flags."""
     lines = None if not FLAGS.input and sys.stdin.isatty() else read_input(FLAGS.input)
-    from t2t_repro import experiment
-
-    translator = experiment.load_translator(
-        Path(FLAGS.model_dir), FLAGS.gin_param, FLAGS.checkpoint
-    )
+    translator = command_line.load_translator()
     if not 1 <= FLAGS.n_best <= translator.search.beam_size:
         raise UserError(
             f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {translator.search.beam_size}; "

@@ -101,7 +101,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "bad beam": (
         "translate",
         ["--model_dir=model", "--gin_param=BeamSearch.beam_size = 0", "--output=x"],
-        "beam_size is 0, expected at least 1",
+        "beam_size = 0: expected at least 1",
     ),
     "data missing": ("evaluate", ["--model_dir=model"], "data/prepared is not there"),
     "data of another vocabulary": (
@@ -229,6 +229,11 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         "export",
         ["--model_dir=model", "--export_dir=new", "--format=ctranslate2", "--version=4"],
         "--version=4 with --format=ctranslate2: --export_dir becomes the model directory",
+    ),
+    "CTranslate2's directory there": (
+        "export",
+        ["--model_dir=model", "--export_dir=model", "--format=ctranslate2"],
+        "--export_dir=model is there already; expected a directory to be made",
     ),
     "no such weights": (
         "export",

@@ -12,13 +12,13 @@ import tensorflow as tf
 
 from t2t_repro.analysis.attention_images import attention_images
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.data.token_store import write_token_store
 from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.workers import Workers
+from tests.token_stores import write_token_store
 
 SOURCE = ["the red bird", "a tree", "the bird sees a tree"]
 TARGET = ["bird red the", "tree a", "tree a sees bird the"]

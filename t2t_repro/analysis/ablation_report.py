@@ -3,10 +3,11 @@
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from t2t_repro.analysis.attention_plots import as_png, check_matplotlib
 from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.run_record import Run, read_run
 from t2t_repro.analysis.table_3 import TABLE_3, Row
@@ -120,19 +121,38 @@ def judge(finding: Finding, runs: Runs) -> tuple[str, str, str]:
     return finding.text, verdict, "; ".join(texts)
 
 
+_PUBLISHED = ("steps", "perplexity", "bleu", "millions")
+_MEASURED: dict[str, Callable[[Any], str]] = {
+    "steps": "{:,}".format,
+    "perplexity": "{:.2f}".format,
+    "bleu": "{:.1f}".format,
+    "parameters": lambda count: f"{count / 1e6:.1f}",
+    "training_operations": lambda count: f"{count:.1e}".replace("e+", "e"),
+    "tokens_per_second": "{:,.0f}".format,
+    "checkpoint": str,
+}
+"""Figures of a run, and how people read them."""
+
+
+def _measured(run: Run | None) -> dict[str, Any]:
+    """The figures of a run, None where one is not known."""
+    figures = dict.fromkeys(_MEASURED)
+    if run is None:
+        return figures
+    return figures | {
+        "steps": run.steps,
+        "perplexity": run.dev and run.dev.perplexity,
+        "bleu": dev_bleu(run),
+        "parameters": parameter_count(run.shape),
+        "training_operations": run.operations,
+        "tokens_per_second": run.tokens_per_second,
+        "checkpoint": run.dev and run.dev.checkpoint,
+    }
+
+
 def _cells(row: Row, run: Run | None) -> list[str]:
-    ours = ["–"] * 7
-    if run:
-        bleu = dev_bleu(run)
-        ours = [
-            f"{run.steps:,}",
-            f"{run.dev.perplexity:.2f}" if run.dev else "–",
-            "–" if bleu is None else f"{bleu:.1f}",
-            f"{parameter_count(run.shape) / 1e6:.1f}",
-            f"{run.operations:.1e}".replace("e+", "e"),
-            f"{run.tokens_per_second:,.0f}" if run.tokens_per_second else "–",
-            run.dev.checkpoint if run.dev else "–",
-        ]
+    figures = _measured(run)
+    ours = ["–" if figures[x] is None else show(figures[x]) for x, show in _MEASURED.items()]
     published = (f"{row.steps:,}", f"{row.perplexity:.2f}", f"{row.bleu}", f"{row.millions}")
     pairs = [cell for pair in zip(published, ours[:4], strict=True) for cell in pair]
     return [row.group, row.change, *pairs, *ours[4:]]
@@ -142,31 +162,11 @@ def as_csv(runs: Runs) -> str:
     """Writes the table with every figure in full, for programs."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    published = ("steps", "perplexity", "bleu", "millions")
-    measured = (
-        "steps",
-        "perplexity",
-        "bleu",
-        "parameters",
-        "training_operations",
-        "tokens_per_second",
-        "checkpoint",
-    )
-    paper, ours = [f"paper_{name}" for name in published], [f"our_{name}" for name in measured]
+    paper, ours = [f"paper_{name}" for name in _PUBLISHED], [f"our_{name}" for name in _MEASURED]
     writer.writerow(["group", "name", *paper, *ours])
     for row in TABLE_3:
-        figures: list[Any] = [""] * len(measured)
-        if run := runs.get(row.name):
-            figures = [
-                run.steps,
-                run.dev.perplexity if run.dev else "",
-                dev_bleu(run),
-                parameter_count(run.shape),
-                run.operations,
-                run.tokens_per_second,
-                run.dev.checkpoint if run.dev else "",
-            ]
-        writer.writerow([row.group, row.name, *(getattr(row, x) for x in published), *figures])
+        published = (getattr(row, name) for name in _PUBLISHED)
+        writer.writerow([row.group, row.name, *published, *_measured(runs.get(row.name)).values()])
     return file.getvalue()
 
 
@@ -182,17 +182,12 @@ def write_plot(runs: Runs, path: Path) -> None:
             "the plot shows differences from base_ende, which has no dev BLEU: train it, then "
             "evaluate it with --split=dev --checkpoint=latest."
         )
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise UserError("matplotlib is not installed: pip install 't2t_repro[plots]'.") from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    check_matplotlib()
+    from matplotlib.figure import Figure
 
-    figure, axis = pyplot.subplots(figsize=(8, 8))
-    _draw_bars(axis, runs, base)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure = Figure(figsize=(8, 8), layout="tight")
+    _draw_bars(figure.add_subplot(), runs, base)
+    path.write_bytes(as_png(figure))
 
 
 def _draw_bars(axis: Any, runs: Runs, base: float) -> None:

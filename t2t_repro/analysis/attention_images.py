@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from t2t_repro.analysis.attention_maps import PairAttention
 from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.data.ranges import check_range
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import check_range
 
 
 @gin.configurable(denylist=["model", "data"])

@@ -1,6 +1,5 @@
 """What one word attends to, drawn as lines as in the paper's figures 3 and 4."""
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.analysis.attention_maps import AttentionMap
-from t2t_repro.analysis.attention_plots import DOTS_PER_INCH, shortened
+from t2t_repro.analysis.attention_plots import as_png, shortened
 
 # In inches.
 _COLUMN = 0.26
@@ -63,9 +62,7 @@ def lines_picture(attention: AttentionMap, layer: int, word: str) -> bytes:
         _draw_cells(axis, of_head[chosen].max(0), head, colour)
         place = (0.55 + 0.25 * head, bottom - _TITLE / 2)
         axis.text(*place, str(head + 1), color=colour, weight="bold", fontsize=_POINTS, va="center")
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
-    return file.getvalue()
+    return as_png(figure)
 
 
 def _length(words: list[str]) -> float:

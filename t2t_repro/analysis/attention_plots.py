@@ -29,7 +29,7 @@ _POINTS = 54
 _LETTER = 0.47
 """Width of a letter by the size of a cell."""
 
-DOTS_PER_INCH = 120
+_DOTS_PER_INCH = 120
 _MOST_COLUMNS = 4
 
 
@@ -41,7 +41,7 @@ def check_matplotlib() -> None:
     """
     if not importlib.util.find_spec("matplotlib"):
         raise UserError(
-            "attention maps are drawn with matplotlib, which is not installed: "
+            "pictures are drawn with matplotlib, which is not installed: "
             "pip install 't2t_repro[plots]'."
         )
 
@@ -52,8 +52,13 @@ def layer_picture(attention: AttentionMap, layer: int) -> bytes:
     heads = [f"head {head + 1}" for head in range(len(weights))]
     title = f"{attention.title}, layer {layer + 1}"
     figure = _draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, _CELL)
+    return as_png(figure)
+
+
+def as_png(figure: "Figure") -> bytes:
+    """Returns what a file of a figure holds."""
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
+    figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
     return file.getvalue()
 
 

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.batch_shapes import choose_shapes
 from t2t_repro.data.bucketing import PaddingReport, assign_shapes, padding_report
-from t2t_repro.data.ranges import check_range
 from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.token_store import TokenStore
+from t2t_repro.ranges import check_range
 
 # Tensor cores take eight numbers at a time.
 _LENGTH_MULTIPLE_OF_XLA = 8

@@ -7,7 +7,7 @@ hold whole blocks again, the same number in each file.
 import json
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ class Block:
     note: dict[str, Any]
 
 
-class BlockFiles(AbstractContextManager["BlockFiles"]):
+class BlockFiles(ExitStack):
     """Opens files to append blocks to, after those that are whole.
 
     Args:
@@ -41,6 +41,7 @@ class BlockFiles(AbstractContextManager["BlockFiles"]):
     """
 
     def __init__(self, journal: Path, paths: Mapping[str, Path]) -> None:
+        super().__init__()
         for path in (journal, *paths.values()):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -48,15 +49,8 @@ class BlockFiles(AbstractContextManager["BlockFiles"]):
         self._names = tuple(paths)
         for name, end in self._ends().items():
             os.truncate(paths[name], end)
-        with ExitStack() as files:
-            self._files = {
-                name: files.enter_context(path.open("ab")) for name, path in paths.items()
-            }
-            self._journal = files.enter_context(journal.open("a", encoding="utf-8"))
-            self._opened = files.pop_all()
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
+        self._files = {name: self.enter_context(path.open("ab")) for name, path in paths.items()}
+        self._journal = self.enter_context(journal.open("a", encoding="utf-8"))
 
     def append(self, parts: Mapping[str, bytes], note: Mapping[str, Any]) -> None:
         """Appends a block: bytes for every file."""
@@ -91,20 +85,17 @@ def _read_journal(journal: Path, paths: Mapping[str, Path]) -> tuple[list[Block]
         for line in lines:
             if not line.endswith(b"\n"):
                 break
-            # Where the machine itself went down, the journal may know more than the files.
             try:
                 entry = json.loads(line)
-                block = None if entry == _FINISHED else Block(**entry)
-                is_there = not block or all(
-                    0 <= block.ends[name] <= size for name, size in sizes.items()
-                )
+                if entry == _FINISHED:
+                    finished = True
+                else:
+                    block = Block(**entry)
+                    # Where the machine itself went down, the journal may know more than the files.
+                    if not all(0 <= block.ends[name] <= size for name, size in sizes.items()):
+                        break
+                    blocks.append(block)
             except (ValueError, TypeError, KeyError, RecursionError):
-                break
-            if block is None:
-                finished = True
-            elif is_there:
-                blocks.append(block)
-            else:
                 break
             good += len(line)
     os.truncate(journal, good)

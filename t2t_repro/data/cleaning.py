@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.data.ranges import check_range
+from t2t_repro.ranges import check_range
 
 REASONS = (
     "empty_side",
@@ -201,9 +201,6 @@ class SeenHashes:
 
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
-
-    def __len__(self) -> int:
-        return sum(map(len, self._runs))
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Adds hashes; returns for each, [hashes], whether it is new, the first of equals only."""

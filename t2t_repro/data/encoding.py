@@ -53,9 +53,7 @@ def encode_text(
             f"{encoder.max_length} subwords on one side: raise it."
         )
     complete_token_store(store, encoder.vocab_size)
-    return (
-        CleaningReport(over_long_subwords=dropped, kept=-dropped) if dropped else CleaningReport()
-    )
+    return CleaningReport(over_long_subwords=dropped, kept=-dropped)
 
 
 @dataclass(frozen=True)

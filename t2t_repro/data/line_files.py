@@ -23,16 +23,14 @@ def read_lines(path: Path) -> Iterator[str]:
         UserError: the file is missing, is a damaged gzip file, or a line is not UTF-8.
     """
     number = 1
-    with _open(path) as file:
-        chunks = _guarded(path, iter(lambda: file.read(_CHUNK_BYTES), b""))
-        for chunk in _whole_lines(path, chunks):
-            if number == 1:
-                chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
-            # At "\n" only; text mode and str.splitlines would also end lines at a lone "\r", U+2028
-            # and others, and so put aligned files out of step.
-            lines = _decode(path, number, chunk).removesuffix("\n").split("\n")
-            number += len(lines)
-            yield from (line.removesuffix("\r") for line in lines)
+    for chunk in _whole_lines(path, _chunks(path)):
+        if number == 1:
+            chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
+        # At "\n" only; text mode and str.splitlines would also end lines at a lone "\r", U+2028 and
+        # others, and so put aligned files out of step.
+        lines = _decode(path, number, chunk).removesuffix("\n").split("\n")
+        number += len(lines)
+        yield from (line.removesuffix("\r") for line in lines)
 
 
 def _whole_lines(path: Path, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -100,10 +98,11 @@ def _open(path: Path) -> BinaryIO:
         ) from error
 
 
-def _guarded(path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Passes `chunks` on, turning what a damaged gzip file raises into a `UserError`."""
+def _chunks(path: Path) -> Iterator[bytes]:
+    """Reads a file's bytes, turning what a damaged gzip file raises into a `UserError`."""
     try:
-        yield from chunks
+        with _open(path) as file:
+            yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(
             f"{path} is not a whole gzip file ({error}); fetch it again, or drop '.gz' from its "
@@ -114,10 +113,9 @@ def _guarded(path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
 def _count_lines(path: Path) -> int:
     """Counts lines without decoding; a last line without a newline counts."""
     newlines, last = 0, b"\n"
-    with _open(path) as file:
-        for chunk in _guarded(path, iter(lambda: file.read(_CHUNK_BYTES), b"")):
-            newlines += chunk.count(b"\n")
-            last = chunk[-1:]
+    for chunk in _chunks(path):
+        newlines += chunk.count(b"\n")
+        last = chunk[-1:]
     return newlines + (last != b"\n")
 
 

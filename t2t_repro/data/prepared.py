@@ -35,10 +35,10 @@ from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_lock import locked
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers
-from t2t_repro.data.ranges import check_range
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import check_range
 from t2t_repro.strangers.json_files import read_json
 
 SUBWORDS = "subwords.model"

@@ -23,17 +23,16 @@ import sentencepiece
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
-from t2t_repro.data.ranges import check_range
-from t2t_repro.data.word_ids import WordIds
+from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import check_range
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
 
 # SentencePiece writes a space as this character (U+2581) inside its pieces.
 _SPACE_MARK = "\u2581"
 
-_EOS = np.int32(EOS_ID).tobytes()
-_ID_BYTES = len(_EOS)
+_ID_BYTES = np.int32().nbytes
 
 
 class Sentences(Protocol):
@@ -225,7 +224,7 @@ class Subwords:
     def _line_bytes(self, line: str) -> bytes:
         """The ids of one line, int32 one after the other, EOS last."""
         # At plain spaces only: which other characters are spaces, the model's rule says.
-        return b"".join(map(self._word_ids.__getitem__, line.split(" "))) + _EOS
+        return self._word_ids.of_line(line.split(" "))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of one sentence of ids.
@@ -237,12 +236,8 @@ class Subwords:
         Returns:
             The text; UNK is written as " ⁇ ", bytes that are no UTF-8 as U+FFFD.
         """
-        kept: list[int] = []
-        for token in map(int, ids):
-            if token == EOS_ID:
-                break
-            if token != PAD_ID:
-                kept.append(token if 0 <= token < self.size else UNK_ID)
+        size = self.size
+        kept = [token if 0 <= token < size else UNK_ID for token in read_ids(ids)]
         text: str = self._model.decode(kept)
         return text
 

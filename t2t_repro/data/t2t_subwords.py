@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_repro.data.word_ids import WordIds
+from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError
-from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID
+from t2t_repro.vocabulary import CONTINUES
 
 RESERVED = ("<pad>_", "<EOS>_")
 """What a vocabulary file begins with, in the order of our PAD and EOS."""
@@ -35,8 +35,6 @@ UNDEFINED = "\u3013"
 # A token takes as many steps for each of its characters; real ones have dozens.
 _MAX_SUBWORD = 1000
 _MAX_FILE_BYTES = 2**26
-
-_EOS = np.int32(EOS_ID).tobytes()
 
 
 class T2TSubwords:
@@ -106,8 +104,7 @@ class T2TSubwords:
         return [self._line_ids(line) for line in lines]
 
     def _line_ids(self, line: str) -> list[int]:
-        ids = map(self._token_ids.__getitem__, tokens_of(line))
-        return np.frombuffer(b"".join(ids) + _EOS, dtype=np.int32).tolist()
+        return np.frombuffer(self._token_ids.of_line(tokens_of(line)), dtype=np.int32).tolist()
 
     def _encode_token(self, token: str) -> list[int]:
         try:
@@ -144,12 +141,7 @@ class T2TSubwords:
         Returns:
             The text; a number that is no character is written as U+3013.
         """
-        kept: list[str] = []
-        for token in map(int, ids):
-            if token == EOS_ID:
-                break
-            if token != PAD_ID and 0 <= token < self.size:
-                kept.append(self._subwords[token])
+        kept = [self._subwords[token] for token in read_ids(ids) if 0 <= token < self.size]
         return text_of([_unescape(token) for token in "".join(kept).split("_") if token])
 
     def labels(self, ids: Sequence[int]) -> list[str]:

@@ -12,11 +12,8 @@ and several processes share them.
 """
 
 import json
-import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,60 +29,8 @@ _LENGTH_TYPE = np.dtype("<i4")
 STORE_FILES = ("source.tokens", "source.lengths", "target.tokens", "target.lengths")
 """The arrays of a store, in which block follows on block."""
 
-Ids = Sequence[int] | NDArray[np.integer]
-"""One sentence, [length]."""
-
 FlatIds = tuple[NDArray[np.integer], NDArray[np.integer]]
 """Many sentences: their ids one after the other, [ids], and how many each has, [sentences]."""
-
-# Sentence pairs held in memory while a store is written: tens of megabytes as Python integers, ten
-# as arrays.
-_WRITE_BLOCK = 20_000
-
-
-def write_token_store(
-    directory: str | Path,
-    pairs: Iterable[tuple[Ids, Ids]],
-    *,
-    vocab_size: int,
-) -> "TokenStore":
-    """Streams sentence pairs into a store, which appears whole or not at all.
-
-    Args:
-        directory: where the store will be; a store that is already there is replaced.
-        pairs: ids of source and target, EOS included; read once, in bounded memory.
-        vocab_size: every id is below it; up to 65,536 an id takes 2 bytes, beyond that 4.
-
-    Returns:
-        The store, open.
-
-    Raises:
-        ValueError: a sentence has no ids, or an id outside [0, vocab_size).
-        UserError: there are no pairs, or `directory` holds something that is no store.
-    """
-    directory = Path(directory)
-    if directory.exists() and not (directory / _SUMMARY).is_file():
-        raise UserError(f"{directory} exists and is not a token store; give another directory.")
-    aside = directory.with_name(f".{directory.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    try:
-        stream = iter(pairs)
-        with ExitStack() as files:
-            opened = {name: files.enter_context(open(aside / name, "wb")) for name in STORE_FILES}
-            while block := list(islice(stream, _WRITE_BLOCK)):
-                sources, targets = (_flat(side) for side in zip(*block, strict=True))
-                for name, part in token_block(sources, targets, vocab_size).items():
-                    opened[name].write(part)
-        if not (aside / STORE_FILES[0]).stat().st_size:
-            raise UserError(f"no sentence pairs to write to {directory}; expected at least one.")
-        complete_token_store(aside, vocab_size)
-        if directory.exists():
-            shutil.rmtree(directory)
-        aside.rename(directory)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return TokenStore(directory)
 
 
 def token_block(source: FlatIds, target: FlatIds, vocab_size: int) -> dict[str, bytes]:
@@ -126,18 +71,11 @@ def _token_type(vocab_size: int) -> np.dtype:
     return np.dtype("<u2") if vocab_size <= 2**16 else np.dtype("<i4")
 
 
-def _flat(sentences: Sequence[Ids]) -> FlatIds:
-    lengths = np.fromiter(map(len, sentences), dtype=_LENGTH_TYPE, count=len(sentences))
-    if lengths.min() < 1:
-        raise ValueError("a sentence has no ids; expected at least EOS: leave empty pairs out.")
-    return np.concatenate(sentences, dtype=np.int64), lengths
-
-
 class TokenStore:
     """Random access to the sentence pairs of one split.
 
     Args:
-        directory: what `write_token_store` wrote.
+        directory: what `complete_token_store` was called of.
 
     Attributes:
         vocab_size: every id in the store is below it.
@@ -157,39 +95,19 @@ class TokenStore:
             token_type = _token_type(self.vocab_size)
             if summary["token_type"] != token_type.str:
                 raise ValueError(f"token_type is {summary['token_type']}")
-            source_tokens, target_tokens = (int(summary["tokens"][side]) for side in _SIDES)
+            tokens = {side: int(summary["tokens"][side]) for side in _SIDES}
         except FileNotFoundError as error:
             raise UserError(
                 f"no token store at {self.directory}; expected what datagen writes there."
             ) from error
         except (ValueError, KeyError, TypeError, ArithmeticError, OSError) as error:
             raise self._damaged(_SUMMARY) from error
-        self._source = self._map("source.tokens", token_type, source_tokens)
-        self._target = self._map("target.tokens", token_type, target_tokens)
-        self.source_lengths = self._map("source.lengths", _LENGTH_TYPE, self._sentences)
-        self.target_lengths = self._map("target.lengths", _LENGTH_TYPE, self._sentences)
-        self._source_ends = np.cumsum(self.source_lengths, dtype=np.int64)
-        self._target_ends = np.cumsum(self.target_lengths, dtype=np.int64)
-        if self._source_ends[-1] != source_tokens or self.source_lengths.min() < 1:
-            raise self._damaged("source.lengths")
-        if self._target_ends[-1] != target_tokens or self.target_lengths.min() < 1:
-            raise self._damaged("target.lengths")
+        self._sides = {side: self._open(side, token_type, tokens[side]) for side in _SIDES}
+        self.source_lengths, self.target_lengths = (side.lengths for side in self._sides.values())
 
     def __len__(self) -> int:
         """The number of sentence pairs."""
         return self._sentences
-
-    def source(self, index: int) -> list[int]:
-        """Returns the ids of one source sentence, EOS last; `index` as in a list."""
-        ids = _sentence(self._source, self._source_ends, self.source_lengths, index)
-        self._check_ids("source.tokens", min(ids), max(ids))
-        return ids
-
-    def target(self, index: int) -> list[int]:
-        """Returns the ids of one target sentence, EOS last; `index` as in a list."""
-        ids = _sentence(self._target, self._target_ends, self.target_lengths, index)
-        self._check_ids("target.tokens", min(ids), max(ids))
-        return ids
 
     def padded_batch(
         self, indices: NDArray[np.integer], source_length: int, target_length: int, rows: int
@@ -224,15 +142,22 @@ class TokenStore:
             )
         chosen = np.full(rows, -1, dtype=np.int64)
         chosen[: len(indices)] = indices
-        source = _gather(
-            self._source, self._source_ends, self.source_lengths, chosen, source_length
-        )
-        target = _gather(
-            self._target, self._target_ends, self.target_lengths, chosen, target_length
-        )
-        for side, batch in zip(_SIDES, (source, target), strict=True):
-            self._check_ids(f"{side}.tokens", batch.min(initial=0), batch.max(initial=0))
-        return source, target
+        widths = source_length, target_length
+        batches = []
+        for (name, side), width in zip(self._sides.items(), widths, strict=True):
+            batch = side.gather(chosen, width)
+            if batch.min(initial=0) < 0 or batch.max(initial=0) >= self.vocab_size:
+                raise self._damaged(f"{name}.tokens")
+            batches.append(batch)
+        return batches[0], batches[1]
+
+    def _open(self, name: str, token_type: np.dtype, count: int) -> "_Side":
+        tokens = self._map(f"{name}.tokens", token_type, count)
+        lengths = self._map(f"{name}.lengths", _LENGTH_TYPE, self._sentences)
+        ends = np.cumsum(lengths, dtype=np.int64)
+        if ends[-1] != count or lengths.min() < 1:
+            raise self._damaged(f"{name}.lengths")
+        return _Side(tokens, lengths, ends)
 
     def _map(self, name: str, dtype: np.dtype, count: int) -> NDArray:
         """Maps one array of the store, [count], after checking that it is all there."""
@@ -242,10 +167,6 @@ class TokenStore:
         # As a plain array: every operation on a np.memmap would build another np.memmap.
         return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
 
-    def _check_ids(self, name: str, least: int, most: int) -> None:
-        if least < 0 or most >= self.vocab_size:
-            raise self._damaged(name)
-
     def _damaged(self, name: str) -> UserError:
         return UserError(
             f"the token store {self.directory} is incomplete or damaged ({name}); "
@@ -253,27 +174,31 @@ class TokenStore:
         )
 
 
-def _sentence(tokens: NDArray, ends: NDArray, lengths: NDArray, index: int) -> list[int]:
-    """The ids of one sentence out of all of them, [tokens]."""
-    end = int(ends[index])
-    ids: list[int] = tokens[end - int(lengths[index]) : end].tolist()
-    return ids
+class _Side(NamedTuple):
+    """All sentences of one side.
 
+    Attributes:
+        tokens: [tokens], sentence after sentence.
+        lengths: [sentences] int32.
+        ends: [sentences] int64, where each ends in `tokens`.
+    """
 
-def _gather(
-    tokens: NDArray, ends: NDArray, lengths: NDArray, chosen: NDArray, width: int
-) -> NDArray[np.int32]:
-    """Pads the chosen sentences [rows] (−1: none) to one array [rows, width]."""
-    chosen_lengths = np.where(chosen < 0, 0, lengths[chosen])
-    longest = int(chosen_lengths.max(initial=0))
-    if longest > width:
-        raise ValueError(
-            f"a sentence of {longest} ids does not fit a batch of length {width}: "
-            "assign it to a shape that covers it."
-        )
-    columns = np.arange(width)
-    real = columns < chosen_lengths[:, None]
-    places = (ends[chosen] - chosen_lengths)[:, None] + columns
-    batch = np.full((len(chosen), width), PAD_ID, dtype=np.int32)
-    batch[real] = tokens[places[real]]
-    return batch
+    tokens: NDArray
+    lengths: NDArray
+    ends: NDArray
+
+    def gather(self, chosen: NDArray, width: int) -> NDArray[np.int32]:
+        """Pads the chosen sentences [rows] (−1: none) to one array [rows, width]."""
+        chosen_lengths = np.where(chosen < 0, 0, self.lengths[chosen])
+        longest = int(chosen_lengths.max(initial=0))
+        if longest > width:
+            raise ValueError(
+                f"a sentence of {longest} ids does not fit a batch of length {width}: "
+                "assign it to a shape that covers it."
+            )
+        columns = np.arange(width)
+        real = columns < chosen_lengths[:, None]
+        places = (self.ends[chosen] - chosen_lengths)[:, None] + columns
+        batch = np.full((len(chosen), width), PAD_ID, dtype=np.int32)
+        batch[real] = self.tokens[places[real]]
+        return batch

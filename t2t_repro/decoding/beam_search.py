@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from t2t_repro import kernels
 from t2t_repro.decoding.search import UNFILLED_SCORE, Cache, SearchResult, StepModel
-from t2t_repro.errors import UserError
 from t2t_repro.kernels.top_k import top_k
+from t2t_repro.ranges import check_count, check_range
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 _top_k = kernels.fast(top_k, tf.math.top_k)
@@ -81,31 +81,20 @@ class BeamSearch:
     the finished hypotheses. Beam size 1 keeps the one best candidate: it is greedy decoding.
 
     Attributes:
-        beam_size: number of alive, and of finished, hypotheses of a sentence; 4 in the paper.
-        length_penalty: alpha in `penalty`; 0.6 in the paper.
+        beam_size: number of alive, and of finished, hypotheses of a sentence; 4 in the paper, 1 is
+            greedy decoding.
+        length_penalty: alpha in `penalty`; 0.6 in the paper, 0 ranks by plain log-probability.
 
     Raises:
-        UserError: if beam_size < 1 or length_penalty < 0.
+        UserError: a number is outside of its range.
     """
 
     beam_size: int = 4
     length_penalty: float = 0.6
 
     def __post_init__(self) -> None:
-        if not isinstance(self.beam_size, int) or self.beam_size > _MAX_BEAM:
-            raise UserError(
-                f"beam_size is {self.beam_size!r}, expected an integer, at most {_MAX_BEAM}."
-            )
-        if self.beam_size < 1:
-            raise UserError(
-                f"beam_size is {self.beam_size}, expected at least 1: "
-                f"give 1 for greedy decoding, 4 for the paper's beam."
-            )
-        if not self.length_penalty >= 0:
-            raise UserError(
-                f"length_penalty is {self.length_penalty}, expected 0 or more: "
-                f"give 0 to rank by plain log-probability; the paper has 0.6."
-            )
+        check_count("BeamSearch.beam_size", self.beam_size, 1, _MAX_BEAM)
+        check_range("BeamSearch.length_penalty", self.length_penalty, least=0)
 
     def search(
         self,

@@ -18,15 +18,8 @@ from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
 from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import check_count
 from t2t_repro.vocabulary import PAD_ID
-
-# A configuration may be a stranger's: these bound what is ever computed for a sentence.
-_LIMITS = {
-    "max_extra_length": (0, 10_000),
-    "max_source_length": (1, 1_000_000),
-    "tokens_per_batch": (1, 100_000_000),
-    "workers": (1, 1024),
-}
 
 
 class Translation(NamedTuple):
@@ -71,16 +64,11 @@ class Translator:
         tokens_per_batch: int = 8192,
         workers: int | None = None,
     ) -> None:
-        given = {
-            "max_extra_length": max_extra_length,
-            "max_source_length": max_source_length,
-            "tokens_per_batch": tokens_per_batch,
-            "workers": workers or 1,
-        }
-        for name, value in given.items():
-            least, most = _LIMITS[name]
-            if not isinstance(value, int) or not least <= value <= most:
-                raise UserError(f"Translator.{name} is {value!r}, expected {least} ... {most:,}.")
+        # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
+        check_count("Translator.max_extra_length", max_extra_length, 0, 10_000)
+        check_count("Translator.max_source_length", max_source_length, 1, 1_000_000)
+        check_count("Translator.tokens_per_batch", tokens_per_batch, 1, 100_000_000)
+        check_count("Translator.workers", workers or 1, 1, 1024)
         if isinstance(search, type) or not isinstance(search, Search | None):
             raise UserError(
                 f"Translator.search is {search!r}, expected @BeamSearch() or another object with "

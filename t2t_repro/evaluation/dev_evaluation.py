@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import gin
 
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.data.ranges import check_range
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import check_range
 from t2t_repro.training.run_state import DevScores, Images
 from t2t_repro.training.workers import Workers
 

@@ -47,10 +47,8 @@ def paper_bleu(
         UserError: the two are not as many lines.
     """
     words = moses_words(language)
-    if split_compounds:
-        sides = [[at_compounds(words(line)) for line in side] for side in (hypotheses, references)]
-    else:
-        sides = [[words(line) for line in side] for side in (hypotheses, references)]
+    split = at_compounds if split_compounds else str
+    sides = [[split(words(line)) for line in side] for side in (hypotheses, references)]
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     score = sacrebleu_score(metric, PAPER_BLEU, *sides)
     how = (

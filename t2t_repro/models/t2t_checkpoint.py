@@ -96,38 +96,9 @@ def step_of_t2t(checkpoint: str | Path) -> int:
     return int(step)
 
 
-def load_t2t_checkpoint(model: Transformer, path: str | Path) -> None:
-    """Sets all weights of a model from a T2T checkpoint.
-
-    Variables that the model has no place for, such as an optimizer's, are ignored. If anything
-    does not fit, the model keeps the weights that it had.
-
-    Args:
-        model: built or not; with positional_encoding="concatenated", which is T2T's.
-        path: of a checkpoint (`.../model.ckpt-1200`), or of a directory, for its latest one.
-
-    Raises:
-        UserError: if there is no checkpoint, or it does not fit the model.
-    """
-    if model.positional_encoding.kind != "concatenated":
-        raise UserError(
-            f"The model has positional_encoding={model.positional_encoding.kind!r}, expected "
-            "'concatenated', which T2T's weights were trained with: build it so, or with "
-            "transformer_from_t2t."
-        )
-    reader = _open_checkpoint(path)
-    if reader.has_tensor(TARGET_SPACE):
-        raise UserError(
-            f"{path} has {TARGET_SPACE}, a vector that T2T adds to the encoder's input, expected "
-            "a model without it, as in the paper: load it with transformer_from_t2t."
-        )
-    _load(model, reader, path)
-
-
 def _load(model: Transformer, reader: CheckpointReader, path: str | Path) -> None:
-    _refuse_more_layers(reader, model, path)
-    if not model.built:
-        model.build()
+    """Sets all weights; variables that a model has no place for, such as Adam's, are ignored."""
+    model.build()
     values = [(model.table, _embedding_table(reader, path))]
     for name, variable in _body_variables(model):
         values.append((variable, _read(reader, name, path)))
@@ -154,19 +125,19 @@ def _stack_variables(name: str, stack: Encoder | Decoder) -> NamedVariables:
 
 
 def _layer_variables(name: str, norm: str, layer: EncoderLayer | DecoderLayer) -> NamedVariables:
-    yield from _attention_variables(f"{name}/self_attention", layer.self_attention)
-    yield from _norm_variables(f"{name}/self_attention/{norm}", layer.around_self_attention.norm)
+    attentions = [("self_attention", layer.self_attention, layer.around_self_attention)]
     if isinstance(layer, DecoderLayer):
-        yield from _attention_variables(f"{name}/encdec_attention", layer.memory_attention)
-        yield from _norm_variables(
-            f"{name}/encdec_attention/{norm}", layer.around_memory_attention.norm
+        attentions.append(
+            ("encdec_attention", layer.memory_attention, layer.around_memory_attention)
         )
+    for kind, attention, around in attentions:
+        yield from _attention_variables(f"{name}/{kind}/multihead_attention", attention)
+        yield from _norm_variables(f"{name}/{kind}/{norm}", around.norm)
     yield from _feed_forward_variables(f"{name}/ffn", layer.feed_forward)
     yield from _norm_variables(f"{name}/ffn/{norm}", layer.around_feed_forward.norm)
 
 
 def _attention_variables(name: str, attention: MultiHeadAttention) -> NamedVariables:
-    name = f"{name}/multihead_attention"
     yield f"{name}/q/kernel", attention.query_projection.kernel
     yield f"{name}/k/kernel", attention.key_projection.kernel
     yield f"{name}/v/kernel", attention.value_projection.kernel
@@ -255,19 +226,8 @@ def _check_shape(name: str, variable: keras.Variable, value: np.ndarray, path: s
     if value.shape != tuple(variable.shape):
         raise UserError(
             f"{path} has {name} with the shape {value.shape}, expected {tuple(variable.shape)}: "
-            "build the model with the checkpoint's sizes, as transformer_from_t2t does."
+            "give a checkpoint whose layers are all of one size."
         )
-
-
-def _refuse_more_layers(reader: CheckpointReader, model: Transformer, path: str | Path) -> None:
-    """Refuses checkpoints of larger models: ignoring what they have more would change results."""
-    for stack in ("encoder", "decoder"):
-        extra = f"{BODY}/{stack}/layer_{model.num_layers}/"
-        if any(name.startswith(extra) for name in reader.get_variable_to_shape_map()):
-            raise UserError(
-                f"{path} has variables {extra}..., expected num_layers={model.num_layers} layers "
-                f"as in the model: build it with the checkpoint's number."
-            )
 
 
 def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:

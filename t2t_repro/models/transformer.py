@@ -7,17 +7,17 @@ import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
 from t2t_repro.kernels.packing import Packed, Vectors
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.decoder import Decoder
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.encoder import Encoder
-from t2t_repro.layers.layer_config import LayerConfig, is_size
+from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
+from t2t_repro.ranges import check_count
 from t2t_repro.vocabulary import PAD_ID
 
 _MAX_LAYERS = 1000
@@ -63,15 +63,10 @@ class Transformer(keras.Model):
         trainable: bool = True,
     ) -> None:
         super().__init__(name=name, dtype=dtype, trainable=trainable)
-        given = {"vocab_size": vocab_size, "num_layers": num_layers}
-        given |= {"max_length": max_length or 1, "neighbourhood": neighbourhood or 1}
-        for size_name, size in given.items():
-            if not is_size(size):
-                raise UserError(
-                    f"Transformer.{size_name} is {size!r}, expected an integer, at least 1."
-                )
-        if num_layers > _MAX_LAYERS:
-            raise UserError(f"num_layers is {num_layers}, expected at most {_MAX_LAYERS}.")
+        check_count("Transformer.vocab_size", vocab_size)
+        check_count("Transformer.num_layers", num_layers, most=_MAX_LAYERS)
+        check_count("Transformer.max_length", max_length or 1)
+        check_count("Transformer.neighbourhood", neighbourhood or 1)
         self.vocab_size = vocab_size
         self.num_layers = num_layers
         self.config = config = LayerConfig.of(config or LayerConfig())

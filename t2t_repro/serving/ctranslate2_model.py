@@ -66,7 +66,6 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
             already or cannot be written.
     """
     converter = _TransformerConverter(translator)
-    _check_free(export_dir)
     target = export_dir.absolute()
     aside = target.with_name(f".{target.name}.partial")
     try:
@@ -80,14 +79,6 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
         ) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-
-
-def _check_free(export_dir: Path) -> None:
-    if export_dir.exists() and (not export_dir.is_dir() or any(export_dir.iterdir())):
-        raise UserError(
-            f"--export_dir={export_dir} is there already; expected a directory to be made: give "
-            "another, or delete it."
-        )
 
 
 class _TransformerConverter(Converter):

@@ -39,8 +39,7 @@ class GrpcPredictor:
             response = self._stub.Predict(request, timeout=self._address.timeout)
         except grpc.RpcError as error:
             raise self._explained(error) from error
-        outputs = {name: tf.make_ndarray(value) for name, value in response.outputs.items()}
-        return {name: _as_texts(array) for name, array in outputs.items()}
+        return {name: _as_texts(tf.make_ndarray(value)) for name, value in response.outputs.items()}
 
     def _explained(self, error: Any) -> UserError:
         """What the status of a call means to a user."""

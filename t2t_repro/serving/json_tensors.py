@@ -8,6 +8,7 @@ A text that is no UTF-8 is {"b64": "..."}. "signature_name" is "serving_default"
 
 import base64
 import binascii
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -21,6 +22,10 @@ from t2t_repro.serving.request_error import invalid
 
 _SHOWN = 80
 """Characters of a value that a message repeats."""
+
+
+_MOST_AXES = 32
+"""What NumPy can walk over; signatures have one or two."""
 
 
 class JsonRequest(NamedTuple):
@@ -124,42 +129,19 @@ def _is_object(value: Any) -> bool:
 
 def _array(name: str, value: Any, spec: TensorSpec) -> NDArray:
     """The tensor that nested lists hold."""
-    shape = _shape(value)
-    leaves: list[Any] = []
-    _collect(value, shape, leaves)
+    # Lists that are left inside have other lengths than their neighbours.
+    array = np.array(value, object)
+    if array.ndim > _MOST_AXES:
+        raise invalid(f"input {name} has {array.ndim} axes or more, expected {len(spec.shape)}")
+    for leaf in array.flat:
+        if isinstance(leaf, list):
+            raise invalid(f"JSON Value: {_shown(leaf)} is not of the same shape as those beside it")
     dtype = np.dtype(spec.dtype.as_numpy_dtype)
+    read = _bytes if spec.dtype == tf.string else functools.partial(_number, dtype=dtype)
     try:
-        if spec.dtype == tf.string:
-            flat = np.empty(len(leaves), object)
-            flat[:] = [_bytes(leaf) for leaf in leaves]
-        else:
-            flat = np.array([_number(leaf, dtype) for leaf in leaves], dtype)
+        return np.vectorize(read, otypes=[dtype])(array)
     except (TypeError, ValueError, OverflowError) as error:
         raise invalid(f"input {name}: {error}, expected type: {spec.dtype.name}") from error
-    return flat.reshape(shape)
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    """The shape of nested lists, from the first of each."""
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        value = value[0] if value else None
-    return tuple(shape)
-
-
-def _collect(value: Any, shape: tuple[int, ...], leaves: list[Any]) -> None:
-    """Appends all values in nested lists of a shape."""
-    if not shape and not isinstance(value, list):
-        leaves.append(value)
-        return
-    if not shape or not isinstance(value, list) or len(value) != shape[0]:
-        raise invalid(f"JSON Value: {_shown(value)} is not of the same shape as those before it")
-    if len(shape) == 1 and not any(isinstance(item, list) for item in value):
-        leaves.extend(value)
-        return
-    for item in value:
-        _collect(item, shape[1:], leaves)
 
 
 def _bytes(value: Any) -> bytes:
@@ -190,12 +172,16 @@ def _values(name: str, array: NDArray) -> Any:
         return array.astype(str).astype(float).tolist()
     if array.dtype != object:
         return array.tolist()
-    flat = np.empty(array.size, object)
-    if name.endswith("_bytes"):
-        flat[:] = [{"b64": base64.b64encode(text).decode()} for text in array.flat]
-    else:
-        flat[:] = [text.decode("utf-8", errors="replace") for text in array.flat]
-    return flat.reshape(array.shape).tolist()
+    write = _as_base64 if name.endswith("_bytes") else _as_text
+    return np.vectorize(write, otypes=[object])(array).tolist()
+
+
+def _as_base64(content: bytes) -> dict[str, str]:
+    return {"b64": base64.b64encode(content).decode()}
+
+
+def _as_text(content: bytes) -> str:
+    return content.decode("utf-8", errors="replace")
 
 
 def _shown(value: Any) -> str:

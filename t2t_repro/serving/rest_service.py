@@ -20,14 +20,9 @@ _MODEL = "/v1/models/{name:[^/:]+}"
 _VERSION = _MODEL + r"/versions/{version:\d+}"
 _LARGEST_VERSION = 2**63 - 1
 
-_PAGE_POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "connect-src 'self'",
-        "img-src data:",
-        "script-src 'unsafe-inline'",
-        "style-src 'unsafe-inline'",
-    ]
+_PAGE_POLICY = (
+    "default-src 'none'; connect-src 'self'; img-src data:; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'"
 )
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -20,7 +20,7 @@ _REFUSING_SECONDS = 0.5
 
 
 class Options(NamedTuple):
-    """What a server is started with.
+    """What a server is started with, in the names of the verb's flags.
 
     Attributes:
         export_dir: holds the model's versions.
@@ -28,7 +28,7 @@ class Options(NamedTuple):
         host: the address to listen at.
         rest_port: for REST; 0 for any that is free.
         grpc_port: for gRPC; 0 for any that is free.
-        request_bytes: most bytes of a request.
+        max_request_mb: most MiB of a request.
         client_seconds: how long a client may take to send a request's body over REST.
         max_batch_size: most rows of a request, and of requests computed together.
         max_waiting: how many requests may wait.
@@ -36,12 +36,12 @@ class Options(NamedTuple):
         drain_seconds: how long a server that is told to end works on what it has taken.
     """
 
-    export_dir: Path
+    export_dir: str
     model_name: str
     host: str
     rest_port: int
     grpc_port: int
-    request_bytes: int
+    max_request_mb: float
     client_seconds: float
     max_batch_size: int
     max_waiting: int
@@ -61,12 +61,12 @@ async def serve(options: Options) -> None:
         # A core a call: two that share two cores, operation by operation, take longer. One alone
         # would hardly gain, as what a few rows need is too little to divide.
         tf.config.threading.set_intra_op_parallelism_threads(1)
-    versions = ServedVersions(options.model_name, options.export_dir)
+    versions = ServedVersions(options.model_name, Path(options.export_dir))
     await versions.start()
     queue = RequestQueue(workers, options.max_batch_size, options.max_waiting)
-    limits = Limits(options.request_bytes, options.client_seconds)
-    rest = RestService(versions, queue, limits)
-    remote = GrpcService(versions, queue, options.request_bytes)
+    request_bytes = int(options.max_request_mb * 2**20)
+    rest = RestService(versions, queue, Limits(request_bytes, options.client_seconds))
+    remote = GrpcService(versions, queue, request_bytes)
 
     is_told_to_end = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -86,19 +86,19 @@ async def serve(options: Options) -> None:
 
 
 async def _open_ports(options: Options, rest: RestService, remote: GrpcService) -> None:
+    host = options.host
+    rest_port = await _open("rest_port", rest, host, options.rest_port)
+    grpc_port = await _open("grpc_port", remote, host, options.grpc_port)
+    logging.info("REST and a page: http://%s:%d/", host, rest_port)
+    logging.info("gRPC: %s:%d", host, grpc_port)
+
+
+async def _open(flag: str, service: RestService | GrpcService, host: str, port: int) -> int:
     try:
-        rest_port = await rest.start(options.host, options.rest_port)
-    except OSError as error:
+        return await service.start(host, port)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "cannot be opened"
         raise UserError(
-            f"--host={options.host} --rest_port={options.rest_port}: {error.strerror}; expected an "
-            "address of this machine and a free port."
+            f"--host={host} --{flag}={port}: {reason}; expected an address of this machine and a "
+            "free port."
         ) from error
-    try:
-        grpc_port = await remote.start(options.host, options.grpc_port)
-    except RuntimeError as error:
-        raise UserError(
-            f"--host={options.host} --grpc_port={options.grpc_port}: cannot be opened; expected an "
-            "address of this machine and a free port."
-        ) from error
-    logging.info("REST and a page: http://%s:%d/", options.host, rest_port)
-    logging.info("gRPC: %s:%d", options.host, grpc_port)

@@ -104,7 +104,8 @@ class T2TTextOps(tf.Module):
         """Escapes and joins [characters] of known [characters] tokens: [tokens]."""
         place = tf.searchsorted(alphabet, characters)
         is_known = tf.gather(tf.pad(alphabet, [[0, 1]]), place) == characters
-        spelled = tf.where(is_known, _as_strings(characters), _by_number(characters))
+        by_number = tf.strings.join(["\\", tf.strings.as_string(characters), ";"])
+        spelled = tf.where(is_known, _as_strings(characters), by_number)
         spelled = tf.where(characters == _BACKSLASH, "\\\\", spelled)
         spelled = tf.where(characters == _UNDERSCORE, "\\u", spelled)
         spelled = tf.where(ends, spelled + "_", spelled)
@@ -163,10 +164,6 @@ def _word_bounds() -> NDArray[np.int32]:
 def _as_strings(codes: tf.Tensor) -> tf.Tensor:
     """[characters] code points as strings of one character."""
     return tf.strings.unicode_encode(codes[:, None], "UTF-8")
-
-
-def _by_number(codes: tf.Tensor) -> tf.Tensor:
-    return tf.strings.join(["\\", tf.strings.as_string(codes), ";"])
 
 
 def _unescaped(words: tf.Tensor) -> tf.Tensor:

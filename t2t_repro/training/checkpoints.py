@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.data.ranges import check_range
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.ranges import check_range
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.run_state import RunState
@@ -159,9 +159,8 @@ class Checkpoints:
         """
         self._write(self._bad, state)
         path = Path(f"{self._bad.prefix(state.step)}.npz")
-        ids = np.asarray(source), np.asarray(target)
         if self._is_writer:
-            np.savez_compressed(path, step=state.step, source=ids[0], target=ids[1])
+            np.savez_compressed(path, step=state.step, source=source, target=target)
         return path
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:

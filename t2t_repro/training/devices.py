@@ -39,11 +39,10 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
         tf.get_logger().setLevel("WARNING")
         return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
     gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
-    if gpus:
-        names = [gpu.name for gpu in gpus]
-        return tf.distribute.MirroredStrategy(names) if len(names) > 1 else _default()
-    if cpu_replicas == 1:
-        return _default()
+    if len(gpus) > 1:
+        return tf.distribute.MirroredStrategy([gpu.name for gpu in gpus])
+    if gpus or cpu_replicas == 1:
+        return tf.distribute.get_strategy()
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
         cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_replicas
@@ -122,7 +121,3 @@ def _cluster_of_slurm() -> _Resolver:
         rpc_layer="grpc",
         num_accelerators={"GPU": gpus},
     )
-
-
-def _default() -> tf.distribute.Strategy:
-    return tf.distribute.get_strategy()

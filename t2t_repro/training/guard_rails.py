@@ -70,10 +70,7 @@ def check_gpus() -> None:
             f"{share:.0%} of the memory of GPU {index} is in use already: end what runs there (see "
             "nvidia-smi), or set CUDA_VISIBLE_DEVICES to GPUs that are free"
         )
-        if share > _GPU_TAKEN:
-            raise UserError(f"{text}.")
-        if share > _GPU_IN_USE:
-            logging.warning("train: %s", text)
+        _object(text, is_certain=share > _GPU_TAKEN, is_likely=share > _GPU_IN_USE)
 
 
 def check_disk(
@@ -130,10 +127,7 @@ def check_memory(
         f"gradients), but {_gigabytes(available)} are available: lower Batches.tokens_per_batch, "
         "raise TrainStep.slices, or end other programs"
     )
-    if gradients > available:
-        raise UserError(f"{text}.")
-    if needed > available:
-        logging.warning("train: %s", text)
+    _object(text, is_certain=gradients > available, is_likely=needed > available)
 
 
 def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
@@ -165,6 +159,14 @@ def available_memory() -> int | None:
     except (OSError, ValueError):
         pass
     return min(found, default=None)
+
+
+def _object(text: str, is_certain: bool, is_likely: bool) -> None:
+    """What is certain to end the run is an error, what may end it a warning."""
+    if is_certain:
+        raise UserError(f"{text}.")
+    if is_likely:
+        logging.warning("train: %s", text)
 
 
 def _existing(folder: Path) -> Path:

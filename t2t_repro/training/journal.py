@@ -4,6 +4,7 @@ import math
 import re
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import tensorflow as tf
@@ -16,7 +17,7 @@ from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """Reports a training run to the terminal and to TensorBoard.
 
     What an earlier start wrote of later updates is dropped: see `rewind`. Speed is stated in real
@@ -47,9 +48,6 @@ class Journal:
         )
         self._first_step = state.step
         self._began = self._since
-
-    def __enter__(self) -> "Journal":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()

@@ -7,6 +7,9 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from t2t_repro.errors import UserError
+from t2t_repro.ranges import check_range
+
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @gin.configurable
@@ -20,15 +23,13 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         warmup_steps: how many steps the rate rises.
 
     Raises:
-        ValueError: if an argument is not positive.
+        UserError: an argument is not positive.
     """
 
     def __init__(self, peak: float, warmup_steps: int = 4000) -> None:
-        if peak <= 0 or warmup_steps < 1:
-            raise ValueError(
-                f"peak is {peak} and warmup_steps {warmup_steps}, expected a positive rate and "
-                "at least one step."
-            )
+        check_range(f"{type(self).__name__}.warmup_steps", warmup_steps, least=1)
+        if not peak > 0:
+            raise UserError(f"the learning rate's peak is {peak}, expected a positive rate.")
         self.peak = peak
         self.warmup_steps = warmup_steps
 
@@ -57,14 +58,12 @@ class TransformerSchedule(InverseSquareRoot):
         constant: a factor on the whole.
 
     Raises:
-        ValueError: if an argument is not positive.
+        UserError: an argument is not positive.
     """
 
     def __init__(self, d_model: int, warmup_steps: int = 4000, constant: float = 1.0) -> None:
-        if d_model < 1 or warmup_steps < 1:
-            raise ValueError(
-                f"d_model is {d_model} and warmup_steps {warmup_steps}, expected at least 1 each."
-            )
+        check_range("TransformerSchedule.d_model", d_model, least=1)
+        check_range("TransformerSchedule.warmup_steps", warmup_steps, least=1)
         super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)
         self.d_model = d_model
         self.constant = constant

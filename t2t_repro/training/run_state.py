@@ -9,7 +9,7 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.data.ranges import check_range
+from t2t_repro.ranges import check_range
 
 Images = Sequence[tuple[str, NDArray[np.uint8]]]
 """Name and pixels, [height, width, 3], of each."""

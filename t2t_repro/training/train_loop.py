@@ -1,6 +1,7 @@
 """The loop: batches in, updates out; checkpoints, dev evaluation and signals in between."""
 
 import contextlib
+import dataclasses
 import math
 import signal
 import time
@@ -29,13 +30,14 @@ class Evaluation(Protocol):
         """Returns the scores, the same on every worker, from the shares of all in their order."""
 
 
+@dataclasses.dataclass
 class TrainLoop:
     """Trains until the last step, a signal, or until patience ends.
 
     Where the run stands goes from method to method as a RunState; the loop itself remembers only
     what is under way, and who has asked it to stop.
 
-    Args:
+    Attributes:
         step: the update.
         batches: of the training set.
         checkpoints: written here.
@@ -43,28 +45,18 @@ class TrainLoop:
         evaluation: of the dev set.
         workers: that train together.
         journal: that is told everything.
-
-    Attributes:
         stopped_by: the signal that ended `run` before its time, or None.
     """
 
-    def __init__(
-        self,
-        step: TrainStep,
-        batches: Batches,
-        checkpoints: Checkpoints,
-        pace: Pace,
-        evaluation: Evaluation,
-        workers: Workers,
-        journal: Journal,
-    ) -> None:
-        self._step = step
-        self._batches = batches
-        self._checkpoints = checkpoints
-        self._pace = pace
-        self._evaluation = evaluation
-        self._workers = workers
-        self._journal = journal
+    step: TrainStep
+    batches: Batches
+    checkpoints: Checkpoints
+    pace: Pace
+    evaluation: Evaluation
+    workers: Workers
+    journal: Journal
+
+    def __post_init__(self) -> None:
         # An update whose result has not been looked at, and may still be under way: where the run
         # stood before it, the result, and the batch's tokens without and with padding.
         self._unread: tuple[RunState, StepResult, int, int] | None = None
@@ -93,17 +85,17 @@ class TrainLoop:
 
     def _train_epoch(self, state: RunState) -> RunState:
         """Trains to the end of the epoch, or of the run."""
-        slices, own = self._step.slices, self._step.own_slices
-        for source, target in self._batches.epoch(state.epoch, state.batch, slices, own):
-            result = self._step(state.step, source, target, self._stop())
+        slices, own = self.step.slices, self.step.own_slices
+        for source, target in self.batches.epoch(state.epoch, state.batch, slices, own):
+            result = self.step(state.step, source, target, self._stop())
             # A GPU computes still, and has the next update waiting: what is read is the last one.
             self._read_last_update()
-            counts = self._batches.count_tokens(state.epoch, state.batch, slices)
+            counts = self.batches.count_tokens(state.epoch, state.batch, slices)
             self._unread = state, result, *counts
             state = state.after_update()
-            if self._pace.evaluates(state.step):
+            if self.pace.evaluates(state.step):
                 state = self._evaluate(state)
-            if self._checkpoints.is_due(state.step):
+            if self.checkpoints.is_due(state.step):
                 self._save(state)
             if self._ends(state):
                 return state
@@ -114,25 +106,25 @@ class TrainLoop:
         began = time.monotonic()
         share = None
         with contextlib.suppress(Preempted), self._stop.interrupting():
-            share = self._evaluation.share()
-        shares = self._workers.gather(share)
+            share = self.evaluation.share()
+        shares = self.workers.gather(share)
         if None in shares:
             # It may take longer than there is time; the run that goes on begins with it.
             self._stop_at = state.step
             return state.awaiting_evaluation()
-        scores = self._evaluation.scores(shares)
-        self._journal.evaluation(state.step, scores, time.monotonic() - began)
+        scores = self.evaluation.scores(shares)
+        self.journal.evaluation(state.step, scores, time.monotonic() - began)
         evaluated = state.after_evaluation(scores)
         if evaluated.best_score > state.best_score:
-            self._checkpoints.save_best(evaluated)
-        self._journal.restart_clock()
+            self.checkpoints.save_best(evaluated)
+        self.journal.restart_clock()
         return evaluated
 
     def _save(self, state: RunState) -> None:
         self._read_last_update()
         # What the checkpoint holds is not made again, and so has to be reported before.
-        self._journal.flush()
-        self._checkpoints.save(state)
+        self.journal.flush()
+        self.checkpoints.save(state)
 
     def _read_last_update(self) -> None:
         """Looks at the result of the update made last, and reports it, once."""
@@ -145,14 +137,14 @@ class TrainLoop:
             # A worker that writes a checkpoint reads this before the next update, another after it.
             self._stop_at = min(self._stop_at, step + 1)
         self._spikes.observe(step, float(result.loss))
-        self._journal.update(step, result, tokens, cells)
+        self.journal.update(step, result, tokens, cells)
 
     def _check_finite(self, before: RunState, result: StepResult) -> None:
         if math.isfinite(float(result.loss)) and math.isfinite(float(result.gradient_norm)):
             return
-        newest = self._checkpoints.newest or "none was written yet"
-        whole = next(iter(self._batches.epoch(before.epoch, before.batch, self._step.slices)))
-        batch = self._checkpoints.save_bad_batch(before, *whole)
+        newest = self.checkpoints.newest or "none was written yet"
+        whole = next(iter(self.batches.epoch(before.epoch, before.batch, self.step.slices)))
+        batch = self.checkpoints.save_bad_batch(before, *whole)
         raise UserError(
             f"the loss is {float(result.loss)} and the gradient's norm "
             f"{float(result.gradient_norm)} at step {before.step + 1} (epoch {before.epoch}, "
@@ -162,16 +154,16 @@ class TrainLoop:
         )
 
     def _ends(self, state: RunState) -> bool:
-        return self._pace.is_over(state) or self._is_stopped(state)
+        return self.pace.is_over(state) or self._is_stopped(state)
 
     def _is_stopped(self, state: RunState) -> bool:
         """Whether signals end the run here: several workers end after the same update."""
-        return self._stop() if self._workers.count == 1 else state.step >= self._stop_at
+        return self._stop() if self.workers.count == 1 else state.step >= self._stop_at
 
     def _say_why_it_ends(self, state: RunState) -> None:
-        if self._pace.is_out_of_patience(state):
+        if self.pace.is_out_of_patience(state):
             logging.info("train: dev nll has not improved in %d evaluations", state.stale)
-        is_unfinished = state.awaits_evaluation or not self._pace.is_over(state)
+        is_unfinished = state.awaits_evaluation or not self.pace.is_over(state)
         if is_unfinished and self._is_stopped(state):
             # A worker that another's signal has stopped says SIGTERM.
             self.stopped_by = self._stop.number or signal.SIGTERM

@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.data.batch_shapes import BatchShape
-from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import check_count
 from t2t_repro.training.loss import CrossEntropy, LossSums
 from t2t_repro.training.optimizer import SummedUpdate
 from t2t_repro.training.slice_gradients import SliceGradients
@@ -73,8 +73,7 @@ class TrainStep:
         loss: CrossEntropy | None = None,
         slices: int = 1,
     ) -> None:
-        if not isinstance(slices, int) or slices < 1:
-            raise UserError(f"TrainStep.slices is {slices!r}, expected an integer, at least 1.")
+        check_count("TrainStep.slices", slices)
         self.model = model
         self.optimizer = optimizer
         self.strategy = tf.distribute.get_strategy()

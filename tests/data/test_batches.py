@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.token_store import write_token_store
 from t2t_repro.errors import UserError
+from tests.token_stores import read_pair, write_token_store
 
 SENTENCES, MAX_LENGTH, TOKENS_PER_BATCH, ROW_MULTIPLE = 203, 14, 200, 8
 
@@ -57,8 +57,7 @@ def test_an_epoch_has_every_sentence_once_whole_and_beside_its_partner(store, ba
                 continue
             number = int(source_row[0]) - 2
             seen.append(number)
-            assert unpadded(source_row) == store.source(number)
-            assert unpadded(target_row) == store.target(number)
+            assert (unpadded(source_row), unpadded(target_row)) == read_pair(store, number)
     assert sorted(seen) == list(range(SENTENCES))
 
 

@@ -148,14 +148,14 @@ def test_hashes_seen_behave_like_a_set(blocks, longest):
                 expected.append(number not in reference)
                 reference.add(number)
             assert seen.add(np.array(block, np.uint64)).tolist() == expected
-        assert len(seen) == len(reference)
+        assert sum(map(len, seen._runs)) == len(reference)
 
 
 def test_hashes_take_eight_bytes_each_and_few_arrays():
     seen, rng = SeenHashes(), np.random.default_rng(1)
     for _ in range(200):
         assert seen.add(rng.integers(0, 2**64, 1000, np.uint64)).all()
-    assert sum(run.nbytes for run in seen._runs) == 8 * len(seen) == 1_600_000
+    assert sum(run.nbytes for run in seen._runs) == 8 * sum(map(len, seen._runs)) == 1_600_000
     assert len(seen._runs) <= 4
 
 

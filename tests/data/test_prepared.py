@@ -26,6 +26,7 @@ from t2t_repro.data.prepared import SUBWORDS as SUBWORDS_FILE
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
+from tests.token_stores import read_pair
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
 SPLITS = ("train", "dev", "test")
@@ -84,10 +85,8 @@ def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
         store, (source, target) = data.store(split), data.text(split)
         assert len(store) == len(source) == len(target)
         for index in range(len(store)):
-            for line, ids in (
-                (source[index], store.source(index)),
-                (target[index], store.target(index)),
-            ):
+            lines = source[index], target[index]
+            for line, ids in zip(lines, read_pair(store, index), strict=True):
                 assert ids[-1] == 1
                 assert data.subwords.decode(ids) == data.subwords.normalize(line)
 
@@ -267,7 +266,7 @@ def test_blocks_and_workers_change_no_byte(tmp_path, monkeypatch, workers):
     ids = [tuple(whole.subwords.encode(pair)) for pair in kept]
     ids = [pair for pair in ids if max(map(len, pair)) <= 64]
     store = whole.store("train")
-    assert [(store.source(i), store.target(i)) for i in range(len(store))] == ids
+    assert [read_pair(store, i) for i in range(len(store))] == ids
     assert 100 < len(store) == len(kept) - 1
     monkeypatch.setattr(clean_text, "_PAIRS_IN_BLOCK", 7)
     prepare(tmp_path / "blocks", corpus, rules, SUBWORDS, 64, workers)

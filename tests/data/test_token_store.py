@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data import token_store
-from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.data.token_store import TokenStore, token_block
 from t2t_repro.errors import UserError
+from tests.token_stores import read_pair, write_token_store
 
 
 def random_pairs(count, vocab_size, seed=0):
@@ -30,21 +30,18 @@ def slow_batch(sentences, indices, length, rows):
 
 
 @pytest.mark.parametrize(("vocab_size", "bytes_per_id"), [(65_536, 2), (65_537, 4)])
-def test_what_is_written_is_read(tmp_path, monkeypatch, vocab_size, bytes_per_id):
-    monkeypatch.setattr(token_store, "_WRITE_BLOCK", 7)
+def test_what_is_written_is_read(tmp_path, vocab_size, bytes_per_id):
     pairs = [*random_pairs(50, vocab_size), ([vocab_size - 1, 1], [1])]
-    write_token_store(tmp_path / "train", iter(pairs), vocab_size=vocab_size)
+    write_token_store(tmp_path / "train", pairs, vocab_size=vocab_size)
     store = TokenStore(tmp_path / "train")
     assert len(store) == len(pairs)
     assert store.vocab_size == vocab_size
-    assert [(store.source(i), store.target(i)) for i in range(len(store))] == pairs
-    assert store.source(-1) == [vocab_size - 1, 1]
+    assert [read_pair(store, i) for i in range(len(store))] == pairs
     assert store.source_lengths.tolist() == [len(s) for s, _ in pairs]
     assert store.target_lengths.tolist() == [len(t) for _, t in pairs]
     assert store.source_lengths.dtype == store.target_lengths.dtype == np.int32
     size = (tmp_path / "train" / "source.tokens").stat().st_size
     assert size == bytes_per_id * store.source_lengths.sum()
-    assert [p.name for p in tmp_path.iterdir()] == ["train"]
 
 
 @pytest.fixture(scope="module")
@@ -85,52 +82,12 @@ def test_wrong_indices_are_refused(stored, indices):
         stored[1].padded_batch(np.array(indices), 10, 10, 2)
 
 
-def test_an_interrupted_writer_leaves_the_old_store(tmp_path):
-    old = random_pairs(5, 100)
-    write_token_store(tmp_path / "x", old, vocab_size=100)
-
-    def interrupted():
-        yield [5, 1], [6, 1]
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_token_store(tmp_path / "x", interrupted(), vocab_size=100)
-    assert [p.name for p in tmp_path.iterdir()] == ["x"]
-    assert len(TokenStore(tmp_path / "x")) == 5
-
-
-def test_a_store_is_replaced_whatever_a_killed_writer_left(tmp_path):
-    write_token_store(tmp_path / "x", random_pairs(5, 100), vocab_size=100)
-    (tmp_path / ".x.partial").mkdir()
-    (tmp_path / ".x.partial" / "rubbish").touch()
-    write_token_store(tmp_path / "x", [([7, 1], [8, 1])], vocab_size=100)
-    assert TokenStore(tmp_path / "x").source(0) == [7, 1]
-    assert sorted(p.name for p in (tmp_path / "x").iterdir()) == [
-        "source.lengths",
-        "source.tokens",
-        "store.json",
-        "target.lengths",
-        "target.tokens",
-    ]
-
-
-def test_other_directories_are_not_overwritten(tmp_path):
-    (tmp_path / "thesis.txt").touch()
-    with pytest.raises(UserError, match="is not a token store"):
-        write_token_store(tmp_path, random_pairs(5, 100), vocab_size=100)
-    assert (tmp_path / "thesis.txt").exists()
-
-
-@pytest.mark.parametrize("pair", [([], [1]), ([1], []), ([100, 1], [1]), ([1], [-1, 1])])
-def test_impossible_ids_are_refused(tmp_path, pair):
-    with pytest.raises(ValueError, match="expected"):
-        write_token_store(tmp_path / "x", [([5, 1], [6, 1]), pair], vocab_size=100)
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_empty_corpus_is_refused(tmp_path):
-    with pytest.raises(UserError, match="no sentence pairs"):
-        write_token_store(tmp_path / "x", [], vocab_size=100)
+@pytest.mark.parametrize("ids", [[100, 1], [-1, 1]])
+def test_impossible_ids_are_refused(ids):
+    possible, impossible = ((np.array(some), np.array([2])) for some in ([5, 1], ids))
+    for sides in ((possible, impossible), (impossible, possible)):
+        with pytest.raises(ValueError, match=r"ids lie in .*; expected \[0, vocab_size=100\)"):
+            token_block(*sides, vocab_size=100)
 
 
 def test_a_missing_store_says_so(tmp_path):

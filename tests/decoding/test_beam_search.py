@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import BeamSearch, penalty
 from t2t_repro.decoding.search import UNFILLED_SCORE, SearchResult
+from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 WORDS = ["<pad>", "</s>", "a", "b"]
@@ -431,10 +432,19 @@ def test_gin_binds_the_constructor():
     assert BeamSearch() == BeamSearch(beam_size=4, length_penalty=0.6)
 
 
-@pytest.mark.parametrize("arguments", [{"beam_size": 0}, {"length_penalty": -0.1}])
-def test_constructor_refuses(arguments):
-    with pytest.raises(ValueError, match=r"is .*expected .*: give"):
-        BeamSearch(**arguments)
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("beam_size", 0, "at least 1 and at most 1024"),
+        ("beam_size", 1025, "at least 1 and at most 1024"),
+        ("beam_size", 2.5, "an integer, at least 1"),
+        ("length_penalty", -0.1, "at least 0"),
+        ("length_penalty", float("nan"), "at least 0"),
+    ],
+)
+def test_constructor_refuses(name, value, expected):
+    with pytest.raises(UserError, match=f"BeamSearch.{name} = {value!r}: expected {expected}"):
+        BeamSearch(**{name: value})
 
 
 class Constant(TableModel):

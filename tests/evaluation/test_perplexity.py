@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro.data.token_store import write_token_store
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from tests.layer_test import randomize
 from tests.reference import log_softmax
+from tests.token_stores import read_pair, write_token_store
 
 VOCAB = 17
 
@@ -40,7 +40,7 @@ def slow_nll(model, store):
     """One sentence at a time, one token at a time."""
     total, tokens = 0.0, 0
     for index in range(len(store)):
-        source, target = store.source(index), store.target(index)
+        source, target = read_pair(store, index)
         logits = model((np.array([source]), np.array([target])), training=False)
         for token, scores in zip(target, log_softmax(logits)[0], strict=True):
             total -= scores[token]

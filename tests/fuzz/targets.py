@@ -23,7 +23,7 @@ from t2t_repro.data.linear_trees import delinearise
 from t2t_repro.data.prepared import PreparedData, prepare
 from t2t_repro.data.subword_model import open_subwords
 from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.token_store import TokenStore, write_token_store
+from t2t_repro.data.token_store import TokenStore
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.training.event_files import rewind
@@ -41,6 +41,7 @@ from tests.fuzz.mutations import (
     spoil_sentencepiece,
 )
 from tests.models.test_t2t_checkpoint import t2t_variables, write_checkpoint
+from tests.token_stores import write_token_store
 from tests.training.tiny import tiny_model
 
 _TREES = """\
@@ -124,9 +125,6 @@ def _write_store(folder: Path) -> None:
 def _read_store(folder: Path) -> None:
     store = TokenStore(folder / "store")
     count = min(len(store), 100)
-    for number in range(count):
-        store.source(number)
-        store.target(number)
     lengths = store.source_lengths[:count].max(), store.target_lengths[:count].max()
     if max(lengths) < 10_000:
         store.padded_batch(np.arange(count), int(lengths[0]), int(lengths[1]), count)

@@ -155,6 +155,11 @@ MISTAKES = {
     "a number": (b'{"instances": ["a", 5]}', 400, "JSON Value: 5, expected type: string"),
     "no value": (b'{"instances": [null]}', 400, "JSON Value: null, expected type: string"),
     "a list too many": (b'{"instances": [["a"]]}', 400, "has shape [1, 1], expected [any]"),
+    "lists in lists": (
+        b'{"inputs": ' + b"[" * 70 + b"]" * 70 + b"}",
+        400,
+        "axes or more, expected 1",
+    ),
     "a list too few": (b'{"inputs": "a"}', 400, "has shape [], expected [any]"),
     "no base64": (b'{"instances": [{"b64": "?"}]}', 400, "Unable to base64 decode"),
     "half a character": (b'{"instances": ["\\ud800"]}', 400, "surrogates not allowed"),

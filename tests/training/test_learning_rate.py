@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_repro.errors import UserError
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule
 from tests.oracle import oracle_folder
 
@@ -81,15 +82,21 @@ def test_an_optimizer_starts_at_step_1():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: InverseSquareRoot(0.0, 30), "peak is 0.0 .* expected a positive rate"),
-        (lambda: InverseSquareRoot(-1.0, 30), "peak is -1.0 "),
-        (lambda: InverseSquareRoot(0.1, 0), "warmup_steps 0, .* at least one step"),
-        (lambda: TransformerSchedule(512, 0), "warmup_steps 0"),
-        (lambda: TransformerSchedule(512, -5), "warmup_steps -5"),
-        (lambda: TransformerSchedule(0), "d_model is 0"),
+        (lambda: InverseSquareRoot(0.0, 30), "peak is 0.0, expected a positive rate"),
+        (lambda: InverseSquareRoot(-1.0, 30), "peak is -1.0,"),
+        (
+            lambda: InverseSquareRoot(0.1, 0),
+            "warmup_steps = 0: expected at least 1",
+        ),
+        (
+            lambda: TransformerSchedule(512, 0),
+            "TransformerSchedule.warmup_steps = 0: exp",
+        ),
+        (lambda: TransformerSchedule(512, -5), "warmup_steps = -5"),
+        (lambda: TransformerSchedule(0), "TransformerSchedule.d_model = 0: expected at least 1"),
         (lambda: TransformerSchedule(512, constant=-2.0), "peak is -"),
     ],
 )
 def test_bad_arguments(make, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         make()

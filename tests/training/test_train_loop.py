@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.token_store import write_token_store
 from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.journal import Journal
@@ -22,6 +21,7 @@ from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import StepResult
 from t2t_repro.training.workers import Workers
+from tests.token_stores import write_token_store
 from tests.training.test_event_files import curve
 from tests.training.tiny import VOCAB, assert_same, tiny_step
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from t2t_repro.errors import UserError
+
+_Entry = TypeVar("_Entry")
 
 Pair = tuple[str, str]
 """(source, target): one line each, as the data have it; only the newline is taken off."""
@@ -51,6 +53,20 @@ class Corpus(Protocol):
             UserError: there is no such split, or its data cannot be used.
         """
         ...
+
+
+def given_splits(train: _Entry, dev: _Entry, test: _Entry | None) -> dict[str, _Entry]:
+    """Returns what the splits are made of, by name; test may be missing."""
+    given = {"train": train, "dev": dev}
+    return given if test is None else given | {"test": test}
+
+
+def check_languages(corpus: str, source: str, target: str) -> None:
+    """Raises a `UserError` if a corpus is to be translated into its own language."""
+    if source == target:
+        raise UserError(
+            f"{corpus}: source and target language are both {source!r}; expected two different ones"
+        )
 
 
 def check_split(split: str, splits: Sequence[str]) -> None:

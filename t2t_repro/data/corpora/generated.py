@@ -14,8 +14,8 @@ import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.data.corpora.generated_pieces import pieces_of
-from t2t_repro.data.ranges import check_range
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import check_range
 
 # English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
 # a digit behind it where one kind occurs twice; two pieces of one kind always differ. German

@@ -8,7 +8,7 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split
 from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 
@@ -62,11 +62,7 @@ class Multi30kCorpus:
                     f"Multi30kCorpus: received the language {language!r}, expected one of "
                     f"{', '.join(_LANGUAGES)}"
                 )
-        if source_language == target_language:
-            raise UserError(
-                f"Multi30kCorpus: source and target language are both {source_language!r}; "
-                "expected two different ones"
-            )
+        check_languages("Multi30kCorpus", source_language, target_language)
         self._pretokenized = pretokenized
         self._local_dir = None if local_dir is None else Path(local_dir).expanduser()
         self.splits = tuple(

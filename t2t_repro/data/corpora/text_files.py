@@ -6,7 +6,7 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_split, given_splits
 from t2t_repro.data.line_files import check_line_counts, identify, read_lines
 from t2t_repro.errors import UserError
 
@@ -45,12 +45,8 @@ class TextFilesCorpus:
         dev: Entry | Sequence[Entry],
         test: Entry | Sequence[Entry] | None = None,
     ) -> None:
-        given = {"train": train, "dev": dev, "test": test}
-        self._files = {
-            split: _parse_entries(split, value)
-            for split, value in given.items()
-            if value is not None
-        }
+        given = given_splits(train, dev, test)
+        self._files = {split: _parse_entries(split, value) for split, value in given.items()}
         self.splits = tuple(self._files)
 
     def describe(self) -> dict[str, Any]:

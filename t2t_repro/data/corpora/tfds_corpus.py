@@ -7,7 +7,7 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split, given_splits
 from t2t_repro.errors import UserError
 
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.
@@ -47,16 +47,11 @@ class TfdsCorpus:
         dev_split: str = "validation",
         test_split: str | None = "test",
     ) -> None:
-        if source_language == target_language:
-            raise UserError(
-                f"TfdsCorpus: source and target language are both {source_language!r}; "
-                "expected two different ones"
-            )
+        check_languages("TfdsCorpus", source_language, target_language)
         self._name = name
         self._languages = (source_language, target_language)
         self._data_dir = data_dir
-        named = {"train": train_split, "dev": dev_split, "test": test_split}
-        self._tfds_splits = {split: tfds for split, tfds in named.items() if tfds is not None}
+        self._tfds_splits = given_splits(train_split, dev_split, test_split)
         self.splits = tuple(self._tfds_splits)
 
     def describe(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import gin
 
-from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair, check_split, given_splits
 from t2t_repro.data.line_files import identify
 from t2t_repro.data.linear_trees import linearise
 from t2t_repro.data.trees import check_brackets, read_trees
@@ -52,11 +52,9 @@ class TreebankCorpus:
         test: str | Sequence[str] | None = None,
         folder: str = ".",
     ) -> None:
-        given = {"train": train, "dev": dev, "test": test}
+        given = given_splits(train, dev, test)
         self._folder = Path(folder).expanduser()
-        self._entries = {
-            split: _entries(split, value) for split, value in given.items() if value is not None
-        }
+        self._entries = {split: _entries(split, value) for split, value in given.items()}
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:

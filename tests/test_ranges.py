@@ -4,9 +4,9 @@ import pytest
 
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import GeneratedCorpus
-from t2t_repro.data.ranges import check_range
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import check_count, check_range
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,12 @@ from t2t_repro.errors import UserError
 def test_a_number_out_of_its_range_is_one_line(value, range_, message):
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
         check_range("a.b", value, *range_)
+
+
+@pytest.mark.parametrize("value", [1.5, "2", None, True, float("nan")])
+def test_what_is_no_whole_number_is_one_line(value):
+    with pytest.raises(UserError, match=f"^a.b = {value!r}: expected an integer, at least 1$"):
+        check_count("a.b", value)
 
 
 def test_the_ends_of_a_range_are_in_it():

@@ -1,7 +1,7 @@
 """The paper's Table 1: what a layer costs that maps n vectors of width d to n vectors of width d.
 
 The formulas are orders of growth: constants and lower terms are left out, as in the table. What
-real layers take is measured by benchmarks/layer_complexity.py.
+real layers take is measured by layer_complexity.py.
 """
 
 import math
@@ -62,7 +62,7 @@ def separable_convolutional(n: int, d: int, k: int) -> LayerComplexity:
     return convolutional(n, d, k)._replace(operations=k * n * d + n * d**2)
 
 
-def table_1(n: int, d: int, k: int, r: int) -> str:
+def as_markdown(n: int, d: int, k: int, r: int) -> str:
     """Writes Table 1 as Markdown: the formulas, and their values for n, d, k and r."""
     rows = [
         ("Self-Attention", "n² · d", "1", "1", self_attention(n, d)),

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from t2t_repro.analysis import layer_complexity as table
+import table_1 as table
 from tests import reference
 
 
@@ -81,7 +81,7 @@ def test_a_neighbourhood_as_wide_as_the_sentence_is_self_attention():
 
 
 def test_the_table_in_markdown():
-    lines = table.table_1(70, 512, 3, 16).splitlines()
+    lines = table.as_markdown(70, 512, 3, 16).splitlines()
     assert len(lines) == 2 + 5
     assert lines[2] == "| Self-Attention | O(n² · d) | O(1) | O(1) | 2.5e+06, 1, 1 |"
     assert lines[3] == "| Recurrent | O(n · d²) | O(n) | O(n) | 1.8e+07, 70, 70 |"

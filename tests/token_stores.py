@@ -1,0 +1,26 @@
+"""Token stores of pairs that a test gives, without a corpus."""
+
+import numpy as np
+
+from t2t_repro.data.token_store import TokenStore, complete_token_store, token_block
+
+
+def write_token_store(directory, pairs, *, vocab_size):
+    """Writes (source ids, target ids), EOS included, as one block; returns the store."""
+    source, target = (
+        (np.concatenate(side).astype(np.int64), np.array([len(ids) for ids in side]))
+        for side in zip(*pairs, strict=True)
+    )
+    directory.mkdir(parents=True)
+    for name, part in token_block(source, target, vocab_size).items():
+        (directory / name).write_bytes(part)
+    complete_token_store(directory, vocab_size)
+    return TokenStore(directory)
+
+
+def read_pair(store, index):
+    """Reads one pair's source and target ids, EOS last; `index` as in a list."""
+    source_length, target_length = store.source_lengths[index], store.target_lengths[index]
+    indices = np.array([index % len(store)])
+    source, target = store.padded_batch(indices, source_length, target_length, rows=1)
+    return source[0].tolist(), target[0].tolist()
