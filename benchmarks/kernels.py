@@ -2,7 +2,7 @@
 
     python benchmarks/kernels.py --sizes=base --dtype=float32 --rounds=5
 
-For every file of t2t_repro/kernels: target tokens/s of training, or sentences/s of decoding (beam
+For the files of t2t_repro/kernels: target tokens/s of training, or sentences/s of decoding (beam
 4), with all kernels over that with all but this one. The work is that of `training.py` and
 `decoding.py`: make it with make_work.py.
 """
@@ -10,8 +10,8 @@ For every file of t2t_repro/kernels: target tokens/s of training, or sentences/s
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -53,17 +53,20 @@ def main() -> None:
     for size in options.sizes.split(","):
         for kernels, make in ((IN_TRAINING, training_round), (IN_DECODING, decoding_round)):
             with_all = make(options, size)
-            for name, place in kernels.items():
-                with formula_at(*place):
+            cases = {name: [place] for name, place in kernels.items()}
+            for name, places in {**cases, "all of these": [*kernels.values()]}.items():
+                with formulas_at(places):
                     without = make(options, size)
                 gains = [_seconds(without) / _seconds(with_all) for _ in range(options.rounds)]
                 print(f"{size} {options.dtype} {name}: {statistics.median(gains):.2f}", flush=True)
 
 
 @contextmanager
-def formula_at(module: ModuleType, name: str, formula: Any) -> Iterator[None]:
-    """Has what is traced meanwhile compute by a formula in a kernel's place."""
-    with mock.patch.object(module, name, formula):
+def formulas_at(places: Iterable[tuple[ModuleType, str, Any]]) -> Iterator[None]:
+    """Has what is traced meanwhile compute by formulas in the place of kernels."""
+    with ExitStack() as stack:
+        for place in places:
+            stack.enter_context(mock.patch.object(*place))
         yield
 
 

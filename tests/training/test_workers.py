@@ -1,5 +1,7 @@
 """What several processes agree on; that they train as one is in tests/faults."""
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,13 +38,23 @@ def test_one_process_is_a_chief_with_all_replicas():
         assert workers.gather({"a": 1}) == [{"a": 1}]
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_values_of_any_length_are_gathered(replicas):
-    """As if each worker had so many of two replicas; all say the same here."""
+def gathered(replicas, values):
+    """What is gathered of each value where each worker has so many of two replicas."""
+    import tests.conftest  # noqa: F401 (this runs in a process of its own)
+
     workers = Workers(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
     workers.count, workers.replicas = 2, range(replicas)
-    for value in ("ein\nWort", None, [["ü" * 5000, {"a": 1.5}], 2]):
-        assert workers.gather(value) == [value] * (2 // replicas)
+    return [workers.gather(value) for value in values]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_values_of_any_length_are_gathered(replicas):
+    values = ["ein\nWort", None, [["ü" * 5000, {"a": 1.5}], 2]]
+    # What other strategies of a process have summed before gets in the way of collectives.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        found = process.submit(gathered, replicas, values).result()
+    # All say the same here.
+    assert found == [[value] * (2 // replicas) for value in values]
 
 
 def test_what_differs_is_told_with_the_worker():
