@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
+import gin
 import keras
 import numpy as np
 import pytest
@@ -226,6 +227,22 @@ def test_a_small_gradient_is_not_clipped(one_device):
     results, weights = train(tiny_step(optimizer=clipping))
     np.testing.assert_allclose(results, one_device[0], rtol=1e-5)
     assert_close(weights, one_device[1], atol=1e-6)
+
+
+def test_a_loss_of_one_s_own():
+    class Doubled(CrossEntropy):
+        def __call__(self, vectors, table, labels):
+            sums = super().__call__(vectors, table, labels)
+            return sums._replace(loss=2 * sums.loss)
+
+    batch = next(global_batches(1, 1))
+    plain = tiny_step()(0, *batch)
+    gin.external_configurable(Doubled, module="tests")
+    gin.parse_config("TrainStep.loss = @tests.Doubled()")
+    doubled = tiny_step()(0, *batch)
+    gin.clear_config()
+    assert float(doubled.loss) == pytest.approx(2 * float(plain.loss), rel=1e-5)
+    assert float(doubled.gradient_norm) == pytest.approx(2 * float(plain.gradient_norm), rel=1e-4)
 
 
 # Dropout
