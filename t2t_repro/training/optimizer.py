@@ -33,7 +33,15 @@ def adam(
 
     Returns:
         the optimizer, without variables yet.
+
+    Raises:
+        UserError: the learning rate is none.
     """
+    if not isinstance(learning_rate, float | int | keras.optimizers.schedules.LearningRateSchedule):
+        raise UserError(
+            f"adam.learning_rate is {learning_rate!r}, expected a number, or a schedule such as "
+            "@TransformerSchedule(), with brackets."
+        )
     return _Adam(
         learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, global_clipnorm=clip_norm
     )

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_repro.errors import UserError
 from t2t_repro.training.learning_rate import InverseSquareRoot
 from t2t_repro.training.optimizer import adam
 
@@ -36,6 +37,12 @@ def test_constants_are_the_papers():
     assert optimizer.weight_decay is None
     with pytest.raises(RuntimeError, match="learning_rate"):
         adam()
+
+
+@pytest.mark.parametrize("rate", ["x", None, InverseSquareRoot])
+def test_what_is_no_learning_rate(rate):
+    with pytest.raises(UserError, match=r"adam.learning_rate is .*, expected a number, or a sche"):
+        adam(learning_rate=rate)
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
