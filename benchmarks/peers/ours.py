@@ -21,6 +21,7 @@ from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.serving.saved_model import write_saved_model
 from t2t_repro.serving.servable import Servable
+from t2t_repro.training.devices import use_xla
 from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
@@ -35,7 +36,7 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     model = random_model(size, dtype)
     optimizer = adam(LEARNING_RATE)
     optimizer.build(model.trainable_variables)
-    step = TrainStep(model, optimizer, seed=1, loss=CrossEntropy(LABEL_SMOOTHING))
+    step = TrainStep(model, optimizer, 1, use_xla(), CrossEntropy(LABEL_SMOOTHING))
     number = 0
 
     def train(batch: Batch) -> float:
