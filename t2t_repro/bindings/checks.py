@@ -74,15 +74,22 @@ def check_types(values: Mapping[str, Any]) -> None:
         UserError: a value is of another type than its parameter.
     """
     for name, value in values.items():
-        for _ in values:  # A macro may be another's value.
-            if isinstance(value, Reference) and value.startswith("%"):
-                value = values.get(value[1:], value)
+        value = _without_macros(value, values)
         parameter = parameters_of(_owner(name)).get(name.rsplit(".", 1)[-1])
         kinds = _kinds(parameter.annotation) if parameter else ()
         is_fit = type(value) in kinds or (type(value) is int and float in kinds)
         if type(value) in _PLAIN and kinds and not is_fit:
             expected = " or ".join(_PLAIN.get(kind, "a reference, @name") for kind in kinds)
             raise UserError(f"{name} is {value!r}, expected {expected}.")
+
+
+def _without_macros(value: Any, values: Mapping[str, Any]) -> Any:
+    """What a macro stands for; it may be another's value."""
+    seen: set[Reference] = set()
+    while isinstance(value, Reference) and value.startswith("%") and value not in seen:
+        seen.add(value)
+        value = values.get(value[1:], value)
+    return value
 
 
 def _kinds(annotation: Any) -> Sequence[Any]:
