@@ -19,22 +19,17 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.event_files import read_events
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
 from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.decoding.random_translator import write_subwords
 from tests.token_stores import write_token_store
-from tests.training.tiny import tiny_model
+from tests.training.tiny import tiny_directory
 
 
 @pytest.fixture
 def directory(tmp_path):
     """A model directory."""
-    found = ModelDirectory(tmp_path / "model")
-    model = tiny_model(d_model=8)
-    found.describe(model, write_subwords(tmp_path / "subwords.model"), "a = 1\n", "")
-    found.write_imported(model, 5)
-    return found
+    return tiny_directory(tmp_path)
 
 
 # Model directories

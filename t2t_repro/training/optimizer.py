@@ -78,7 +78,9 @@ class SummedUpdate:
         self._variables = variables
         self._has_been_finite = tf.Variable(True, trainable=False)
 
-    def __call__(self, gradients: list[tf.Tensor], norm: tf.Tensor, is_finite: tf.Tensor) -> None:
+    def __call__(
+        self, gradients: list[tf.Tensor], norm: tf.Tensor, is_finite: tf.Tensor
+    ) -> tf.Tensor:
         """Updates the weights; called in the context of every replica, with the same arguments.
 
         From the first gradient on that is not finite, nothing is updated: later updates may be
@@ -88,12 +90,16 @@ class SummedUpdate:
             gradients: of every variable.
             norm: their global norm.
             is_finite: whether loss and norm are.
+
+        Returns:
+            the learning rate of this update.
         """
         if limit := self._optimizer.global_clipnorm:
             gradients, _ = tf.clip_by_global_norm(gradients, limit, use_norm=norm)
         rate = tf.convert_to_tensor(self._optimizer.learning_rate)
         context = tf.distribute.get_replica_context()
         context.merge_call(self._apply_while_finite, args=(gradients, rate, is_finite))
+        return rate
 
     def _apply_while_finite(
         self,

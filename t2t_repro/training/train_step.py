@@ -147,8 +147,8 @@ class TrainStep:
         sums, gradients = self.slice_gradients(step, number, source, target, 1.0 / tokens)
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         norm = tf.linalg.global_norm(gradients)
-        rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        self._apply(gradients, norm, tf.math.is_finite(sums.loss) & tf.math.is_finite(norm))
+        is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
+        rate = self._apply(gradients, norm, is_finite)
         return StepResult(
             loss=sums.loss / tokens,
             nll=sums.nll / tokens,

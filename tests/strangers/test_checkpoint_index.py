@@ -3,10 +3,8 @@ from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto
 
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.checkpoint_index import _entries, check_index, listed_checkpoints
-from t2t_repro.training.model_directory import ModelDirectory
-from tests.decoding.random_translator import write_subwords
 from tests.fuzz.bundle_index import write_index
-from tests.training.tiny import tiny_model
+from tests.training.tiny import tiny_directory
 
 TABLE = b"model/embedding/table/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -14,11 +12,7 @@ TABLE = b"model/embedding/table/.ATTRIBUTES/VARIABLE_VALUE"
 @pytest.fixture
 def directory(tmp_path):
     """A model directory."""
-    found = ModelDirectory(tmp_path / "model")
-    model = tiny_model(d_model=8)
-    found.describe(model, write_subwords(tmp_path / "subwords.model"), "a = 1\n", "")
-    found.write_imported(model, 5)
-    return found
+    return tiny_directory(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import tensorflow as tf
 
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
+from tests.decoding.random_translator import write_subwords
 
 VOCAB = 40
 
@@ -18,6 +20,15 @@ def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0):
     model = Transformer(VOCAB, num_layers, config, dtype=dtype)
     model.build()
     return model
+
+
+def tiny_directory(folder):
+    """A model directory, as an import writes it."""
+    found = ModelDirectory(folder / "model")
+    model = tiny_model(d_model=8)
+    found.describe(model, write_subwords(folder / "subwords.model"), "a = 1\n", "")
+    found.write_imported(model, 5)
+    return found
 
 
 def devices(replicas):
