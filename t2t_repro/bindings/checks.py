@@ -105,24 +105,22 @@ def _kinds(annotation: Any) -> Sequence[Any]:
 
 def _reached(values: Mapping[str, Any], roots: Collection[str]) -> set[Reference]:
     """All that roots refer to, and what this refers to; the roots themselves are "@root()"."""
+    bound: dict[str, set[Reference]] = {}
+    for name, value in values.items():
+        bound.setdefault(_owner(name), set()).update(_references(value))
     reached: set[Reference] = set()
-    found = {Reference(f"@{root}()") for root in roots}
-    while found - reached:
-        reached |= found
-        owners = {reference.name for reference in reached}
-        found = {
-            reference
-            for name, value in values.items()
-            if _owner(name) in owners
-            for reference in _references(value)
-        }
+    newest = {Reference(f"@{root}()") for root in roots}
+    while newest:
+        reached |= newest
+        found = set().union(*(bound.get(reference.name, set()) for reference in newest))
         found |= {
             Reference(f"@{parameter.default.__name__}")
-            for reference in reached
+            for reference in newest
             for name, parameter in parameters_of(reference.name).items()
             if f"{reference.name}.{name}" not in values
             if inspect.isfunction(parameter.default) and is_configurable(parameter.default)
         }
+        newest = found - reached
     return reached
 
 
