@@ -70,7 +70,7 @@ def check_gpus() -> None:
             f"{share:.0%} of the memory of GPU {index} is in use already: end what runs there (see "
             "nvidia-smi), or set CUDA_VISIBLE_DEVICES to GPUs that are free"
         )
-        _object(text, is_certain=share > _GPU_TAKEN, is_likely=share > _GPU_IN_USE)
+        _refuse_or_warn(text, is_certain=share > _GPU_TAKEN, is_likely=share > _GPU_IN_USE)
 
 
 def check_disk(
@@ -127,7 +127,7 @@ def check_memory(
         f"gradients), but {_gigabytes(available)} are available: lower Batches.tokens_per_batch, "
         "raise TrainStep.slices, or end other programs"
     )
-    _object(text, is_certain=gradients > available, is_likely=needed > available)
+    _refuse_or_warn(text, is_certain=gradients > available, is_likely=needed > available)
 
 
 def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
@@ -140,9 +140,11 @@ def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
     rows = -(-shape.rows // slices)
     d_model, heads, d_ff = model.config.d_model, model.config.num_heads, model.config.d_ff
     source, target = shape.source_length, shape.target_length
-    vectors = 2 * _OF_SUBLAYER + _OF_ATTENTION, 3 * _OF_SUBLAYER + 2 * _OF_ATTENTION
-    encoder = source * (vectors[0] * d_model + 2 * d_ff) + 3 * heads * source * source
-    decoder = target * (vectors[1] * d_model + 2 * d_ff) + 3 * heads * target * (target + source)
+    # Sub-layers and attentions of a layer: two and one, three and two.
+    in_encoder = 2 * _OF_SUBLAYER + _OF_ATTENTION
+    in_decoder = 3 * _OF_SUBLAYER + 2 * _OF_ATTENTION
+    encoder = source * (in_encoder * d_model + 2 * d_ff) + 3 * heads * source * source
+    decoder = target * (in_decoder * d_model + 2 * d_ff) + 3 * heads * target * (target + source)
     return _FLOAT_BYTES * rows * model.num_layers * (encoder + decoder)
 
 
@@ -161,7 +163,7 @@ def available_memory() -> int | None:
     return min(found, default=None)
 
 
-def _object(text: str, is_certain: bool, is_likely: bool) -> None:
+def _refuse_or_warn(text: str, is_certain: bool, is_likely: bool) -> None:
     """What is certain to end the run is an error, what may end it a warning."""
     if is_certain:
         raise UserError(f"{text}.")
