@@ -145,14 +145,16 @@ def train(
 
     # The data.
     data = _training_data(data_dir, model, workers)
-    batches = Batches(data.store("train"), data.max_length, seed, step.jit_compile)
+    # Dropout of attention weights draws for padding too: cutting that off would change the draw.
+    is_static = step.jit_compile or model.config.attention_dropout > 0
+    batches = Batches(data.store("train"), seed, step.slices, is_static)
     evaluation = DevEvaluation(model, data, workers)
     logging.info("data: %s", batches.report())
 
     # The model directory: a run that goes on, or begins.
     config, operative = gin.config_str(), gin.operative_config_str()
     workers.check_same("the configuration", config.splitlines())
-    check_memory(model, batches.shapes, step.slices, len(workers.replicas))
+    check_memory(model, batches.shapes, step.slices_per_replica, len(workers.replicas))
     differing = directory.differing_bindings(config)
     with workers.chief_first():
         if workers.is_chief:

@@ -1,14 +1,24 @@
 """The order of an epoch: a pure function of the seed and the epoch's number.
 
-An epoch is one shuffle of sentence indices, dealt out by shape (see `data.batch_shapes`).
+Sentences are sorted by length, with some noise, and cut into slices wherever the next one does not
+fit. So the sentences of a batch are of similar length, its slices are as good as full, and no two
+epochs have the same batches.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from t2t_repro.data.batch_shapes import BatchShape, batches_needed
+from t2t_repro.data.slice_shapes import SliceShape, assign_shapes
+
+# A sentence is taken for so much longer than it is, at most.
+_NOISE = 0.1
+
+# So many batches share what is left in the end: they are alike in size, and so are their slices.
+_LAST_BATCHES = 4
 
 
 @dataclass(frozen=True)
@@ -16,37 +26,40 @@ class EpochPlan:
     """The batches of one epoch, in order.
 
     Attributes:
+        order: [sentences] all sentence indices; those of a slice lie side by side.
+        cuts: [batches, slices + 1] where in `order` the slices of a batch begin and end.
         shape_of_batch: [batches] index of every batch's shape.
-        order: [sentences] all sentence indices; those of one batch lie side by side.
-        starts: [batches] where each batch begins in `order`.
-        stops: [batches] where it ends.
     """
 
-    shape_of_batch: NDArray[np.int64]
     order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    cuts: NDArray[np.int64]
+    shape_of_batch: NDArray[np.int64]
 
     def __len__(self) -> int:
         """The number of batches."""
-        return len(self.shape_of_batch)
+        return len(self.cuts)
 
-    def batch(self, index: int) -> NDArray[np.int64]:
-        """Returns the sentence indices of one batch, [at most the shape's rows], never empty."""
-        return self.order[self.starts[index] : self.stops[index]]
+    def slices(self, batch: int) -> list[NDArray[np.int64]]:
+        """Returns the sentence indices of every slice of a batch; a slice may have none."""
+        cuts = self.cuts[batch]
+        return [self.order[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
 
 
 def epoch_plan(
-    shapes: tuple[BatchShape, ...], assignment: NDArray[np.integer], seed: int, epoch: int
+    shapes: Sequence[SliceShape],
+    source_lengths: ArrayLike,
+    target_lengths: ArrayLike,
+    slices: int,
+    seed: int,
+    epoch: int,
 ) -> EpochPlan:
-    """Returns the batches of an epoch: every sentence once, in an order drawn from (seed, epoch).
-
-    One shuffle of all sentences, dealt into batches by shape, then one of the batches. The batches
-    of a shape differ by at most one sentence, so empty rows are spread as thinly as they can be.
+    """Returns the batches of an epoch: every sentence once, drawn from (seed, epoch).
 
     Args:
-        shapes: the shapes of the run.
-        assignment: [sentences] index of each sentence's shape.
+        shapes: of slices, from `choose_shapes`.
+        source_lengths: [sentences] ids of every source sentence, EOS included.
+        target_lengths: [sentences] likewise.
+        slices: how many slices a batch has.
         seed: seed of the run, not negative.
         epoch: number of the epoch, from 0.
 
@@ -54,22 +67,64 @@ def epoch_plan(
         The plan: the same for the same arguments, on every machine.
     """
     generator = np.random.default_rng([seed, epoch])
-    shuffled = generator.permutation(len(assignment))
-    # A stable sort keeps the shuffled order within a shape; on int16 NumPy sorts by radix.
-    by_shape = np.argsort(assignment[shuffled].astype(np.int16), kind="stable")
-    sentences = np.bincount(assignment, minlength=len(shapes))
-    batches = batches_needed(sentences, np.array([shape.rows for shape in shapes]))
-    sizes = np.concatenate(
-        [_even_parts(whole, parts) for whole, parts in zip(sentences, batches, strict=True)]
-    )
-    stops = np.cumsum(sizes)
-    shape_of_batch = np.repeat(np.arange(len(shapes)), batches)
-    at = generator.permutation(len(stops))
-    return EpochPlan(shape_of_batch[at], shuffled[by_shape], (stops - sizes)[at], stops[at])
+    source, target = (np.asarray(side, np.int64) for side in (source_lengths, target_lengths))
+    shape_of = assign_shapes(shapes, source, target)
+    longer = np.maximum(source, target) * (1.0 + _NOISE * generator.random(len(source)))
+    order = np.lexsort((longer, shape_of))
+    deal = _Deal(source[order], target[order], slices)
+    ends = np.searchsorted(shape_of[order], np.arange(len(shapes)), side="right")
+    shape_of_batch, cuts, index = [], [[0]], 0
+    while cuts[-1][-1] < len(order):
+        batch = deal.batch(cuts[-1][-1], shapes[index])
+        if batch[-1] > ends[index]:
+            # Too few are left of this shape for a batch: they join those of the next.
+            index += 1
+            continue
+        shape_of_batch.append(index)
+        cuts.append(batch)
+    at = generator.permutation(len(shape_of_batch))
+    return EpochPlan(order, np.array(cuts[1:])[at], np.array(shape_of_batch)[at])
 
 
-def _even_parts(whole: int, parts: int) -> NDArray[np.int64]:
-    """Splits a number into [parts] that differ by at most one and add up to it."""
-    if not parts:
-        return np.zeros(0, dtype=np.int64)
-    return (np.arange(parts) < whole % parts) + np.int64(whole // parts)
+class _Deal:
+    """Cuts an order of sentences into slices.
+
+    Args:
+        source: [sentences] their lengths, in this order.
+        target: [sentences] likewise.
+        slices: of a batch.
+    """
+
+    def __init__(self, source: NDArray[np.int64], target: NDArray[np.int64], slices: int) -> None:
+        # [sentences + 1] of both sides: the tokens before each sentence.
+        self._before = [np.concatenate([[0], np.cumsum(side)]) for side in (source, target)]
+        self._slices = slices
+
+    def batch(self, start: int, shape: SliceShape) -> list[int]:
+        """Cuts the batch that begins with a sentence: [slices + 1] where slices begin and end."""
+        batches_left = math.ceil(self._slices_left(start, shape) / self._slices)
+        cuts = [start]
+        for index in range(self._slices):
+            share = 1.0
+            if batches_left <= _LAST_BATCHES:
+                slices_to_come = batches_left * self._slices - index
+                share = self._slices_left(cuts[-1], shape) / slices_to_come
+            cuts.append(self._end_of_slice(cuts[-1], shape, share))
+        return cuts
+
+    def _slices_left(self, start: int, shape: SliceShape) -> float:
+        """About how many slices the sentences that are left fill, but for half a sentence each."""
+        return max(
+            int(before[-1] - before[start]) / (slots - 1 - length // 2)
+            for before, length, slots in zip(self._before, shape[1:3], shape.slots, strict=True)
+        )
+
+    def _end_of_slice(self, start: int, shape: SliceShape, share: float) -> int:
+        """Fills a share of a slice."""
+        stops = []
+        for before, length, slots in zip(self._before, shape[1:3], shape.slots, strict=True):
+            half = length // 2
+            limit = min(slots - 1, int(share * (slots - 1 - half)) + half)
+            stops.append(int(np.searchsorted(before, before[start] + limit, side="right")) - 1)
+        # One at least, if any is left: none is longer than the slots.
+        return min(max(min(stops), start + 1), start + shape.rows, len(self._before[0]) - 1)

@@ -3,7 +3,10 @@
 Replaces [batch, length, d_model] as the ids lie, in training. All but attention works position by
 position and does not care; attention asks for the heads of whole sentences. So how vectors lie in
 memory is known to the vectors (`Packed`) and to the two places where heads are split and joined.
-A tenth to a third of a batch is padding, and no work goes into it.
+A tenth to a third of [batch, length] is padding, and no work goes into it.
+
+There is room for a number of vectors, `slots`. Slot 0 stands for all padding, and the tokens follow
+it. The number of slots, unlike that of tokens, may be known to a compiler: then all shapes are.
 """
 
 import functools
@@ -18,35 +21,33 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 class Packed(NamedTuple):
-    """Vectors [1, packed, width], and where each stands in [batch, length].
+    """Vectors [1, slots, width], and where each stands in [batch, length].
 
-    Where there is padding, one vector before the tokens stands for all of it. Nothing is lost by
-    that: what padding computes reaches no token, and no gradient reaches it. (Padding follows a
-    sentence: as a key it is masked, or hidden by causality; and where there is a target there is a
-    source.)
+    Nothing is lost by one vector for all padding: what padding computes reaches no token, and no
+    gradient reaches it. (Padding follows a sentence: as a key it is masked, or hidden by causality;
+    and where there is a target there is a source.) Slots beyond the last token stand where there is
+    padding, too.
 
-    The number of tokens is known to no compiler, so that XLA cannot compile it. Moving rows to
-    their heads costs what the transposition of padded vectors costs. Keras takes it for what it
-    is, tensors in a structure.
+    Moving rows to their heads costs what the transposition of padded vectors costs. Keras takes it
+    for what it is, tensors in a structure.
 
     Attributes:
-        vectors: [1, packed, width].
+        vectors: [1, slots, width].
         places: of the tokens.
     """
 
     vectors: tf.Tensor
-    places: "_Places"
-
-    @classmethod
-    def of(cls, x: tf.Tensor, ids: tf.Tensor) -> "Packed":
-        """Packs vectors [batch, length, width] of ids [batch, length], PAD behind the tokens."""
-        places = _Places.of(ids)
-        return cls(places.take(x), places)
+    places: "Places"
 
     @property
     def shape(self) -> tf.TensorShape:
-        """[1, packed, width]."""
+        """[1, slots, width]."""
         return self.vectors.shape
+
+    @property
+    def dtype(self) -> tf.DType:
+        """Of the vectors."""
+        return self.vectors.dtype
 
     @property
     def length(self) -> tf.Tensor:
@@ -59,10 +60,6 @@ class Packed(NamedTuple):
 
     def __add__(self, other: "Packed") -> "Packed":  # type: ignore[override]
         return self.map(lambda vectors: vectors + other.vectors)
-
-    def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """[batch, length] ids → [1, packed], as the vectors lie."""
-        return self.places.take(ids[..., None])[..., 0]
 
     def split_heads(self, num_heads: int) -> tf.Tensor:
         """The vectors, of width heads·depth → [batch, heads, length, depth]."""
@@ -92,57 +89,81 @@ def each_vector(function: Callable[[tf.Tensor], tf.Tensor], x: Vectors) -> Vecto
     return x.map(function) if isinstance(x, Packed) else function(x)
 
 
-class _Places(NamedTuple):
-    """Which vector of [1, packed] stands where in [batch, length], and back.
+def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
+    """Adds a row of PAD to ids [batch, length], where slots without a token stand."""
+    return tf.pad(ids, [[0, 1], [0, 0]], constant_values=PAD_ID)
+
+
+class Places(NamedTuple):
+    """Which slot stands where in [batch, length], and back.
 
     Attributes:
         batch: scalar.
         length: scalar, padding included.
-        places: [packed], where in [batch · length] each vector stands.
-        rows: [batch · length], which vector stands there.
+        places: [slots], where in [batch · length] each slot stands; without a token, at the end.
+        holds_token: [slots], boolean.
+        slots: [batch · length], which slot stands there; 0 for padding.
     """
 
     batch: tf.Tensor
     length: tf.Tensor
     places: tf.Tensor
-    rows: tf.Tensor
+    holds_token: tf.Tensor
+    slots: tf.Tensor
 
     @classmethod
-    def of(cls, ids: tf.Tensor) -> "_Places":
-        """Of ids [batch, length]."""
-        batch, length = tf.unstack(tf.shape(ids))
-        is_token = tf.reshape(tf.not_equal(ids, PAD_ID), [-1])
-        padding, tokens = tf.where(~is_token)[:1, 0], tf.where(is_token)[:, 0]
-        places = tf.cast(tf.concat([padding, tokens], axis=0), tf.int32)
-        counted = tf.cast(is_token, tf.int32)
-        rows = (tf.cumsum(counted) - 1 + tf.size(padding)) * counted
-        return cls(batch, length, places, rows)
+    def of(cls, ids: tf.Tensor, slots: int | tf.Tensor | None = None) -> "Places":
+        """Says where the tokens of ids go, one behind the other.
 
-    def take(self, x: tf.Tensor) -> tf.Tensor:
-        """[batch, length, width] → [1, packed, width]."""
-        return _move(tf.reshape(x, [-1, x.shape[-1]]), self.places, self.rows)[None]
+        Args:
+            ids: [batch, length], PAD behind the tokens of a row, and at the end of the last one:
+                see `with_empty_row`.
+            slots: how many vectors there is room for, one more than there are tokens at least (not
+                checked); by default so many.
+        """
+        batch, length = tf.unstack(tf.shape(ids))
+        is_token = tf.reshape(tf.cast(tf.not_equal(ids, PAD_ID), tf.int32), [-1])
+        tokens = tf.reduce_sum(is_token)
+        slots = tokens + 1 if slots is None else tf.cast(slots, tf.int32)
+        slot_of = tf.cumsum(is_token) * is_token
+        # Static, where a boolean mask would have as many entries as there are tokens.
+        places = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of, slots)
+        number = tf.range(slots)
+        holds_token = (number > 0) & (number <= tokens)
+        places = tf.where(holds_token, places, batch * length - 1)
+        return cls(batch, length, places, holds_token, slot_of)
+
+    @property
+    def positions(self) -> tf.Tensor:
+        """[slots], the position in its sentence of each token."""
+        return self.places % self.length
+
+    def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """[batch, length] ids → [1, slots], as the vectors lie; PAD where there is no token."""
+        packed = tf.gather(tf.reshape(ids, [-1]), self.places)
+        return tf.where(self.holds_token, packed, PAD_ID)[None]
 
     def split_heads(self, x: tf.Tensor, num_heads: int) -> tf.Tensor:
-        """[1, packed, heads·depth] → [batch, heads, length, depth]."""
+        """[1, slots, heads·depth] → [batch, heads, length, depth]."""
         depth = x.shape[-1] // num_heads
         there, back = self._head_rows(num_heads)
         heads = _move(tf.reshape(x, [-1, depth]), there, back)
         return tf.reshape(heads, [self.batch, num_heads, self.length, depth])
 
     def join_heads(self, context: tf.Tensor) -> tf.Tensor:
-        """[batch, heads, length, depth] → [1, packed, heads·depth]."""
+        """[batch, heads, length, depth] → [1, slots, heads·depth]."""
         _, heads, _, depth = context.shape
         there, back = self._head_rows(heads)
         rows = _move(tf.reshape(context, [-1, depth]), back, there)
         return tf.reshape(rows, [1, -1, heads * depth])
 
     def _head_rows(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Where each row of [batch, heads, length] is found in [tokens, heads], and back."""
+        """Where each row of [batch, heads, length] is found in [slots, heads], and back."""
         head = tf.range(num_heads)
-        row = tf.reshape(self.rows, [self.batch, 1, self.length])
-        there = row * num_heads + head[:, None]
-        sentence, position = self.places // self.length, self.places % self.length
-        back = (sentence[:, None] * num_heads + head) * self.length + position[:, None]
+        slot = tf.reshape(self.slots, [self.batch, 1, self.length])
+        there = slot * num_heads + head[:, None]
+        sentence = self.places // self.length
+        back = (sentence[:, None] * num_heads + head) * self.length + self.positions[:, None]
         return tf.reshape(there, [-1]), tf.reshape(back, [-1])
 
 

@@ -9,6 +9,7 @@ from keras import ops
 from t2t_repro import kernels
 from t2t_repro.errors import UserError
 from t2t_repro.kernels.look_up import look_up
+from t2t_repro.kernels.packing import Packed, Vectors, each_vector
 
 _look_up = kernels.fast(look_up, tf.gather)
 
@@ -99,7 +100,7 @@ class PositionalEncoding(keras.layers.Layer):
             return interleaved_sinusoids(positions, self.d_model)
         return concatenated_sinusoids(positions, self.d_model)
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
+    def call(self, x: Vectors) -> Vectors:
         """Adds the encodings of positions 0, 1, ...
 
         Args:
@@ -111,14 +112,17 @@ class PositionalEncoding(keras.layers.Layer):
         Raises:
             ValueError: if a static length passes the number of learned positions.
         """
-        length = x.shape[1]
-        if self.kind == "learned" and length is not None and length > self.max_length:
+        length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
+        known = tf.get_static_value(length)
+        if self.kind == "learned" and known is not None and known > self.max_length:
             raise ValueError(
-                f"x has {length} positions, expected at most max_length={self.max_length}: "
+                f"x has {known} positions, expected at most max_length={self.max_length}: "
                 "shorten the sentences or learn more positions."
             )
-        positions = ops.arange(ops.shape(x)[1])
-        return x + ops.cast(self.encode(positions), x.dtype)[None]
+        encodings = self.encode(ops.arange(length))
+        if isinstance(x, Packed):
+            encodings = _look_up(encodings, x.places.positions)
+        return each_vector(lambda vectors: vectors + ops.cast(encodings, x.dtype)[None], x)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -7,7 +7,7 @@ import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro.kernels.packing import Packed, Vectors
+from t2t_repro.kernels.packing import Packed, Places, Vectors, with_empty_row
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.decoder import Decoder
 from t2t_repro.layers.dropout import Dropout
@@ -104,16 +104,28 @@ class Transformer(keras.Model):
         """How many positions a sentence may have: as many as were learned, or any number."""
         return self.positional_encoding.max_length
 
-    def embed_source(self, source: tf.Tensor) -> tf.Tensor:
-        """What the encoder reads: [batch, source_length] → [batch, source_length, d_model]."""
-        check_ids("source", source)
-        return self.positional_encoding(self.embedding(source))
+    def embed_source(self, source: tf.Tensor, places: Places | None = None) -> Vectors:
+        """What the encoder reads.
 
-    def embed_target(self, target: tf.Tensor) -> tf.Tensor:
-        """What the decoder reads: the target shifted right, behind one zero vector.
+        Args:
+            source: [batch, source_length], token ids.
+            places: of its tokens, where the vectors are to be packed.
+
+        Returns:
+            [batch, source_length, d_model].
+
+        Raises:
+            ValueError: if `source` is not of rank 2.
+        """
+        check_ids("source", source)
+        return self.positional_encoding(self._embed(source, places))
+
+    def embed_target(self, target: tf.Tensor, places: Places | None = None) -> Vectors:
+        """What the decoder reads: the target shifted right, behind PAD, a zero vector.
 
         Args:
             target: [batch, target_length], token ids.
+            places: of its tokens, where the vectors are to be packed.
 
         Returns:
             [batch, target_length, d_model].
@@ -122,8 +134,13 @@ class Transformer(keras.Model):
             ValueError: if `target` is not of rank 2.
         """
         check_ids("target", target)
-        x = tf.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
-        return self.target_positional_encoding(x)
+        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
+        return self.target_positional_encoding(self._embed(shifted, places))
+
+    def _embed(self, ids: tf.Tensor, places: Places | None) -> Vectors:
+        if places is None:
+            return self.embedding(ids)
+        return Packed(self.embedding(places.pack_ids(ids)), places)
 
     def embed_next(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
         """What the decoder reads of one position: [batch, beam] → [batch, beam, d_model].
@@ -142,14 +159,14 @@ class Transformer(keras.Model):
         return self.embedding.logits(vectors)
 
     def encode(
-        self, source: tf.Tensor, training: bool | None = None, packed: bool = False
+        self, source: tf.Tensor, training: bool | None = None, places: Places | None = None
     ) -> Vectors:
         """Encodes source sentences.
 
         Args:
             source: [batch, source_length], token ids, PAD after the end.
             training: whether dropout is active.
-            packed: whether no work goes into padding; see `kernels.packing`.
+            places: of its tokens, where no work is to go into padding; see `kernels.packing`.
 
         Returns:
             [batch, source_length, d_model], the memory.
@@ -157,14 +174,16 @@ class Transformer(keras.Model):
         Raises:
             ValueError: if `source` is not of rank 2.
         """
-        x = self.embed_source(source)
-        if packed:
-            x = Packed.of(x, source)
-        x = self.source_dropout(x, training=training)
+        x = self.source_dropout(self.embed_source(source, places), training=training)
         return self.encoder(x, padding_mask(source), training=training)
 
     def decode(
-        self, target: tf.Tensor, memory: Vectors, source: tf.Tensor, training: bool | None = None
+        self,
+        target: tf.Tensor,
+        memory: Vectors,
+        source: tf.Tensor,
+        training: bool | None = None,
+        places: Places | None = None,
     ) -> Vectors:
         """Reads the target, shifted right, at all positions at once.
 
@@ -173,18 +192,15 @@ class Transformer(keras.Model):
             memory: [batch, source_length, d_model], from `encode`.
             source: [batch, source_length], the ids `memory` was made from.
             training: whether dropout is active.
+            places: of the target's tokens, where no work is to go into padding.
 
         Returns:
-            [batch, target_length, d_model], packed if `memory` is; position t knows target[:, :t]
-            only.
+            [batch, target_length, d_model]; position t knows target[:, :t] only.
 
         Raises:
             ValueError: if `target` is not of rank 2.
         """
-        x = self.embed_target(target)
-        if isinstance(memory, Packed):
-            x = Packed.of(x, target)
-        x = self.target_dropout(x, training=training)
+        x = self.target_dropout(self.embed_target(target, places), training=training)
         return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
 
     def decode_next(
@@ -230,7 +246,7 @@ class Transformer(keras.Model):
         target: tf.Tensor,
         loss: Loss[Sums],
         training: bool | None = None,
-        packed: bool = False,
+        slots: tf.Tensor | None = None,
     ) -> Sums:
         """Sums a loss over the target tokens, with teacher forcing.
 
@@ -239,15 +255,21 @@ class Transformer(keras.Model):
             target: [batch, target_length], token ids; PAD counts for nothing.
             loss: such as `training.loss.CrossEntropy`.
             training: whether dropout is active.
-            packed: whether no work goes into padding; the sums are the same.
+            slots: [2], into how many vectors source and target are packed, one more than they
+                have tokens at least; the sums are the same. By default they are not packed.
 
         Returns:
             what `loss` returns.
         """
-        memory = self.encode(source, training, packed)
-        vectors = self.decode(target, memory, source, training)
-        if isinstance(vectors, Packed):
-            vectors, target = vectors.vectors, vectors.pack_ids(target)
+        if slots is None:
+            memory = self.encode(source, training)
+            vectors = self.decode(target, memory, source, training)
+        else:
+            source, target = with_empty_row(source), with_empty_row(target)
+            of_source, of_target = Places.of(source, slots[0]), Places.of(target, slots[1])
+            memory = self.encode(source, training, of_source)
+            vectors = self.decode(target, memory, source, training, of_target).vectors
+            target = of_target.pack_ids(target)
         rows = tf.reshape(vectors, [-1, self.config.d_model])
         return loss(rows, self.embedding.table_tensor(), tf.reshape(target, [-1]))
 

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
@@ -99,7 +99,7 @@ def check_disk(
 
 
 def check_memory(
-    model: Transformer, shapes: Sequence[BatchShape], slices: int, replicas: int
+    model: Transformer, shapes: Sequence[SliceShape], slices_per_replica: int, replicas: int
 ) -> None:
     """Holds an estimate of what an update needs against the memory that is available on a CPU.
 
@@ -108,8 +108,8 @@ def check_memory(
 
     Args:
         model: the Transformer; it and the optimizer's moments are in memory already.
-        shapes: of the batches.
-        slices: that a batch is cut into.
+        shapes: of the slices.
+        slices_per_replica: that each takes, one after the other.
         replicas: that work at the same time.
 
     Raises:
@@ -119,8 +119,8 @@ def check_memory(
     if available is None or tf.config.list_physical_devices("GPU"):
         return
     # Of every replica, the sum over its slices and what is added to it.
-    gradients = _FLOAT_BYTES * model.count_params() * replicas * (2 if slices > replicas else 1)
-    most = max(activation_bytes(model, shape, slices) for shape in shapes) * replicas
+    gradients = _FLOAT_BYTES * model.count_params() * replicas * (2 if slices_per_replica > 1 else 1)
+    most = max(activation_bytes(model, shape) for shape in shapes) * replicas
     needed = gradients + most
     text = (
         f"an update needs about {_gigabytes(needed)} of memory ({_gigabytes(gradients)} for "
@@ -130,22 +130,22 @@ def check_memory(
     _refuse_or_warn(text, is_certain=gradients > available, is_likely=needed > available)
 
 
-def activation_bytes(model: Transformer, shape: BatchShape, slices: int) -> int:
+def activation_bytes(model: Transformer, shape: SliceShape) -> int:
     """Estimates what the forward pass of a slice keeps for the backward pass, in bytes.
 
-    Counted per token and layer: vectors of d_model, see above; the feed-forward network's hidden
-    vector twice (before and after ReLU), and the attention weights three times (scores, softmax,
-    dropout).
+    Counted per slot and layer: vectors of d_model, see above, and the feed-forward network's hidden
+    vector twice (before and after ReLU). And per pair of positions the attention weights three
+    times (scores, softmax, dropout).
     """
-    rows = -(-shape.rows // slices)
     d_model, heads, d_ff = model.config.d_model, model.config.num_heads, model.config.d_ff
     source, target = shape.source_length, shape.target_length
     # Sub-layers and attentions of a layer: two and one, three and two.
     in_encoder = 2 * _OF_SUBLAYER + _OF_ATTENTION
     in_decoder = 3 * _OF_SUBLAYER + 2 * _OF_ATTENTION
-    encoder = source * (in_encoder * d_model + 2 * d_ff) + 3 * heads * source * source
-    decoder = target * (in_decoder * d_model + 2 * d_ff) + 3 * heads * target * (target + source)
-    return _FLOAT_BYTES * rows * model.num_layers * (encoder + decoder)
+    vectors = shape.source_slots * (in_encoder * d_model + 2 * d_ff)
+    vectors += shape.target_slots * (in_decoder * d_model + 2 * d_ff)
+    weights = 3 * heads * shape.rows * (source * source + target * (target + source))
+    return _FLOAT_BYTES * model.num_layers * (vectors + weights)
 
 
 def available_memory() -> int | None:

@@ -65,14 +65,14 @@ class Journal(AbstractContextManager["Journal"]):
         if self._directory:
             sync(*self._directory.glob("events.out.tfevents.*"))
 
-    def update(self, step: int, result: StepResult, tokens: int, cells: int) -> None:
+    def update(self, step: int, result: StepResult, tokens: int, slots: int) -> None:
         """Reports one update.
 
         Args:
             step: updates so far, this one included.
             result: of the update.
-            tokens: real source + target tokens of its batch.
-            cells: likewise, padding included.
+            tokens: source and target tokens of its batch together.
+            slots: likewise, those vectors included that hold no token.
         """
         self._tokens += tokens
         self._bar.update(1)
@@ -90,7 +90,7 @@ class Journal(AbstractContextManager["Journal"]):
                 "train/learning_rate": learning_rate,
                 "train/gradient_norm": float(result.gradient_norm),
                 "train/real_tokens_per_second": speed,
-                "train/padding_share": 1.0 - tokens / cells,
+                "train/padding_share": 1.0 - tokens / slots,
             },
             step,
         )

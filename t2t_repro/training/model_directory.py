@@ -32,7 +32,7 @@ import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.configuration import differing_bindings, differing_values
-from t2t_repro.data.bucketing import PaddingReport
+from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
@@ -99,7 +99,7 @@ class ModelDirectory:
         _write(self.config_gin, config.encode())
         _write(self.operative_config_gin, operative_config.encode())
 
-    def write_epoch(self, report: PaddingReport) -> None:
+    def write_epoch(self, report: EpochReport) -> None:
         """Writes down what an epoch holds."""
         _write_json(self.epoch_json, dataclasses.asdict(report))
 

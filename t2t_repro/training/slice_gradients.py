@@ -33,8 +33,6 @@ class SliceGradients:
         self._model = model
         self._loss = loss
         self._seed = seed
-        # XLA asks for shapes that are known; elsewhere no work goes into padding.
-        self._is_packed = not jit_compile and not PLAIN
         ids = tf.TensorSpec([None, None], tf.int32)
         weights, seeds = (
             [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
@@ -44,7 +42,14 @@ class SliceGradients:
         # have to be those that training runs.
         self.of_slice = tf.function(
             self._of_slice,
-            input_signature=[weights, seeds, ids, ids, tf.TensorSpec([], tf.float32)],
+            input_signature=[
+                weights,
+                seeds,
+                ids,
+                ids,
+                tf.TensorSpec([2], tf.int32),
+                tf.TensorSpec([], tf.float32),
+            ],
             jit_compile=jit_compile or None,
             autograph=False,
         )
@@ -55,6 +60,7 @@ class SliceGradients:
         first: tf.Tensor | int,
         source: tf.Tensor,
         target: tf.Tensor,
+        slots: tf.Tensor,
         scale: tf.Tensor,
     ) -> tuple[LossSums, list[tf.Tensor]]:
         """Adds up the loss, and the gradients of loss · scale, over some slices.
@@ -64,6 +70,7 @@ class SliceGradients:
             first: number of the first slice in the global batch.
             source: [slices, rows, source_length], token ids.
             target: [slices, rows, target_length], token ids.
+            slots: [2], into how many vectors source and target of a slice are packed.
             scale: factor of the gradients.
 
         Returns:
@@ -73,7 +80,7 @@ class SliceGradients:
 
         def one(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
-            return self.of_slice(weights, seeds, source[index], target[index], scale)
+            return self.of_slice(weights, seeds, source[index], target[index], slots, scale)
 
         if source.shape[0] == 1:
             return one(0)
@@ -91,16 +98,20 @@ class SliceGradients:
         seeds: list[tf.Tensor],
         source: tf.Tensor,
         target: tf.Tensor,
+        slots: tf.Tensor,
         scale: tf.Tensor,
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Pure: weights and [rows, length] ids in, sums and gradients of loss · scale out."""
+        """Pure: weights and [rows, length] ids in, sums and gradients of loss · scale out.
+
+        XLA takes the value of `slots` for a constant, and compiles a program for each.
+        """
         trainable = zip(self._model.trainable_variables, weights, strict=True)
         dropout = zip(self._model.non_trainable_variables, seeds, strict=True)
         with tf.GradientTape() as tape:
             tape.watch(weights)
             with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
                 sums = self._model.loss_sums(
-                    source, target, self._loss, training=True, packed=self._is_packed
+                    source, target, self._loss, training=True, slots=None if PLAIN else slots
                 )
         gradients = tape.gradient(sums.loss, weights, output_gradients=scale)
         # Dense: slices cannot leave a function that XLA compiles.

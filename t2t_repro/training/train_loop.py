@@ -58,7 +58,7 @@ class TrainLoop:
 
     def __post_init__(self) -> None:
         # An update whose result has not been looked at, and may still be under way: where the run
-        # stood before it, the result, and the batch's tokens without and with padding.
+        # stood before it, the result, and the batch's tokens and slots.
         self._unread: tuple[RunState, StepResult, int, int] | None = None
         self._spikes = LossSpikes()
         self._stop = StopRequest()
@@ -85,13 +85,14 @@ class TrainLoop:
 
     def _train_epoch(self, state: RunState) -> RunState:
         """Trains to the end of the epoch, or of the run."""
-        slices, own = self.step.slices, self.step.own_slices
-        for source, target in self.batches.epoch(state.epoch, state.batch, slices, own):
-            result = self.step(state.step, source, target, self._stop())
+        step = self.step
+        for batch in self.batches.epoch(state.epoch, state.batch, step.own_slices):
+            result = step(state.step, *batch, asks_to_stop=self._stop())
             # A GPU computes still, and has the next update waiting: what is read is the last one.
             self._read_last_update()
-            counts = self.batches.count_tokens(state.epoch, state.batch, slices)
-            self._unread = state, result, *counts
+            tokens = self.batches.count_tokens(state.epoch, state.batch)
+            slots = step.slices * int(sum(batch[-1]))
+            self._unread = state, result, tokens, slots
             state = state.after_update()
             if self.pace.evaluates(state.step):
                 state = self._evaluate(state)
@@ -130,21 +131,21 @@ class TrainLoop:
         """Looks at the result of the update made last, and reports it, once."""
         if not self._unread:
             return
-        (before, result, tokens, cells), self._unread = self._unread, None
+        (before, result, tokens, slots), self._unread = self._unread, None
         self._check_finite(before, result)
         step = before.step + 1
         if result.stop_votes:
             # A worker that writes a checkpoint reads this before the next update, another after it.
             self._stop_at = min(self._stop_at, step + 1)
         self._spikes.observe(step, float(result.loss))
-        self.journal.update(step, result, tokens, cells)
+        self.journal.update(step, result, tokens, slots)
 
     def _check_finite(self, before: RunState, result: StepResult) -> None:
         if math.isfinite(float(result.loss)) and math.isfinite(float(result.gradient_norm)):
             return
         newest = self.checkpoints.newest or "none was written yet"
-        whole = next(iter(self.batches.epoch(before.epoch, before.batch, self.step.slices)))
-        batch = self.checkpoints.save_bad_batch(before, *whole)
+        source, target, _ = next(iter(self.batches.epoch(before.epoch, before.batch)))
+        batch = self.checkpoints.save_bad_batch(before, source, target)
         raise UserError(
             f"the loss is {float(result.loss)} and the gradient's norm "
             f"{float(result.gradient_norm)} at step {before.step + 1} (epoch {before.epoch}, "

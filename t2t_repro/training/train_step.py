@@ -13,8 +13,9 @@ import gin
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
-from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.data.slice_shapes import SliceShape, slots_needed
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import check_count
 from t2t_repro.training.loss import CrossEntropy, LossSums
@@ -88,19 +89,21 @@ class TrainStep:
         self.slice_gradients = SliceGradients(model, loss or CrossEntropy(), seed, jit_compile)
         self._apply = SummedUpdate(optimizer, model.trainable_variables)
         batch = tf.TensorSpec([len(self.own_slices), None, None], tf.int32)
+        slots = tf.TensorSpec([2], tf.int32)
         self._update_all = tf.function(
             lambda *batch_and_vote: self._on_replicas(self._update, *batch_and_vote),
             input_signature=[
                 tf.TensorSpec([], tf.int64),
                 batch,
                 batch,
+                slots,
                 tf.TensorSpec([], tf.float32),
             ],
             autograph=False,
         )
         self._rehearse_all = tf.function(
             lambda *batch: self._on_replicas(self._rehearse, *batch),
-            input_signature=[batch, batch],
+            input_signature=[batch, batch, slots],
             autograph=False,
         )
         if jit_compile:
@@ -110,7 +113,12 @@ class TrainStep:
             self._rehearse_all.get_concrete_function()
 
     def __call__(
-        self, step: int, source: np.ndarray, target: np.ndarray, asks_to_stop: bool = False
+        self,
+        step: int,
+        source: np.ndarray,
+        target: np.ndarray,
+        slots: ArrayLike | None = None,
+        asks_to_stop: bool = False,
     ) -> StepResult:
         """Updates the weights once.
 
@@ -118,6 +126,9 @@ class TrainStep:
             step: number of updates before this one.
             source: [own slices, rows, source_length], token ids.
             target: [own slices, rows, target_length], token ids.
+            slots: [2], into how many vectors source and target of a slice are packed, one more than
+                it has tokens at least; by default so many as the fullest slice asks for. For each
+                pair of numbers XLA compiles a program.
             asks_to_stop: whether this worker votes for it.
 
         Returns:
@@ -125,7 +136,7 @@ class TrainStep:
             nothing is updated, now and from then on: the weights stay what they were before.
 
         Raises:
-            ValueError: if the batch has another number of slices.
+            ValueError: if the batch has another number of slices, or too few slots.
         """
         for name, ids in (("source", source), ("target", target)):
             if len(ids.shape) != 3 or ids.shape[0] != len(self.own_slices):
@@ -133,18 +144,27 @@ class TrainStep:
                     f"{name} has the shape {tuple(ids.shape)}, expected "
                     f"[{len(self.own_slices)} slices, rows, length]."
                 )
+        needed = slots_needed(source, target)
+        slots = needed if slots is None else np.asarray(slots, np.int32)
+        if (slots < needed).any():
+            raise ValueError(f"slots are {slots}, expected {needed} at least.")
         vote = tf.constant(asks_to_stop, tf.float32)
-        return self._update_all(tf.constant(step, tf.int64), source, target, vote)
+        return self._update_all(tf.constant(step, tf.int64), source, target, slots, vote)
 
     def _update(
-        self, step: tf.Tensor, source: tf.Tensor, target: tf.Tensor, vote: tf.Tensor
+        self,
+        step: tf.Tensor,
+        source: tf.Tensor,
+        target: tf.Tensor,
+        slots: tf.Tensor,
+        vote: tf.Tensor,
     ) -> StepResult:
         """What every replica does."""
         replica = tf.distribute.get_replica_context()
         number, source, target = self._share(source, target)
         own_tokens = tf.math.count_nonzero(target, dtype=tf.float32)
         tokens, votes = replica.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
-        sums, gradients = self.slice_gradients(step, number, source, target, 1.0 / tokens)
+        sums, gradients = self.slice_gradients(step, number, source, target, slots, 1.0 / tokens)
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         norm = tf.linalg.global_norm(gradients)
         is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
@@ -173,10 +193,10 @@ class TrainStep:
             trainable variable, not clipped.
         """
         scale = tf.constant(1.0 / np.count_nonzero(target), tf.float32)
-        ids = tf.constant(source), tf.constant(target)
-        return self.slice_gradients(tf.constant(step, tf.int64), 0, *ids, scale)
+        batch = map(tf.constant, (source, target, slots_needed(source, target)))
+        return self.slice_gradients(tf.constant(step, tf.int64), 0, *batch, scale)
 
-    def compile(self, shapes: Sequence[BatchShape]) -> int:
+    def compile(self, shapes: Sequence[SliceShape]) -> int:
         """Compiles, and runs once, the forward and backward pass of every shape.
 
         Finds a batch that does not fit the memory now, not hours later. Without XLA there is
@@ -188,16 +208,17 @@ class TrainStep:
         if not self.jit_compile:
             return 0
         for shape in shapes:
-            rows = -(-shape.rows // self.slices)
-            source = np.ones((len(self.own_slices), rows, shape.source_length), np.int32)
-            target = np.ones((len(self.own_slices), rows, shape.target_length), np.int32)
-            self._rehearse_all(source, target)
+            source, target = (
+                np.zeros((len(self.own_slices), shape.rows, length), np.int32)
+                for length in (shape.source_length, shape.target_length)
+            )
+            self._rehearse_all(source, target, np.array(shape.slots, np.int32))
         return len(shapes)
 
-    def _rehearse(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    def _rehearse(self, source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
         number, source, target = self._share(source, target)
         step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
-        sums, _ = self.slice_gradients(step, number, source, target, scale)
+        sums, _ = self.slice_gradients(step, number, source, target, slots, scale)
         return sums.tokens
 
     def _on_replicas(self, function: Callable[..., Any], *arguments: tf.Tensor) -> Any:

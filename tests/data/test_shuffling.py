@@ -1,11 +1,12 @@
-from collections import Counter
+"""The plan of an epoch: every sentence once, in slices that are full and fit."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from t2t_repro.data.batch_shapes import BatchShape, choose_shapes
-from t2t_repro.data.bucketing import assign_shapes
 from t2t_repro.data.shuffling import epoch_plan
+from t2t_repro.data.slice_shapes import choose_shapes
 
 
 def corpus(sentences: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -16,61 +17,81 @@ def corpus(sentences: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(source.astype(int) + 1, 1, 256), np.clip(target.astype(int) + 1, 1, 256)
 
 
-def check_epoch(plan, shapes, assignment):
-    """Every sentence once, each in a batch of its shape; batches of a shape differ by one."""
-    seen: Counter[int] = Counter()
-    sizes: dict[int, list[int]] = {}
+def check_epoch(plan, shapes, source, target):
+    """Every sentence once, and every slice within the shape of its batch."""
+    seen = []
     for index in range(len(plan)):
-        batch, shape = plan.batch(index), int(plan.shape_of_batch[index])
-        assert 1 <= len(batch) <= shapes[shape].rows
-        assert all(assignment[i] == shape for i in batch)
-        seen.update(batch.tolist())
-        sizes.setdefault(shape, []).append(len(batch))
-    assert seen == Counter(range(len(assignment)))
-    for shape, of_shape in sizes.items():
-        assert max(of_shape) - min(of_shape) <= 1
-        assert len(of_shape) == -(-sum(of_shape) // shapes[shape].rows)
+        shape = shapes[plan.shape_of_batch[index]]
+        slices = plan.slices(index)
+        assert sum(map(len, slices))
+        for of_slice in slices:
+            assert len(of_slice) <= shape.rows
+            for lengths, length, slots in zip(
+                (source, target), shape[1:3], shape.slots, strict=True
+            ):
+                assert lengths[of_slice].max(initial=0) <= length
+                assert lengths[of_slice].sum() < slots
+            seen += of_slice.tolist()
+    assert sorted(seen) == list(range(len(source)))
 
 
 @pytest.fixture(scope="module")
-def planned():
-    source, target = corpus(5000)
-    shapes = choose_shapes(source, target, tokens_per_batch=4000, max_shapes=6)
-    return shapes, assign_shapes(shapes, source, target)
+def lengths():
+    return corpus(5000)
+
+
+@pytest.fixture(scope="module")
+def shapes(lengths):
+    return choose_shapes(*lengths, tokens_per_slice=1000, max_shapes=6)
 
 
 def batches(plan):
-    return [plan.batch(index).tolist() for index in range(len(plan))]
+    return [np.concatenate(plan.slices(index)).tolist() for index in range(len(plan))]
 
 
-def test_an_epoch_is_a_function_of_seed_and_number(planned):
-    shapes, assignment = planned
-    first = epoch_plan(shapes, assignment, seed=3, epoch=2)
-    again = epoch_plan(shapes, assignment, seed=3, epoch=2)
+def test_an_epoch_is_a_function_of_seed_and_number(lengths, shapes):
+    first = epoch_plan(shapes, *lengths, slices=2, seed=3, epoch=2)
+    again = epoch_plan(shapes, *lengths, slices=2, seed=3, epoch=2)
     assert batches(first) == batches(again)
     assert first.shape_of_batch.tolist() == again.shape_of_batch.tolist()
     for seed, epoch in ((3, 3), (4, 2), (2, 3)):
-        other = epoch_plan(shapes, assignment, seed=seed, epoch=epoch)
-        check_epoch(other, shapes, assignment)
-        assert not set(map(frozenset, batches(first))) & set(map(frozenset, batches(other)))
+        other = epoch_plan(shapes, *lengths, slices=2, seed=seed, epoch=epoch)
+        check_epoch(other, shapes, *lengths)
+        # The longest sentences of all may meet again.
+        assert len(set(map(frozenset, batches(first))) & set(map(frozenset, batches(other)))) <= 1
         assert other.shape_of_batch.tolist() != first.shape_of_batch.tolist()
 
 
-def test_neither_sentences_nor_shapes_come_sorted(planned):
-    shapes, assignment = planned
-    plan = epoch_plan(shapes, assignment, seed=0, epoch=0)
+def test_batches_come_in_any_order_and_draw_from_the_whole_corpus(lengths, shapes):
+    plan = epoch_plan(shapes, *lengths, slices=1, seed=0, epoch=0)
     steps = np.diff(plan.shape_of_batch)
     assert (steps > 0).any()
     assert (steps < 0).any()
     full = [batch for batch in batches(plan) if len(batch) > 20]
     assert not any(batch == sorted(batch) for batch in full)
-    # Every batch draws from the whole corpus, not from a window of it.
     assert all(max(batch) - min(batch) > 3000 for batch in full)
 
 
-def test_shapes_without_sentences_have_no_batches():
-    shapes = (BatchShape(8, 5, 5), BatchShape(8, 7, 7), BatchShape(8, 9, 9))
-    assignment = assign_shapes(shapes, [9, 8, 4], [1, 1, 1])
-    plan = epoch_plan(shapes, assignment, 0, 0)
-    check_epoch(plan, shapes, assignment)
-    assert sorted(plan.shape_of_batch.tolist()) == [0, 2]
+def test_sentences_of_a_batch_are_of_similar_length(lengths, shapes):
+    longer = np.maximum(*lengths)
+    plan = epoch_plan(shapes, *lengths, slices=2, seed=0, epoch=0)
+    spans = [longer[batch].max() / longer[batch].min() for batch in batches(plan)]
+    assert np.median(spans) < 1.35
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 400), st.sampled_from([1, 2, 8]), st.integers(0, 50))
+def test_the_last_batches_are_alike_in_size(sentences, slices, seed):
+    """Few sentences are dealt out evenly: to the batches, and to the slices of each."""
+    source, target = corpus(sentences, seed)
+    source, target = np.minimum(source, 40), np.minimum(target, 40)
+    shapes = choose_shapes(source, target, tokens_per_slice=400, max_shapes=1)
+    plan = epoch_plan(shapes, source, target, slices, seed, 0)
+    check_epoch(plan, shapes, source, target)
+    tokens = [[source[part].sum() for part in plan.slices(i)] for i in range(len(plan))]
+    if len(tokens) > 1:
+        of_batches = np.sum(tokens, axis=1)
+        assert of_batches.min() > 0.3 * of_batches.max()
+    # Slices are as full as each other, but for a few sentences.
+    for of_slices in tokens[:-1]:
+        assert max(of_slices) - min(of_slices) <= 0.25 * 400

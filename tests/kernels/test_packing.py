@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.kernels.packing import Packed
+from t2t_repro.kernels.packing import Packed, Places, with_empty_row
 from t2t_repro.layers.attention import MultiHeadAttention, join_heads, split_heads
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.feed_forward import FeedForward
@@ -36,40 +36,59 @@ def vectors_for(ids, width, seed=0):
     return np.random.default_rng(seed).normal(size=(*ids.shape, width)).astype(np.float32)
 
 
-@settings(deadline=None)
-@given(padded_ids())
-def test_tokens_stand_behind_one_vector_for_all_padding(ids):
-    x = vectors_for(ids, 4)
-    packed = Packed.of(tf.constant(x), tf.constant(ids))
-    vectors = packed.vectors.numpy()
-    one = int((ids == 0).any())
-    assert packed.shape == vectors.shape == (1, one + np.count_nonzero(ids), 4)
-    np.testing.assert_array_equal(vectors[0, one:], x[ids != 0])
-    packed_ids = packed.pack_ids(tf.constant(ids))
-    np.testing.assert_array_equal(packed_ids[0], [0] * one + [*ids[ids != 0]])
-    assert packed.length == ids.shape[1]
+def slots_for(draw, *sides):
+    """As many slots as the tokens of every side need, or a few more."""
+    return [1 + np.count_nonzero(ids) + draw(st.integers(0, 3)) for ids in sides]
+
+
+def pack(x, ids, slots=None):
+    """Vectors [batch, length, width] of ids with an empty row in the end, one by one."""
+    x, ids = np.asarray(x), np.asarray(ids)
+    slots = slots or 1 + np.count_nonzero(ids)
+    vectors = np.full((1, slots, x.shape[-1]), 7.0, np.float32)
+    vectors[0, 1 : 1 + np.count_nonzero(ids)] = x[ids != 0]
+    return Packed(tf.constant(vectors), Places.of(tf.constant(ids), slots))
 
 
 @settings(deadline=None)
-@given(padded_ids())
-def test_heads_are_those_of_padded_vectors(ids):
+@given(padded_ids(), st.integers(0, 3))
+def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
+    ids = with_empty_row(tf.constant(ids)).numpy()
+    tokens = np.count_nonzero(ids)
+    places = Places.of(tf.constant(ids), tokens + 1 + more)
+    np.testing.assert_array_equal(places.pack_ids(ids)[0], [0, *ids[ids != 0], *[0] * more])
+    np.testing.assert_array_equal(places.positions[1 : tokens + 1], np.nonzero(ids)[1])
+    assert places.length == ids.shape[1]
+    # What holds no token stands where there is padding.
+    free = np.delete(places.places, np.arange(1, tokens + 1))
+    assert len(free) == 1 + more
+    assert not ids.ravel()[free].any()
+    exactly = Places.of(tf.constant(ids))
+    np.testing.assert_array_equal(exactly.places, places.places[: tokens + 1])
+
+
+@settings(deadline=None)
+@given(padded_ids(), st.integers(0, 3))
+def test_heads_are_those_of_padded_vectors(ids, more):
+    ids = with_empty_row(tf.constant(ids)).numpy()
+    tokens = np.count_nonzero(ids)
     x = vectors_for(ids, HEADS * DEPTH)
-    packed = Packed.of(tf.constant(x), tf.constant(ids))
+    packed = pack(x, ids, 1 + tokens + more)
     heads = split_heads(packed, HEADS).numpy()
     expected = split_heads(tf.constant(x), HEADS).numpy()
     assert heads.shape == expected.shape
     is_token = np.broadcast_to((ids != 0)[:, None], heads.shape[:3])
     np.testing.assert_array_equal(heads[is_token], expected[is_token])
     joined = join_heads(tf.constant(expected), packed).vectors.numpy()
-    one = int((ids == 0).any())
-    np.testing.assert_array_equal(joined[:, one:], packed.vectors[:, one:])
+    assert joined.shape == packed.shape
+    np.testing.assert_array_equal(joined[:, 1 : 1 + tokens], packed.vectors[:, 1 : 1 + tokens])
     np.testing.assert_array_equal(join_heads(tf.constant(expected), tf.constant(x)), x)
 
 
 def test_what_treats_vectors_alike_reads_packed_ones():
-    ids = np.array([[5, 4, 0, 0], [3, 2, 1, 1]], np.int32)
+    ids = np.array([[5, 4, 0, 0], [3, 2, 1, 1], [0, 0, 0, 0]], np.int32)
     x = tf.constant(vectors_for(ids, 8))
-    packed = Packed.of(x, tf.constant(ids))
+    packed = pack(x, ids)
     for layer in (LayerNorm(), FeedForward(5), Dropout(0.0)):
         expected = layer(x).numpy()[ids != 0]
         np.testing.assert_allclose(layer(packed).vectors[0, 1:], expected, atol=1e-6)
@@ -84,14 +103,17 @@ def small_model(**options):
     return model
 
 
-def loss_and_gradients(model, source, target, packed):
+def loss_and_gradients(model, source, target, slots=None):
     weights = [variable.value for variable in model.trainable_variables]
     with tf.GradientTape() as tape:
-        sums = model.loss_sums(source, target, CrossEntropy(0.1), training=True, packed=packed)
+        sums = model.loss_sums(source, target, CrossEntropy(0.1), training=True, slots=slots)
     return sums, tape.gradient(sums.loss, weights)
 
 
-@pytest.mark.parametrize("options", [{}, {"neighbourhood": 3}])
+OPTIONS = [{}, {"neighbourhood": 3}, {"positional_encoding": "learned", "max_length": 9}]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_the_model_has_the_same_loss_and_gradients(options, data):
@@ -100,21 +122,21 @@ def test_the_model_has_the_same_loss_and_gradients(options, data):
     empty = [not row.any() for row in source.numpy()]
     target = tf.constant(data.draw(padded_ids(empty)))
     model = small_model(**options)
-    expected = loss_and_gradients(model, source, target, packed=False)
-    found = loss_and_gradients(model, source, target, packed=True)
+    expected = loss_and_gradients(model, source, target)
+    found = loss_and_gradients(model, source, target, slots_for(data.draw, source, target))
     for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_what_padding_holds_reaches_no_token():
-    ids = tf.constant([[5, 4, 0, 0], [3, 2, 1, 1]])
+    ids = np.array([[5, 4, 0, 0], [3, 2, 1, 1], [0, 0, 0, 0]])
     attention = MultiHeadAttention(HEADS, DEPTH, DEPTH)
     attention.build((None, None, 8))
-    packed = Packed.of(tf.constant(vectors_for(ids, 8)), ids)
+    packed = pack(vectors_for(ids, 8), ids, slots=9)
     with tf.GradientTape() as tape:
         tape.watch(packed.vectors)
-        output = attention(packed, attention_mask=(ids != 0)[:, None])
-        loss = tf.reduce_sum(output.vectors[:, 1:] ** 2)
+        output = attention(packed, attention_mask=tf.constant(ids != 0)[:, None])
+        loss = tf.reduce_sum(output.vectors[:, 1:7] ** 2)
     gradient = tape.gradient(loss, packed.vectors).numpy()
-    assert not gradient[0, 0].any()
-    assert gradient[0, 1:].any(axis=1).all()
+    assert not gradient[0, [0, 7, 8]].any()
+    assert gradient[0, 1:7].any(axis=1).all()

@@ -6,7 +6,7 @@ from collections import namedtuple
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.training import guard_rails
 from t2t_repro.training.checkpoints import Checkpoints
@@ -23,7 +23,7 @@ from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
 from tests.training.tiny import tiny_model
 
-SHAPES = [BatchShape(8, 10, 12), BatchShape(4, 30, 20)]
+SHAPES = [SliceShape(8, 10, 12, 80, 96), SliceShape(4, 30, 20, 120, 80)]
 
 
 @pytest.fixture(scope="module")
@@ -58,27 +58,26 @@ def test_room_for_all_checkpoints_that_are_to_come(tmp_path, monkeypatch, run):
 def test_too_little_memory_for_gradients_is_an_error(monkeypatch, run):
     gradients = 4 * run[0].count_params()
     monkeypatch.setattr(guard_rails, "available_memory", lambda: 2 * gradients - 1)
-    check_memory(run[0], SHAPES, slices=1, replicas=1)
-    for slices, replicas in ((2, 1), (2, 2)):
+    check_memory(run[0], SHAPES, slices_per_replica=1, replicas=1)
+    for slices, replicas in ((2, 1), (1, 2)):
         with pytest.raises(UserError, match=r"^an update needs .* are available: lower Batches"):
             check_memory(run[0], SHAPES, slices, replicas)
 
 
 def test_too_little_for_the_activations_is_a_warning(monkeypatch, caplog, run):
-    needed = 4 * run[0].count_params() + activation_bytes(run[0], SHAPES[1], 1)
+    needed = 4 * run[0].count_params() + activation_bytes(run[0], SHAPES[1])
     monkeypatch.setattr(guard_rails, "available_memory", lambda: needed)
-    check_memory(run[0], SHAPES, slices=1, replicas=1)
+    check_memory(run[0], SHAPES, slices_per_replica=1, replicas=1)
     assert not caplog.messages
     monkeypatch.setattr(guard_rails, "available_memory", lambda: needed - 1)
-    check_memory(run[0], SHAPES, slices=1, replicas=1)
+    check_memory(run[0], SHAPES, slices_per_replica=1, replicas=1)
     assert "an update needs about" in caplog.text
 
 
 def test_the_machine_says_what_it_has():
     assert (available_memory() or 0) > 10**7
-    assert activation_bytes(tiny_model(), SHAPES[1], 4) < activation_bytes(
-        tiny_model(), SHAPES[1], 1
-    )
+    fewer_rows = SHAPES[1]._replace(rows=1)
+    assert activation_bytes(tiny_model(), fewer_rows) < activation_bytes(tiny_model(), SHAPES[1])
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.training.devices import use_xla
 from t2t_repro.training.loss import CrossEntropy
@@ -79,7 +79,7 @@ def test_two_replicas_with_xla_are_one_device(one_device):
     assert (step.slices, step.slices_per_replica) == (2, 1)
     # Rehearsing all shapes beforehand changes nothing.
     before = copies(step.model)
-    assert step.compile([BatchShape(6, 5, 6)]) == 1
+    assert step.compile([SliceShape(6, 5, 6, 30, 36)]) == 1
     assert_same(copies(step.model), before)
     assert step.optimizer.iterations.numpy() == 0
     results, weights = train(step)
@@ -158,7 +158,7 @@ def test_xla_is_the_graph_is_eager(one_device, with_xla):
 def with_xla():
     """A step with two shapes, the one that the batches have compiled first."""
     step = tiny_step(jit_compile=True)
-    assert step.compile([BatchShape(6, 5, 6), BatchShape(1, 3, 4)]) == 2
+    assert step.compile([SliceShape(6, 5, 6, 30, 36), SliceShape(1, 3, 4, 8, 8)]) == 2
     yield step
     # All shapes go through one trace, the one that `compile` compiled: otherwise XLA would
     # compile the first shape again in the middle of the training.
@@ -170,13 +170,11 @@ def with_xla():
 def test_xla_draws_the_same_dropout():
     batch = next(global_batches(1, 1))
     with_xla, without = (tiny_step(dropout=0.3, jit_compile=jit) for jit in (True, False))
-    # Dropout draws for every vector there is, so both have to have the same ones.
-    without.slice_gradients._is_packed = False
     np.testing.assert_allclose(with_xla(3, *batch), without(3, *batch), rtol=1e-4)
 
 
 def test_without_xla_nothing_is_compiled():
-    assert tiny_step().compile([BatchShape(2, 3, 4)]) == 0
+    assert tiny_step().compile([SliceShape(2, 3, 4, 7, 9)]) == 0
 
 
 def test_xla_is_for_gpus_unless_asked_for():

@@ -19,13 +19,13 @@ from t2t_repro.training.xla_cache import keep_programs
 
 keep_programs(Path(sys.argv[1]))
 import tensorflow as tf
-from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.data.slice_shapes import SliceShape
 from tests.training.tiny import tiny_step
 
 step = tiny_step(jit_compile=True)
 for _ in range(int(sys.argv[2])):
     tf.function(lambda x: x + 1)(1)
-step.compile([BatchShape(2, 3, 4), BatchShape(1, 5, 4)])
+step.compile([SliceShape(2, 3, 4, 7, 9), SliceShape(1, 5, 4, 6, 5)])
 """
 
 

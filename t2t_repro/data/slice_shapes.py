@@ -1,0 +1,172 @@
+"""The static shapes of a batch's slices: few, as each is compiled.
+
+Vaswani et al. (2017), section 5.1: "Sentence pairs were batched together by approximate sequence
+length. Each training batch contained a set of sentence pairs containing approximately 25000 source
+tokens and 25000 target tokens."
+
+A slice is what one device computes at a time. Its tokens are packed (see `kernels.packing`) into
+slots, which are full whatever the lengths. Only attention sees rows and lengths, so that a few
+lengths are enough.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import PAD_ID
+
+# Matrix units take eight numbers at a time.
+_MULTIPLE = 8
+
+# The shortest shape holds about this share of all tokens.
+_SHARE_OF_THE_SHORTEST = 0.15
+
+# The rows of a shape are as many as fill its slots with sentences of this quantile of its lengths:
+# a few slices of very short sentences are not filled, and attention has fewer empty rows.
+_ROWS_QUANTILE = 0.1
+
+
+class SliceShape(NamedTuple):
+    """The static shape of a slice: source [rows, source_length], target [rows, target_length].
+
+    Attributes:
+        rows: most sentence pairs.
+        source_length: most tokens of a source sentence.
+        target_length: most tokens of a target sentence.
+        source_slots: into how many vectors the source is packed, one more than it has tokens.
+        target_slots: likewise.
+    """
+
+    rows: int
+    source_length: int
+    target_length: int
+    source_slots: int
+    target_slots: int
+
+    @property
+    def slots(self) -> tuple[int, int]:
+        """Of source and target."""
+        return self.source_slots, self.target_slots
+
+
+def choose_shapes(
+    source_lengths: ArrayLike,
+    target_lengths: ArrayLike,
+    *,
+    tokens_per_slice: int,
+    max_shapes: int = 6,
+) -> tuple[SliceShape, ...]:
+    """Chooses the shapes of slices for a corpus.
+
+    The lengths grow by the same factor from shape to shape, up to the longest sentence. The side
+    that has fewer tokens in a shape's sentences gets fewer slots, so that both are full at once.
+
+    Args:
+        source_lengths: [sentences] ids of every source sentence, EOS included.
+        target_lengths: [sentences] likewise.
+        tokens_per_slice: of source or target, whichever has more; slots are rounded up to a
+            multiple of 8.
+        max_shapes: most shapes; sentences of similar length need fewer.
+
+    Returns:
+        The shapes, the shortest first; every sentence has one.
+
+    Raises:
+        ValueError: no sentences, arrays of unlike shapes, or a sentence without ids.
+        UserError: a slice has no room for the longest sentence.
+    """
+    sides = _checked_lengths(source_lengths, target_lengths)
+    longest = [int(side.max()) for side in sides]
+    if tokens_per_slice < max(longest):
+        raise UserError(
+            f"a slice of {tokens_per_slice} tokens has no room for a sentence of {max(longest)}: "
+            "raise Batches.tokens_per_batch, lower TrainStep.slices or prepare.max_length."
+        )
+    lengths = np.minimum(
+        _lengths(np.maximum(*sides), max_shapes)[:, None], [_round_up(n) for n in longest]
+    )
+    shape_of = _shape_of(lengths, *sides)
+    tokens = min(tokens_per_slice, max(int(side.sum()) for side in sides))
+    return tuple(
+        _shape([side[shape_of == index] for side in sides], pair, tokens)
+        for index, pair in enumerate(lengths.tolist())
+    )
+
+
+def _lengths(longer_side: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """At most so many lengths in geometric progression, multiples of 8; the last covers all."""
+    ordered = np.sort(longer_side)
+    tokens = np.cumsum(ordered)
+    shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
+    chosen = np.geomspace(ordered[-1], shortest, count).round().astype(np.int64)
+    edges = np.unique(_round_up(chosen))
+    # A shape without a sentence of its own is none.
+    return edges[np.unique(np.searchsorted(edges, ordered))]
+
+
+def _shape(sides: Sequence[NDArray[np.int64]], lengths: list[int], tokens: int) -> SliceShape:
+    """The shape of some sentences, given by their lengths on both sides.
+
+    Args:
+        sides: [sentences] twice.
+        lengths: of the shape.
+        tokens: of the fuller side.
+    """
+    totals = [int(side.sum()) for side in sides]
+    # Shorter sentences, which may come to this shape too, have another proportion.
+    limits = [max(round(tokens * total / max(totals)), *lengths) for total in totals]
+    rows = min(
+        math.ceil(limit / np.quantile(side, _ROWS_QUANTILE))
+        for side, limit in zip(sides, limits, strict=True)
+    )
+    return SliceShape(rows, *lengths, *(_round_up(limit + 1) for limit in limits))
+
+
+def assign_shapes(
+    shapes: Sequence[SliceShape], source_lengths: ArrayLike, target_lengths: ArrayLike
+) -> NDArray[np.int64]:
+    """Returns the [sentences] index of the first shape that covers each sentence pair.
+
+    Args:
+        shapes: from `choose_shapes`, of the same lengths.
+        source_lengths: [sentences] ids of every source sentence, EOS included.
+        target_lengths: [sentences] likewise.
+    """
+    lengths = np.array([shape[1:3] for shape in shapes])
+    return _shape_of(lengths, *_checked_lengths(source_lengths, target_lengths))
+
+
+def _shape_of(
+    lengths: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Lengths are [shapes, 2], growing."""
+    return np.maximum(np.searchsorted(lengths[:, 0], source), np.searchsorted(lengths[:, 1], target))
+
+
+def slots_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
+    """Counts the slots that the fullest of some slices needs, [2], of ids [slices, rows, length].
+
+    One more than there are tokens: see `kernels.packing`.
+    """
+    counts = [np.count_nonzero(np.not_equal(ids, PAD_ID), axis=(1, 2)) for ids in (source, target)]
+    return np.array([1 + of_side.max(initial=0) for of_side in counts], np.int32)
+
+
+def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.int64]]:
+    source, target = (np.asarray(lengths, dtype=np.int64) for lengths in sides)
+    if source.ndim != 1 or source.shape != target.shape or not len(source):
+        raise ValueError(
+            f"source_lengths {source.shape} and target_lengths {target.shape}: expected "
+            "[sentences] of both."
+        )
+    if min(source.min(), target.min()) < 1:
+        raise ValueError("a sentence has no ids, expected one, EOS, at least.")
+    return [source, target]
+
+
+def _round_up(number: int | NDArray[np.int64]) -> int | NDArray[np.int64]:
+    return -(-number // _MULTIPLE) * _MULTIPLE

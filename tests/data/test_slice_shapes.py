@@ -1,0 +1,118 @@
+"""The shapes of slices: few, every sentence fits, and the slots are full."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.data.shuffling import epoch_plan
+from t2t_repro.data.slice_shapes import SliceShape, assign_shapes, choose_shapes, slots_needed
+from t2t_repro.errors import UserError
+from tests.data.test_shuffling import check_epoch, corpus
+
+
+def slow_assignment(shapes, source, target):
+    """For every sentence, look for the first shape that covers it."""
+    return [
+        next(k for k, (_, s, t, *_) in enumerate(shapes) if s >= one and t >= other)
+        for one, other in zip(source, target, strict=True)
+    ]
+
+
+lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    pairs=lengths,
+    repeats=st.integers(1, 20),
+    tokens_per_slice=st.integers(40, 900),
+    max_shapes=st.integers(1, 6),
+    slices=st.sampled_from([1, 2, 3, 8]),
+    seed=st.integers(0, 100),
+)
+def test_any_corpus_is_planned_soundly(pairs, repeats, tokens_per_slice, max_shapes, slices, seed):
+    source, target = np.array(pairs * repeats).T
+    shapes = choose_shapes(
+        source, target, tokens_per_slice=tokens_per_slice, max_shapes=max_shapes
+    )
+    assert 1 <= len(shapes) <= max_shapes
+    for shape in shapes:
+        assert all(number % 8 == 0 for number in shape[1:])
+        most = max(tokens_per_slice + 1, shape.source_length + 1, shape.target_length + 1)
+        assert max(shape.slots) < most + 8
+    assignment = assign_shapes(shapes, source, target)
+    assert assignment.tolist() == slow_assignment(shapes, source, target)
+    assert set(assignment.tolist()) == set(range(len(shapes)))
+    check_epoch(epoch_plan(shapes, source, target, slices, seed, 0), shapes, source, target)
+
+
+def full_share(shapes, source, target, slices):
+    """Tokens over slots of an epoch."""
+    plan = epoch_plan(shapes, source, target, slices, 0, 0)
+    slots = sum(sum(shapes[shape].slots) for shape in plan.shape_of_batch) * slices
+    return (source.sum() + target.sum()) / slots
+
+
+@pytest.mark.parametrize(("sentences", "slices"), [(70_000, 8), (70_000, 1), (8_000, 2)])
+def test_a_corpus_like_the_papers_fills_its_slots(sentences, slices):
+    source, target = corpus(sentences)
+    shapes = choose_shapes(source, target, tokens_per_slice=25_000 // 8)
+    assert len(shapes) <= 6
+    assert full_share(shapes, source, target, slices) > (0.97 if sentences > 10_000 else 0.95)
+
+
+def test_a_side_with_fewer_tokens_has_fewer_slots():
+    source, target = corpus(20_000)
+    shapes = choose_shapes(source, 2 * target, tokens_per_slice=4000)
+    for shape in shapes:
+        assert 1.6 < shape.target_slots / shape.source_slots < 2.5
+    assert full_share(shapes, source, 2 * target, 2) > 0.97
+
+
+def test_lengths_grow_by_the_same_factor():
+    longer = np.repeat(np.arange(1, 257), 50)
+    shapes = choose_shapes(longer, longer, tokens_per_slice=3000, max_shapes=6)
+    growth = [b.source_length / a.source_length for a, b in zip(shapes, shapes[1:], strict=False)]
+    # 99 ids is the length below which 15 % of the tokens lie.
+    assert shapes[-1].source_length == 256
+    assert shapes[0].source_length == 104
+    assert max(growth) / min(growth) < 1.1
+
+
+def test_a_corpus_of_one_length_has_one_shape():
+    assert choose_shapes([5, 5], [3, 3], tokens_per_slice=50) == (SliceShape(2, 8, 8, 16, 16),)
+
+
+def test_the_choice_depends_on_nothing_but_the_lengths():
+    source, target = corpus(3000)
+    order = np.random.default_rng(0).permutation(3000)
+    shapes = choose_shapes(source, target, tokens_per_slice=3000)
+    shuffled = source[order].astype(np.int32), target[order].tolist()
+    assert choose_shapes(*shuffled, tokens_per_slice=3000) == shapes
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ([], [], r"\(0,\): expected"),
+        ([1, 2], [1], "of both"),
+        ([0], [1], "no ids"),
+    ],
+)
+def test_impossible_lengths_are_refused(source, target, message):
+    with pytest.raises(ValueError, match=message):
+        choose_shapes(source, target, tokens_per_slice=100)
+
+
+def test_a_slice_too_small_for_the_longest_sentence_is_the_users_error():
+    choose_shapes([20], [200], tokens_per_slice=200)
+    with pytest.raises(UserError, match="a slice of 199 tokens has no room for a sentence of 200"):
+        choose_shapes([20], [200], tokens_per_slice=199)
+
+
+def test_the_fullest_slice_says_how_many_slots_are_needed():
+    source = np.array([[[3, 1, 0], [0, 0, 0]], [[3, 4, 1], [1, 0, 0]]])
+    target = np.array([[[3, 1], [1, 0]], [[1, 0], [0, 0]]])
+    assert slots_needed(source, target).tolist() == [5, 4]
+    assert slots_needed(source[:, :0], target[:, :0]).tolist() == [1, 1]
