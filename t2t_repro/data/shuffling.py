@@ -115,16 +115,16 @@ class _Deal:
     def _slices_left(self, start: int, shape: SliceShape) -> float:
         """About how many slices the sentences that are left fill, but for half a sentence each."""
         return max(
-            int(before[-1] - before[start]) / (slots - 1 - length // 2)
-            for before, length, slots in zip(self._before, shape[1:3], shape.slots, strict=True)
+            int(before[-1] - before[start]) / (tokens - length // 2)
+            for before, length, tokens in zip(self._before, shape[1:3], shape[3:], strict=True)
         )
 
     def _end_of_slice(self, start: int, shape: SliceShape, share: float) -> int:
         """Fills a share of a slice."""
         stops = []
-        for before, length, slots in zip(self._before, shape[1:3], shape.slots, strict=True):
+        for before, length, tokens in zip(self._before, shape[1:3], shape[3:], strict=True):
             half = length // 2
-            limit = min(slots - 1, int(share * (slots - 1 - half)) + half)
+            limit = min(tokens, int(share * (tokens - half)) + half)
             stops.append(int(np.searchsorted(before, before[start] + limit, side="right")) - 1)
-        # One at least, if any is left: none is longer than the slots.
+        # One at least, if any is left: none has more tokens than a slice may.
         return min(max(min(stops), start + 1), start + shape.rows, len(self._before[0]) - 1)

@@ -11,7 +11,7 @@ lengths are enough.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,20 +37,20 @@ class SliceShape(NamedTuple):
         rows: most sentence pairs.
         source_length: most tokens of a source sentence.
         target_length: most tokens of a target sentence.
-        source_slots: into how many vectors the source is packed, one more than it has tokens.
-        target_slots: likewise.
+        source_tokens: most tokens of all source sentences together.
+        target_tokens: likewise.
     """
 
     rows: int
     source_length: int
     target_length: int
-    source_slots: int
-    target_slots: int
+    source_tokens: int
+    target_tokens: int
 
     @property
     def slots(self) -> tuple[int, int]:
-        """Of source and target."""
-        return self.source_slots, self.target_slots
+        """Into how many vectors source and target are packed: one more than there are tokens."""
+        return _round_up(self.source_tokens + 1), _round_up(self.target_tokens + 1)
 
 
 def choose_shapes(
@@ -63,13 +63,12 @@ def choose_shapes(
     """Chooses the shapes of slices for a corpus.
 
     The lengths grow by the same factor from shape to shape, up to the longest sentence. The side
-    that has fewer tokens in a shape's sentences gets fewer slots, so that both are full at once.
+    that has fewer tokens in a shape's sentences has less room, so that both are full at once.
 
     Args:
         source_lengths: [sentences] ids of every source sentence, EOS included.
         target_lengths: [sentences] likewise.
-        tokens_per_slice: of source or target, whichever has more; slots are rounded up to a
-            multiple of 8.
+        tokens_per_slice: of source or target, whichever has more.
         max_shapes: most shapes; sentences of similar length need fewer.
 
     Returns:
@@ -123,7 +122,7 @@ def _shape(sides: Sequence[NDArray[np.int64]], lengths: list[int], tokens: int) 
         math.ceil(limit / np.quantile(side, _ROWS_QUANTILE))
         for side, limit in zip(sides, limits, strict=True)
     )
-    return SliceShape(rows, *lengths, *(_round_up(limit + 1) for limit in limits))
+    return SliceShape(rows, *lengths, *limits)
 
 
 def assign_shapes(
@@ -168,5 +167,6 @@ def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.int64]]:
     return [source, target]
 
 
-def _round_up(number: int | NDArray[np.int64]) -> int | NDArray[np.int64]:
+def _round_up(number: Any) -> Any:
+    """Of an integer, or of an array of them."""
     return -(-number // _MULTIPLE) * _MULTIPLE

@@ -142,8 +142,9 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
     # Sub-layers and attentions of a layer: two and one, three and two.
     in_encoder = 2 * _OF_SUBLAYER + _OF_ATTENTION
     in_decoder = 3 * _OF_SUBLAYER + 2 * _OF_ATTENTION
-    vectors = shape.source_slots * (in_encoder * d_model + 2 * d_ff)
-    vectors += shape.target_slots * (in_decoder * d_model + 2 * d_ff)
+    source_slots, target_slots = shape.slots
+    vectors = source_slots * (in_encoder * d_model + 2 * d_ff)
+    vectors += target_slots * (in_decoder * d_model + 2 * d_ff)
     weights = 3 * heads * shape.rows * (source * source + target * (target + source))
     return _FLOAT_BYTES * model.num_layers * (vectors + weights)
 

@@ -88,7 +88,7 @@ def test_batches_stay_within_the_budget(store, slices):
     batches = batches_of(store, slices)
     for source, target, _ in arrays(batches.epoch(1, 0)):
         for ids in (source, target):
-            assert np.count_nonzero(ids) <= TOKENS_PER_BATCH + 8 * slices
+            assert np.count_nonzero(ids) <= TOKENS_PER_BATCH
     assert len(batches.shapes) <= MOST_SHAPES
 
 

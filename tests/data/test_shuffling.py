@@ -26,11 +26,11 @@ def check_epoch(plan, shapes, source, target):
         assert sum(map(len, slices))
         for of_slice in slices:
             assert len(of_slice) <= shape.rows
-            for lengths, length, slots in zip(
-                (source, target), shape[1:3], shape.slots, strict=True
+            for lengths, length, tokens in zip(
+                (source, target), shape[1:3], shape[3:], strict=True
             ):
                 assert lengths[of_slice].max(initial=0) <= length
-                assert lengths[of_slice].sum() < slots
+                assert lengths[of_slice].sum() <= tokens
             seen += of_slice.tolist()
     assert sorted(seen) == list(range(len(source)))
 
