@@ -65,7 +65,7 @@ def measure(case: str, arguments: argparse.Namespace) -> list[float]:
         for number in range(arguments.rounds):
             # Each goes first as often as the other.
             order = workers if number % 2 else workers[::-1]
-            rates = {worker: _rate(worker) for worker in order}
+            rates = {worker: rate_of(worker) for worker in order}
             before, after = (rates[worker] for worker in workers)
             print(f"  {case}: {before:.4g} before, {after:.4g} after", flush=True)
             ratios.append(after / before)
@@ -81,7 +81,8 @@ def warm_worker(stack: ExitStack, checkout: Path, options: list[str], log: Path)
     return worker
 
 
-def _rate(worker: Worker) -> float:
+def rate_of(worker: Worker) -> float:
+    """The amount a second of one round of a worker."""
     found = worker.do_round()
     return found["amount"] / found["seconds"]
 

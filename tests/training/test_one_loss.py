@@ -1,0 +1,13 @@
+"""One, two or eight replicas, with XLA or without, give the same losses; so does going on."""
+
+import numpy as np
+
+from tests.training.one_loss import STEPS, WAYS, all_losses
+
+
+def test_all_devices_have_one_loss(tmp_path):
+    found = np.array(list(all_losses(tmp_path).values()))
+    assert found.shape == (len(WAYS) + 1, STEPS)
+    np.testing.assert_allclose(found, np.broadcast_to(found[0], found.shape), rtol=1e-5)
+    # It learns, and what is compared is no constant.
+    assert found[0, -5:].mean() < found[0, :5].mean() - 0.3
