@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 256
 TOKENS_PER_BATCH = 25_000
+SLICES = 8
 VOCAB_SIZE = 32_000
 HELD_OUT = 3000
 
@@ -51,7 +52,7 @@ def main() -> None:
     parser.add_argument("--text_pairs", type=int, default=300_000, help="of the text, if drawn")
     parser.add_argument("--source", type=Path, help="real text instead; one sentence a line")
     parser.add_argument("--target", type=Path, help="its translation")
-    parser.add_argument("--max_shapes", type=int, nargs="+", default=[12, 24, 48])
+    parser.add_argument("--max_shapes", type=int, nargs="+", default=[3, 6, 12])
     parser.add_argument("--feed_tokens", type=int, default=50_000_000, help="to feed in a case")
     given = parser.parse_args()
     if (given.source is None) != (given.target is None):
@@ -238,7 +239,7 @@ def batches_of(store: TokenStore, max_shapes: int) -> "Batches":
     # no use.
     from t2t_repro.data.batches import Batches
 
-    return Batches(store, MAX_LENGTH, 1, tokens_per_batch=TOKENS_PER_BATCH, max_shapes=max_shapes)
+    return Batches(store, 1, SLICES, tokens_per_batch=TOKENS_PER_BATCH, max_shapes=max_shapes)
 
 
 def measure_feed(store: TokenStore, max_shapes: int, most_tokens: int) -> Iterator[Result]:
@@ -250,11 +251,11 @@ def measure_feed(store: TokenStore, max_shapes: int, most_tokens: int) -> Iterat
     yield outcome("choice of shapes", wall, "s", **settings, **taken)
     report = batches.report()
     yield outcome("padding", 100 * (1 - report.real_share), "%", **settings, batches=report.batches)
-    pipeline = iter(batches.epoch(0, 0, 1))
+    pipeline = iter(batches.epoch(0, 0))
     next(pipeline)
     fed = 0
     watch = Stopwatch()
-    for source, target in pipeline:
+    for source, target, _ in pipeline:
         fed += sum(int(np.count_nonzero(side.numpy())) for side in (source, target))
         if fed > most_tokens:
             break
@@ -273,11 +274,11 @@ def measure_plan(store: TokenStore, max_shapes: int) -> Iterator[Result]:
     yield outcome("plan", wall, "s", **settings, **taken)
     for at, first in (("start", 0), ("middle", len(plan) // 2), ("end", len(plan) - 1)):
         watch = Stopwatch()
-        next(iter(batches.epoch(0, first, 1)))
+        next(iter(batches.epoch(0, first)))
         wall, taken = watch.stop()
         yield outcome(f"resume at the {at}", wall, "s", **settings, **taken)
         watch = Stopwatch()
-        next(iter(batches_of(TokenStore(store.directory), max_shapes).epoch(0, first, 1)))
+        next(iter(batches_of(TokenStore(store.directory), max_shapes).epoch(0, first)))
         wall, taken = watch.stop()
         yield outcome(f"open, choose shapes, resume at the {at}", wall, "s", **settings, **taken)
 
@@ -294,7 +295,7 @@ def measure_memory(store: TokenStore, max_shapes: int) -> Iterator[Result]:
     )
     tracemalloc.reset_peak()
     held = tracemalloc.get_traced_memory()[0]
-    next(iter(batches_of(TokenStore(store.directory), max_shapes).epoch(0, 0, 1)))
+    next(iter(batches_of(TokenStore(store.directory), max_shapes).epoch(0, 0)))
     peak = tracemalloc.get_traced_memory()[1] - held
     yield outcome("open, choose shapes, plan: peak memory", peak / 1e6, "MB", **settings)
 

@@ -31,8 +31,8 @@ from work import (
 _SENTENCES = 256
 _BATCHES = 16
 _SEED = 1
-# Cells of a batch, chosen so that it holds about 2,048 (base) and 4,096 (tiny) target tokens.
-_CELLS = {"base": 2_440, "tiny": 4_990, "smoke": 800}
+# Tokens of a batch.
+_TOKENS = {"base": 2_048, "tiny": 4_096, "smoke": 700}
 
 
 def main() -> None:
@@ -41,12 +41,12 @@ def main() -> None:
     parser.add_argument("--multi30k", help="a copy of its repository; else downloaded")
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     arguments = parser.parse_args()
-    for size, cells in _CELLS.items():
+    for size, tokens in _TOKENS.items():
         data = _prepare(arguments.work, arguments.multi30k, SIZES[size].vocab_size)
-        batches = _training(data, cells)
+        batches = _training(data, tokens)
         save_training(arguments.work / training_file(size), batches)
-        tokens = [batch.target_tokens for batch in batches]
-        print(f"{size}: {len(batches)} batches, {np.mean(tokens):.0f} target tokens a batch")
+        found = [batch.target_tokens for batch in batches]
+        print(f"{size}: {len(batches)} batches, {np.mean(found):.0f} target tokens a batch")
         _write_sentences(arguments.work, size, data)
 
 
@@ -71,12 +71,12 @@ def _prepare(work: Path, multi30k: str | None, vocab_size: int) -> PreparedData:
     )
 
 
-def _training(data: PreparedData, cells: int) -> list[Batch]:
+def _training(data: PreparedData, tokens: int) -> list[Batch]:
     """The first batches of an epoch, drawn and padded as the trainer does."""
     store = data.store("train")
-    batches = Batches(store, data.max_length, _SEED, tokens_per_batch=cells)
-    epoch = itertools.islice(batches.epoch(0, 0, slices=1), _BATCHES)
-    return [Batch(source.numpy()[0], target.numpy()[0]) for source, target in epoch]
+    batches = Batches(store, _SEED, tokens_per_batch=tokens)
+    epoch = itertools.islice(batches.epoch(0, 0), _BATCHES)
+    return [Batch(source.numpy()[0], target.numpy()[0]) for source, target, _ in epoch]
 
 
 def _write_sentences(work: Path, size: str, data: PreparedData) -> None:

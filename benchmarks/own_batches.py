@@ -55,7 +55,7 @@ def compare(arguments: argparse.Namespace) -> None:
     with ExitStack() as stack:
         workers = []
         for name, checkout in (("before", arguments.before.resolve()), ("after", HERE)):
-            command = [sys.executable, Path(__file__).resolve(), *options]
+            command = [sys.executable, __file__, *options]
             log = arguments.log_dir / f"own_batches_{name}.log"
             environment = {"PYTHONPATH": str(checkout)}
             workers.append(stack.enter_context(running_worker(command, log, environment)))
@@ -109,13 +109,11 @@ def _batches(arguments: argparse.Namespace) -> list[tuple[Any, ...]]:
 
     store = TokenStore(arguments.store)
     try:
-        batches = Batches(
-            store, seed=1, is_static=arguments.xla, tokens_per_batch=arguments.tokens
-        )
+        batches = Batches(store, seed=1, is_static=arguments.xla, tokens_per_batch=arguments.tokens)
         epoch = batches.epoch(0, 0)
     except TypeError:  # Before batches had slices of their own.
         batches = Batches(store, _PADDED_LENGTH, 1, arguments.xla, arguments.tokens)
-        epoch = batches.epoch(0, 0, 1)
+        epoch = batches.epoch(0, 0, 1)  # type: ignore[arg-type]
     made = [tuple(part.numpy() for part in batch) for batch in epoch]
     made.sort(key=lambda batch: batch[0].shape[2] * batch[1].shape[2])
     places = np.linspace(0, len(made) - 1, 2 * arguments.batches + 1)[1::2].astype(int)

@@ -38,10 +38,10 @@ def measure(size: str, precision: str, mode: str, cache: Path, tokens: int, step
     keep_programs(cache, str(cache))
     import tensorflow as tf
 
-    from t2t_repro.data.batch_shapes import BatchShape
+    from t2t_repro.data.slice_shapes import SliceShape
 
     step = make_step(size, precision, jit_compile=mode != "off")
-    shapes = [BatchShape(tokens // length, length, length) for length in LENGTHS]
+    shapes = [SliceShape(tokens // length, length, length, tokens, tokens) for length in LENGTHS]
     began, cpu = time.monotonic(), time.process_time()
     step.compile(shapes)
     result = {
@@ -54,8 +54,10 @@ def measure(size: str, precision: str, mode: str, cache: Path, tokens: int, step
     name = {"what": f"compile {len(shapes)} shapes"}
     print(json.dumps({**result, **name, **seconds, "unit": "s"}), flush=True)
     rng = np.random.default_rng(0)
-    for rows, *lengths in shapes:
+    for shape in shapes:
+        rows, *lengths = shape[:3]
         batch = [rng.integers(2, 2_000, (1, rows, length), np.int32) for length in lengths]
+        batch.append(np.array(shape.slots, np.int32))
         for number in range(2):
             float(step(number, *batch).loss)
         began, cpu = time.monotonic(), time.process_time()

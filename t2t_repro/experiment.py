@@ -29,7 +29,13 @@ from t2t_repro.ranges import check_range
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.devices import choose_strategy, use_xla
-from t2t_repro.training.guard_rails import check_disk, check_gpus, check_memory, check_writable
+from t2t_repro.training.guard_rails import (
+    activation_bytes,
+    check_disk,
+    check_gpus,
+    check_memory,
+    check_writable,
+)
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import PRECISIONS, ModelDirectory
@@ -149,25 +155,26 @@ def train(
     is_static = step.jit_compile or model.config.attention_dropout > 0
     batches = Batches(data.store("train"), seed, step.slices, is_static)
     evaluation = DevEvaluation(model, data, workers)
-    logging.info("data: %s", batches.report())
+    report = batches.report()
+    logging.info("data: %s", report)
 
     # The model directory: a run that goes on, or begins.
     config, operative = gin.config_str(), gin.operative_config_str()
     workers.check_same("the configuration", config.splitlines())
     check_memory(model, batches.shapes, step.slices_per_replica, len(workers.replicas))
-    differing = directory.differing_bindings(config)
+    differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
     with workers.chief_first():
         if workers.is_chief:
             check_disk(directory, model, update, checkpoints.keep)
             directory.describe(model, data.subwords.model_path, config, operative)
-            directory.write_epoch(batches.report())
+            directory.write_epoch(report)
         state = checkpoints.restore()
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
     _say_where_it_goes_on(state, differing)
 
     # The loop.
-    _compile(step, batches)
+    _compile(step, batches, is_new=not state.step)
     with Journal(directory.tensorboard if workers.is_chief else None, pace, state) as journal:
         if differing or not state.step:
             journal.text("configuration", gin.config.markdown(operative), state.step)
@@ -217,12 +224,21 @@ def _say_where_it_goes_on(state: RunState, differing: Sequence[str]) -> None:
             logging.warning("train: going on with another configuration: %s", difference)
 
 
-def _compile(step: TrainStep, batches: Batches) -> None:
-    """Compiles every shape before the first step, and says what it took."""
+def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:
+    """Compiles every shape before the first step, and says what it took and takes."""
     began = time.monotonic()
     if compiled := step.compile(batches.shapes):
         seconds = time.monotonic() - began
         logging.info("train: compiled %d shapes with XLA in %.1f s", compiled, seconds)
+        if is_new:
+            largest = max(batches.shapes, key=lambda shape: activation_bytes(step.model, shape))
+            peak = step.slice_gradients.peak_bytes(largest)
+            logging.info(
+                "train: the largest program, %d x %d x %d, needs %.3g GB on every device, by XLA's "
+                "own analysis; Adam and other slices' gradients come on top",
+                *largest[:3],
+                peak / 1e9,
+            )
 
 
 def replay_batch(file: Path) -> None:

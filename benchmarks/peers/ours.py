@@ -13,6 +13,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from make_work import subword_model
+from t2t_repro.data.slice_shapes import slots_needed
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.search import Cache, SearchResult, StepModel
@@ -28,6 +29,7 @@ from t2t_repro.training.train_step import TrainStep
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from work import LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, ROWS, Batch, ModelSize
 
+_SLOTS = 1024
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
@@ -41,7 +43,10 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
 
     def train(batch: Batch) -> float:
         nonlocal number
-        result = step(number, batch.source[None], batch.target[None])
+        source, target = batch.source[None], batch.target[None]
+        # In the trainer a shape has so many slots; here too, or XLA would compile every batch.
+        slots = -(-slots_needed(source, target) // _SLOTS) * _SLOTS if step.jit_compile else None
+        result = step(number, source, target, slots)
         number += 1
         return float(result.nll)
 

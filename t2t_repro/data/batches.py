@@ -19,6 +19,7 @@ class EpochReport:
 
     Attributes:
         sentences: number of sentence pairs.
+        slices: of a batch.
         shapes: number of shapes.
         batches: number of batches.
         source_tokens: source ids, EOS included, padding not.
@@ -27,6 +28,7 @@ class EpochReport:
     """
 
     sentences: int
+    slices: int
     shapes: int
     batches: int
     source_tokens: int
@@ -97,6 +99,7 @@ class Batches:
         slots = np.array([sum(shape.slots) for shape in self.shapes])
         return EpochReport(
             sentences=len(store),
+            slices=self._slices,
             shapes=len(self.shapes),
             batches=len(plan),
             source_tokens=int(store.source_lengths.sum()),

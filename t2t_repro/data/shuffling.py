@@ -5,6 +5,7 @@ fit. So the sentences of a batch are of similar length, its slices are as good a
 epochs have the same batches.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ class EpochPlan:
 
     def slices(self, batch: int) -> list[NDArray[np.int64]]:
         """Returns the sentence indices of every slice of a batch; a slice may have none."""
-        cuts = self.cuts[batch]
-        return [self.order[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        cuts = itertools.pairwise(self.cuts[batch])
+        return [self.order[start:stop] for start, stop in cuts]
 
 
 def epoch_plan(

@@ -143,7 +143,9 @@ def _shape_of(
     lengths: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Lengths are [shapes, 2], growing."""
-    return np.maximum(np.searchsorted(lengths[:, 0], source), np.searchsorted(lengths[:, 1], target))
+    return np.maximum(
+        np.searchsorted(lengths[:, 0], source), np.searchsorted(lengths[:, 1], target)
+    )
 
 
 def slots_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:

@@ -119,7 +119,8 @@ def check_memory(
     if available is None or tf.config.list_physical_devices("GPU"):
         return
     # Of every replica, the sum over its slices and what is added to it.
-    gradients = _FLOAT_BYTES * model.count_params() * replicas * (2 if slices_per_replica > 1 else 1)
+    sums = replicas * (2 if slices_per_replica > 1 else 1)
+    gradients = _FLOAT_BYTES * model.count_params() * sums
     most = max(activation_bytes(model, shape) for shape in shapes) * replicas
     needed = gradients + most
     text = (

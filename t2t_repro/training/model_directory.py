@@ -36,6 +36,7 @@ from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.strangers.json_files import read_json
 from t2t_repro.strangers.model_json import check_size, no_transformer, read_model_json
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
@@ -129,6 +130,20 @@ class ModelDirectory:
             return []
         text = self.config_gin.read_text(encoding="utf-8", errors="replace")
         return differing_bindings(text, config)
+
+    def differing_epoch(self, report: EpochReport) -> list[str]:
+        """Returns in what an epoch differs from that of the run before, if there was one."""
+        try:
+            before = read_json(self.epoch_json)
+        except (OSError, ValueError):
+            return []
+        now = dataclasses.asdict(report)
+        return [
+            f"an epoch has {before[name]} {name.replace('_', ' ')} there, {now[name]} now: what is "
+            "left of this one is dealt anew"
+            for name in ("sentences", "slices", "source_tokens", "target_tokens")
+            if before.get(name, now[name]) != now[name]
+        ]
 
     def subwords(self) -> SubwordModel:
         """Opens the subword model.

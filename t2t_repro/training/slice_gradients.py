@@ -11,7 +11,9 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow.compiler.xla.service import hlo_pb2
 
+from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.kernels import PLAIN
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import CrossEntropy, LossSums
@@ -116,6 +118,24 @@ class SliceGradients:
         gradients = tape.gradient(sums.loss, weights, output_gradients=scale)
         # Dense: slices cannot leave a function that XLA compiles.
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def peak_bytes(self, shape: SliceShape) -> int:
+        """Asks XLA for the memory that the program of a shape needs, weights and gradients too.
+
+        XLA compiles it anew for that.
+        """
+        source, target = (
+            tf.zeros([shape.rows, length], tf.int32)
+            for length in (shape.source_length, shape.target_length)
+        )
+        weights = [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]
+        seeds = self._dropout_seeds(tf.constant(0, tf.int64), 0)
+        slots, scale = tf.constant(shape.slots, tf.int32), tf.constant(1.0)
+        program = self.of_slice.experimental_get_compiler_ir(
+            weights, seeds, source, target, slots, scale
+        )(stage="optimized_hlo_proto_serialized")
+        allocations = hlo_pb2.HloProto.FromString(program).buffer_assignment.buffer_allocations
+        return sum(allocation.size for allocation in allocations)
 
     def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> list[tf.Tensor]:
         """The state of every dropout layer's generator."""

@@ -86,13 +86,13 @@ class TrainLoop:
     def _train_epoch(self, state: RunState) -> RunState:
         """Trains to the end of the epoch, or of the run."""
         step = self.step
-        for batch in self.batches.epoch(state.epoch, state.batch, step.own_slices):
-            result = step(state.step, *batch, asks_to_stop=self._stop())
+        batches = self.batches.epoch(state.epoch, state.batch, step.own_slices)
+        for source, target, slots in batches:
+            result = step(state.step, source, target, slots, self._stop())
             # A GPU computes still, and has the next update waiting: what is read is the last one.
             self._read_last_update()
             tokens = self.batches.count_tokens(state.epoch, state.batch)
-            slots = step.slices * int(sum(batch[-1]))
-            self._unread = state, result, tokens, slots
+            self._unread = state, result, tokens, step.slices * int(sum(slots))
             state = state.after_update()
             if self.pace.evaluates(state.step):
                 state = self._evaluate(state)

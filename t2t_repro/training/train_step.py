@@ -193,8 +193,9 @@ class TrainStep:
             trainable variable, not clipped.
         """
         scale = tf.constant(1.0 / np.count_nonzero(target), tf.float32)
-        batch = map(tf.constant, (source, target, slots_needed(source, target)))
-        return self.slice_gradients(tf.constant(step, tf.int64), 0, *batch, scale)
+        slots = tf.constant(slots_needed(source, target))
+        ids = tf.constant(source), tf.constant(target)
+        return self.slice_gradients(tf.constant(step, tf.int64), 0, *ids, slots, scale)
 
     def compile(self, shapes: Sequence[SliceShape]) -> int:
         """Compiles, and runs once, the forward and backward pass of every shape.

@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import forward_operations
 from t2t_repro.analysis.run_record import Evaluation, read_run
-from t2t_repro.data.bucketing import PaddingReport
+from t2t_repro.data.batches import EpochReport
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.layers.layer_config import LayerConfig
@@ -26,7 +26,7 @@ MODEL = {
     "neighbourhood": None,
 }
 # 20 batches an epoch of 100 pairs, 9 source and 12 target tokens each.
-EPOCH = PaddingReport(100, 3, 20, 900, 1200, 2400)
+EPOCH = EpochReport(100, 8, 3, 20, 900, 1200, 2400)
 
 
 @pytest.fixture

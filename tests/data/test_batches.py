@@ -134,7 +134,9 @@ def test_the_report_counts_what_the_first_epoch_holds(store):
 def test_a_hopeless_budget_is_refused(store):
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     Batches(store, 1, 3, tokens_per_batch=3 * longest)
-    with pytest.raises(UserError, match="no room for a sentence .* raise Batches.tokens_per_batch"):
+    with pytest.raises(
+        UserError, match=r"no room for a sentence .* raise Batches.tokens_per_batch"
+    ):
         Batches(store, 1, 3, tokens_per_batch=3 * longest - 1)
 
 

@@ -1,5 +1,7 @@
 """The shapes of slices: few, every sentence fits, and the slots are full."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,14 +35,14 @@ lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1
 )
 def test_any_corpus_is_planned_soundly(pairs, repeats, tokens_per_slice, max_shapes, slices, seed):
     source, target = np.array(pairs * repeats).T
-    shapes = choose_shapes(
-        source, target, tokens_per_slice=tokens_per_slice, max_shapes=max_shapes
-    )
+    shapes = choose_shapes(source, target, tokens_per_slice=tokens_per_slice, max_shapes=max_shapes)
     assert 1 <= len(shapes) <= max_shapes
     for shape in shapes:
         assert all(number % 8 == 0 for number in (*shape[1:3], *shape.slots))
         assert max(shape[3:]) <= max(tokens_per_slice, *shape[1:3])
-        assert all(0 < slots - tokens <= 8 for slots, tokens in zip(shape.slots, shape[3:], strict=True))
+        assert all(
+            0 < slots - tokens <= 8 for slots, tokens in zip(shape.slots, shape[3:], strict=True)
+        )
     assignment = assign_shapes(shapes, source, target)
     assert assignment.tolist() == slow_assignment(shapes, source, target)
     assert set(assignment.tolist()) == set(range(len(shapes)))
@@ -73,7 +75,7 @@ def test_a_side_with_fewer_tokens_has_fewer_slots():
 def test_lengths_grow_by_the_same_factor():
     longer = np.repeat(np.arange(1, 257), 50)
     shapes = choose_shapes(longer, longer, tokens_per_slice=3000, max_shapes=6)
-    growth = [b.source_length / a.source_length for a, b in zip(shapes, shapes[1:], strict=False)]
+    growth = [b.source_length / a.source_length for a, b in pairwise(shapes)]
     # 99 ids is the length below which 15 % of the tokens lie.
     assert shapes[-1].source_length == 256
     assert shapes[0].source_length == 104

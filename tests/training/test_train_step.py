@@ -167,6 +167,15 @@ def with_xla():
     assert step.slice_gradients.of_slice.experimental_get_tracing_count() == 1
 
 
+def test_xla_says_how_much_memory_a_program_needs():
+    step = tiny_step(jit_compile=True)
+    small, large = (SliceShape(rows, 8, 8, 8 * rows, 8 * rows) for rows in (4, 64))
+    needed, more = map(step.slice_gradients.peak_bytes, (small, large))
+    # Weights and gradients; and for every slot and layer some vectors.
+    assert needed > 2 * 4 * step.model.count_params()
+    assert more - needed > 4 * 16 * 2 * 8 * 60 * 10
+
+
 def test_xla_draws_the_same_dropout():
     batch = next(global_batches(1, 1))
     with_xla, without = (tiny_step(dropout=0.3, jit_compile=jit) for jit in (True, False))
