@@ -159,21 +159,18 @@ class Batches:
 
     def _assemble(self, slices: list[NDArray[np.int64]], shape: SliceShape) -> tuple[NDArray, ...]:
         """Makes the arrays of some slices, given as sentence indices."""
-        rows, *lengths, slots = *shape[:3], shape.slots
+        rows, source_length, target_length = shape[:3]
         if not self._is_static:
             together = np.concatenate(slices)
             rows = max(1, *map(len, slices))
-            lengths = [
-                int(side[together].max(initial=1))
-                for side in (self._store.source_lengths, self._store.target_lengths)
-            ]
+            source_length = int(self._store.source_lengths[together].max(initial=1))
+            target_length = int(self._store.target_lengths[together].max(initial=1))
         indices = np.full((len(slices), rows), -1, np.int64)
         for row, of_slice in zip(indices, slices, strict=True):
             row[: len(of_slice)] = of_slice
-        source, target = (
-            side.reshape(*indices.shape, -1)
-            for side in self._store.padded_batch(indices.ravel(), *lengths, indices.size)
+        padded = self._store.padded_batch(
+            indices.ravel(), source_length, target_length, indices.size
         )
-        if not self._is_static:
-            slots = slots_needed(source, target)
-        return source, target, np.array(slots, np.int32)
+        source, target = (side.reshape(*indices.shape, -1) for side in padded)
+        slots = np.array(shape.slots, np.int32) if self._is_static else slots_needed(source, target)
+        return source, target, slots
