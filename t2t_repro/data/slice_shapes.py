@@ -96,7 +96,7 @@ def choose_shapes(
     )
 
 
-def _lengths(longer_side: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
     """At most so many lengths in geometric progression, multiples of 8; the last covers all."""
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
@@ -107,7 +107,7 @@ def _lengths(longer_side: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return edges[np.unique(np.searchsorted(edges, ordered))]
 
 
-def _shape(sides: Sequence[NDArray[np.int64]], lengths: list[int], tokens: int) -> SliceShape:
+def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int) -> SliceShape:
     """The shape of some sentences, given by their lengths on both sides.
 
     Args:
@@ -127,7 +127,7 @@ def _shape(sides: Sequence[NDArray[np.int64]], lengths: list[int], tokens: int) 
 
 def assign_shapes(
     shapes: Sequence[SliceShape], source_lengths: ArrayLike, target_lengths: ArrayLike
-) -> NDArray[np.int64]:
+) -> NDArray[np.int8]:
     """Returns the [sentences] index of the first shape that covers each sentence pair.
 
     Args:
@@ -140,12 +140,15 @@ def assign_shapes(
 
 
 def _shape_of(
-    lengths: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
-) -> NDArray[np.int64]:
+    lengths: NDArray[np.int64], source: NDArray[np.integer], target: NDArray[np.integer]
+) -> NDArray[np.int8]:
     """Lengths are [shapes, 2], growing."""
-    return np.maximum(
-        np.searchsorted(lengths[:, 0], source), np.searchsorted(lengths[:, 1], target)
-    )
+    # By a table: there are far fewer lengths than sentences.
+    first = [
+        np.searchsorted(of_side, np.arange(of_side[-1] + 1)).astype(np.int8)
+        for of_side in lengths.T
+    ]
+    return np.maximum(first[0][source], first[1][target])
 
 
 def slots_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
@@ -157,8 +160,8 @@ def slots_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
     return np.array([1 + of_side.max(initial=0) for of_side in counts], np.int32)
 
 
-def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.int64]]:
-    source, target = (np.asarray(lengths, dtype=np.int64) for lengths in sides)
+def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.integer]]:
+    source, target = map(np.asarray, sides)
     if source.ndim != 1 or source.shape != target.shape or not len(source):
         raise ValueError(
             f"source_lengths {source.shape} and target_lengths {target.shape}: expected "
