@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 
@@ -5,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import t2t_repro
+from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.training import model_directory
@@ -214,3 +216,15 @@ def test_a_damaged_checkpoint(copy, run, damage):
     with pytest.raises(UserError, match="step-3 does not fit the model beside it") as error:
         copy.load_model("latest")
     assert "\n" not in str(error.value)
+
+
+def test_a_run_that_goes_on_with_other_batches_is_told(tmp_path):
+    directory = ModelDirectory(tmp_path)
+    report = EpochReport(100, 2, 3, 20, 900, 1200, 2400)
+    assert directory.differing_epoch(report) == []
+    directory.write_epoch(report)
+    assert directory.differing_epoch(report) == []
+    (difference,) = directory.differing_epoch(dataclasses.replace(report, slices=8))
+    assert difference.startswith("an epoch has 2 slices there, 8 now: ")
+    directory.epoch_json.write_text("{")
+    assert directory.differing_epoch(report) == []
