@@ -36,7 +36,7 @@ IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
 }
 IN_DECODING: dict[str, tuple[ModuleType, str, Any]] = {
     "cache_in_place": (cache, "_write_rows", cache.write_rows),
-    "top_k": (beam_search, "_top_k", tf.math.top_k),
+    "best_extensions": (beam_search, "_best_extensions", beam_search.best_extensions),
 }
 """Where a kernel is chosen, and the formula that it replaces."""
 

@@ -46,6 +46,9 @@ class StepDecoder:
             (weight, _cast_matrix(weight.value, model.compute_dtype))
             for weight in model.trainable_variables
         ]
+        with self._reading_once():
+            self._projections = model.decoder.join_projections()
+            self._transposed_table = model.embedding.transposed_table()
 
     def _reading_once(self) -> keras.StatelessScope:
         return with_values(self._weights)
@@ -70,7 +73,8 @@ class StepDecoder:
     def make_room(self, known: DecodingCache, positions: int) -> DecodingCache:
         """Makes room for so many more positions."""
         entries = positions * self._beam_size
-        more = tf.zeros([tf.shape(known.ancestors)[0], self._beam_size, positions], tf.int32)
+        shape = [tf.shape(known.ancestors)[0], self._beam_size, positions]
+        more = tf.fill(shape, cache.NEVER_WRITTEN)
         return known._replace(
             past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), known.past),
             ancestors=tf.concat([known.ancestors, more], axis=2),
@@ -91,12 +95,19 @@ class StepDecoder:
             logits [batch, beam, vocab], and the cache for the next step.
         """
         model = self._model
+        ids = tf.ensure_shape(ids, [None, self._beam_size])
         ancestors = cache.descend(known.ancestors, parents, position)
         mask = cache.line_mask(ancestors, position, model.neighbourhood)
-        entry = position * self._beam_size
-        past = [Past(of_layer, entry, mask) for of_layer in known.past]
+        batch, _, positions = tf.unstack(tf.shape(ancestors))
+        places = cache.places_of(position, batch, model.config.num_heads, positions)
+        past = [
+            Past(of_layer, projection, places, mask)
+            for of_layer, projection in zip(known.past, self._projections, strict=True)
+        ]
         with self._reading_once():
-            logits = model.decode_next(ids, position, known.memory, known.source_mask, past)
+            logits = model.decode_next(
+                ids, position, known.memory, known.source_mask, past, self._transposed_table
+            )
         written = [of_layer.keys_values for of_layer in past]
         return logits, known._replace(past=written, ancestors=ancestors)
 
