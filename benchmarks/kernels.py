@@ -86,7 +86,7 @@ def training_round(options: argparse.Namespace, size: str) -> Callable[[], None]
 def decoding_round(options: argparse.Namespace, size: str) -> Callable[[], None]:
     """Translates the sentences; traced already."""
     wanted = SimpleNamespace(work=options.work, size=size, dtype=options.dtype, beam=4)
-    decode = ours.decoder(wanted, SIZES[size], "")  # type: ignore[arg-type]
+    decode = ours.decoder_on_any_cores(wanted, SIZES[size], "")  # type: ignore[arg-type]
     sources = load_sources(options.work, size, options.batches)
 
     def do_round() -> None:

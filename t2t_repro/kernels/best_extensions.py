@@ -47,7 +47,7 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
 
 
 def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
-    """log Σ exp(logits), [batch, beam], from maxima [batch, beam, count] of groups."""
+    """Log Σ exp(logits), [batch, beam], from maxima [batch, beam, count] of groups."""
     _, beam, count = maxima.shape
     # The largest p is 1 / Σ exp(z - max z).
     p = tf.reshape(tf.nn.softmax(logits), [-1, beam, count, logits.shape[-1] // count])

@@ -9,7 +9,7 @@ from t2t_repro.layers.shapes import leading_axes
 
 
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
-    """x W of every vector: [..., width] times [width, units] → [..., units]."""
+    """X W of every vector: [..., width] times [width, units] → [..., units]."""
     rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix)
     return tf.reshape(rows, [*leading_axes(x), matrix.shape[-1]])
 
