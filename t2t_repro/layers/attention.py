@@ -32,8 +32,9 @@ def attention_weights(
     """
     d_k = query.shape[-1]
     scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
-    scores = apply_mask(tf.cast(scores, tf.float32), attention_mask)
-    return tf.cast(tf.nn.softmax(scores), query.dtype)
+    # Masked before the cast: TensorFlow adds a mask to a product as it writes it.
+    scores = apply_mask(scores, attention_mask)
+    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), query.dtype)
 
 
 def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:

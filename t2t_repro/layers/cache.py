@@ -35,7 +35,7 @@ class Past:
         keys_values: with room for this step; they are used up.
         projection: [d_model, heads·(2·d_k + d_v)], the layer's W^Q, W^K and W^V; see
             `MultiHeadAttention.joint_projection`.
-        places: where to write, from `places_of`.
+        position: scalar, of this step.
         mask: boolean [batch, beam, entries], what a hypothesis may attend to.
 
     Attributes:
@@ -45,24 +45,21 @@ class Past:
     """
 
     def __init__(
-        self,
-        keys_values: KeysValues,
-        projection: tf.Tensor,
-        places: tf.Tensor,
-        mask: tf.Tensor,
+        self, keys_values: KeysValues, projection: tf.Tensor, position: tf.Tensor, mask: tf.Tensor
     ) -> None:
         self.keys_values = keys_values
         self.projection = projection
         self.mask = mask
-        self._places = places
+        self._position = position
 
     def extend(self, newest: KeysValues) -> KeysValues:
         """Writes keys and values [batch, heads, beam, depth] of this step behind the earlier."""
-        entries = tf.shape(self.mask)[2]
+        _, heads, beam, _ = newest.keys.shape
+        # From the mask, which all layers share: TensorFlow then computes them once a step.
+        batch, _, entries = tf.unstack(tf.shape(self.mask))
+        places = places_of(self._position, batch * heads, entries // beam)
         pairs = zip(self.keys_values, newest, strict=True)
-        self.keys_values = KeysValues(
-            *(write(old, new, self._places, entries) for old, new in pairs)
-        )
+        self.keys_values = KeysValues(*(write(old, new, places, entries) for old, new in pairs))
         return self.keys_values
 
 
@@ -70,6 +67,9 @@ def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     """Writes `new` [new, depth] at `places` [new] among `rows` [rows, depth]."""
     return tf.tensor_scatter_nd_update(rows, places[:, None], new)
 
+
+NEVER_WRITTEN = -1
+"""In `ancestors`: no entry at that position."""
 
 _write_rows = kernels.fast(cache_in_place.write_rows, write_rows)
 _room = kernels.fast(cache_in_place.room, tf.zeros)
@@ -86,9 +86,9 @@ def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
     return tf.concat([cache, _room([batch, heads, entries, depth], cache.dtype)], axis=2)
 
 
-def places_of(position: tf.Tensor, batch: tf.Tensor, heads: int, positions: tf.Tensor) -> tf.Tensor:
-    """Which rows, a beam's entries each, of [batch·heads·positions] a position's are: [batch·heads]."""
-    return tf.range(position, batch * heads * positions, positions)
+def places_of(position: tf.Tensor, sequences: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Where `write` writes a position of [sequences, positions, ...]: [sequences]."""
+    return tf.range(position, sequences * positions, positions)
 
 
 def write(
@@ -98,9 +98,9 @@ def write(
 
     Args:
         cache: [batch, heads, entries, depth].
-        new: [batch, heads, beam, depth]; beam and depth statically known.
+        new: [batch, heads, beam, depth], all but batch statically known.
         places: [batch·heads], from `places_of`.
-        entries: of the cache.
+        entries: of the cache, positions·beam.
 
     Returns:
         the cache.
@@ -108,9 +108,6 @@ def write(
     _, heads, beam, depth = new.shape
     rows, new = (tf.reshape(x, [-1, beam * depth]) for x in (cache, new))
     return tf.reshape(_write_rows(rows, places, new), [-1, heads, entries, depth])
-
-
-NEVER_WRITTEN = -1
 
 
 def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf.Tensor:

@@ -98,10 +98,8 @@ class StepDecoder:
         ids = tf.ensure_shape(ids, [None, self._beam_size])
         ancestors = cache.descend(known.ancestors, parents, position)
         mask = cache.line_mask(ancestors, position, model.neighbourhood)
-        batch, _, positions = tf.unstack(tf.shape(ancestors))
-        places = cache.places_of(position, batch, model.config.num_heads, positions)
         past = [
-            Past(of_layer, projection, places, mask)
+            Past(of_layer, projection, position, mask)
             for of_layer, projection in zip(known.past, self._projections, strict=True)
         ]
         with self._reading_once():
