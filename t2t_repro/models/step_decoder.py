@@ -2,14 +2,13 @@
 
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
 from t2t_repro.layers import cache
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.models.weight_values import with_values
+from t2t_repro.models.weight_values import LoopWeights
 
 
 class DecodingCache(NamedTuple):
@@ -42,21 +41,15 @@ class StepDecoder:
         self._model = model
         self._beam_size = beam_size
         # In a loop, a weight would be read, and in mixed precision cast, at every step.
-        self._weights = [
-            (weight, _cast_matrix(weight.value, model.compute_dtype))
-            for weight in model.trainable_variables
-        ]
-        with self._reading_once():
+        self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
+        with self._weights.scope():
             self._projections = model.decoder.join_projections()
             self._transposed_table = model.embedding.transposed_table()
-
-    def _reading_once(self) -> keras.StatelessScope:
-        return with_values(self._weights)
 
     def begin(self, source: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; there is no room for positions yet."""
         model, config = self._model, self._model.config
-        with self._reading_once():
+        with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
         batch = tf.shape(source)[0]
         keys, values = (
@@ -102,15 +95,9 @@ class StepDecoder:
             Past(of_layer, projection, position, mask)
             for of_layer, projection in zip(known.past, self._projections, strict=True)
         ]
-        with self._reading_once():
+        with self._weights.scope():
             logits = model.decode_next(
                 ids, position, known.memory, known.source_mask, past, self._transposed_table
             )
         written = [of_layer.keys_values for of_layer in past]
         return logits, known._replace(past=written, ancestors=ancestors)
-
-
-def _cast_matrix(weight: tf.Variable, dtype: str) -> tf.Tensor:
-    """Matrices as they are multiplied; scales and biases of layer norms as they are."""
-    value = tf.convert_to_tensor(weight)
-    return tf.cast(value, dtype) if value.shape.rank == 2 else value

@@ -40,7 +40,9 @@ def test_in_a_graph_with_unknown_rows(jit_compile):
     log_probs = np.zeros((3, 2), np.float32)
     signature = [tf.TensorSpec([None, 2]), tf.TensorSpec([None, 2, 1024])]
     graph = tf.function(
-        lambda *of: best_extensions(*of, 5), input_signature=signature, jit_compile=jit_compile
+        lambda log_probs, logits: best_extensions(log_probs, logits, 5),
+        input_signature=signature,
+        jit_compile=jit_compile,
     )
     found = graph(log_probs, logits)
     expected = beam_search.best_extensions(tf.constant(log_probs), tf.constant(logits), 5)
