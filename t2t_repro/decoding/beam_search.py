@@ -342,11 +342,8 @@ def _where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 
 
 def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    return (
-        tensor
-        if shape.is_subtype_of(tensor.shape) and tensor.shape.is_subtype_of(shape)
-        else tf.ensure_shape(tensor, shape)
-    )
+    """Says what is known of a shape, where TensorFlow has lost it."""
+    return tensor if tensor.shape.is_subtype_of(shape) else tf.ensure_shape(tensor, shape)
 
 
 def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:

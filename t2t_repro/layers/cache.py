@@ -129,10 +129,10 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
-    """Allows a hypothesis to attend to its own line, up to `position`.
+    """Allows a hypothesis to attend to its own line, as far as it is written.
 
     Args:
-        ancestors: [batch, beam, positions].
+        ancestors: [batch, beam, positions], from `descend`.
         position: scalar, the newest.
         neighbourhood: r of restricted self-attention, or None.
 
