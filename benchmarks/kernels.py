@@ -36,7 +36,7 @@ IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
 }
 IN_DECODING: dict[str, tuple[ModuleType, str, Any]] = {
     "cache_in_place": (cache, "_write_rows", cache.write_rows),
-    "top_k": (beam_search, "_top_k", tf.math.top_k),
+    "best_extensions": (beam_search, "_best_extensions", beam_search.best_extensions),
 }
 """Where a kernel is chosen, and the formula that it replaces."""
 
@@ -86,7 +86,7 @@ def training_round(options: argparse.Namespace, size: str) -> Callable[[], None]
 def decoding_round(options: argparse.Namespace, size: str) -> Callable[[], None]:
     """Translates the sentences; traced already."""
     wanted = SimpleNamespace(work=options.work, size=size, dtype=options.dtype, beam=4)
-    decode = ours.decoder(wanted, SIZES[size], "")  # type: ignore[arg-type]
+    decode = ours.decoder_on_any_cores(wanted, SIZES[size], "")  # type: ignore[arg-type]
     sources = load_sources(options.work, size, options.batches)
 
     def do_round() -> None:

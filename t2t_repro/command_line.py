@@ -106,9 +106,14 @@ def define_trained_model(is_required: bool = True) -> None:
 
 
 def load_translator(precision: str | None = None) -> "Translator":
-    """Loads what the flags of `define_trained_model` say; see `experiment.load_translator`."""
-    from t2t_repro import experiment
+    """Loads what the flags of `define_trained_model` say, to decode a batch a core.
 
+    See `experiment.load_translator`.
+    """
+    from t2t_repro import experiment
+    from t2t_repro.decoding.cores import one_core_a_batch
+
+    one_core_a_batch()
     given = flags.FLAGS
     return experiment.load_translator(
         Path(given.model_dir), given.gin_param, given.checkpoint, precision

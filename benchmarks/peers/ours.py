@@ -16,6 +16,7 @@ from make_work import subword_model
 from t2t_repro.data.slice_shapes import slots_needed
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.cores import one_core_a_batch
 from t2t_repro.decoding.search import Cache, SearchResult, StepModel
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.layer_config import LayerConfig
@@ -56,7 +57,15 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
 def decoder(
     arguments: argparse.Namespace, size: ModelSize, variant: str
 ) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
-    """See `peers`.
+    """See `peers`; on the cores as the command lines and scripts/serve.sh have it."""
+    one_core_a_batch()
+    return decoder_on_any_cores(arguments, size, variant)
+
+
+def decoder_on_any_cores(
+    arguments: argparse.Namespace, size: ModelSize, variant: str
+) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
+    """Makes what translates the sentences.
 
     Variants: "whole", all sentences in one call, batched as the library does; "saved_model", every
     batch a request to the exported model, as many at a time as there are cores.
@@ -64,9 +73,6 @@ def decoder(
     if variant not in ("", "whole", "saved_model"):
         raise NotImplementedError(f"no variant {variant!r}")
     dtype = arguments.dtype
-    if variant == "saved_model":
-        # As scripts/serve.sh has it: requests side by side, each on one core.
-        tf.config.threading.set_intra_op_parallelism_threads(1)
     # What is stored in int8 is computed in float32.
     is_int8 = variant == "saved_model" and dtype == "int8"
     model = random_model(size, "float32" if is_int8 else dtype)

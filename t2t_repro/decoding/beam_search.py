@@ -14,11 +14,9 @@ import tensorflow as tf
 
 from t2t_repro import kernels
 from t2t_repro.decoding.search import UNFILLED_SCORE, Cache, SearchResult, StepModel
-from t2t_repro.kernels.top_k import top_k
+from t2t_repro.kernels import best_extensions as fast
 from t2t_repro.ranges import check_count, check_range
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-
-_top_k = kernels.fast(top_k, tf.math.top_k)
 
 SEGMENT = 16
 """How many steps are made between two looks at which sentences are done."""
@@ -68,6 +66,26 @@ def penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
         float32, the shape of `length`.
     """
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+
+
+def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Finds the most probable extensions of a row's hypotheses by one id.
+
+    Args:
+        log_probs: [batch, beam] float32, of the hypotheses.
+        logits: [batch, beam, vocab] float32, of the ids that may follow each.
+        k: how many are wanted.
+
+    Returns:
+        log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
+        Of equal ones the one with the lower index comes first.
+    """
+    _, beam, vocab = logits.shape
+    extended = log_probs[..., None] + tf.nn.log_softmax(logits)
+    return tf.math.top_k(tf.reshape(extended, [-1, beam * vocab]), k)
+
+
+_best_extensions = kernels.fast(fast.best_extensions, best_extensions)
 
 
 @gin.configurable
@@ -187,7 +205,7 @@ class BeamSearch:
             )
             # What is statically known of the shape is lost in some models, and a loop insists.
             cache = tf.nest.map_structure(
-                lambda old, new: tf.ensure_shape(new, old.shape), cache, new_cache
+                lambda old, new: _with_shape(new, old.shape), cache, new_cache
             )
             return step + 1, state, cache
 
@@ -239,23 +257,9 @@ class BeamSearch:
         self._check_logits(logits, alive_log_probs.shape[0])
         # 2·beam_size of beam_size·vocab always exist, as the vocabulary has PAD and EOS at least.
         count = 2 * self.beam_size if self.beam_size > 1 else 1
-        logits = tf.cast(logits, tf.float32)
-        # Two small selections are faster than one among beam·vocab, and log_softmax is needed at
-        # the ids that pass the first one only. [batch, beam, width]
-        best_logits, best_ids = _top_k(logits, min(count, logits.shape[-1]))
-        # The largest p is 1 / Σ exp(z - max z). [batch, beam, 1]
-        largest_p = tf.reduce_max(tf.nn.softmax(logits), axis=-1, keepdims=True)
-        normalizer = best_logits[..., :1] - tf.math.log(largest_p)
-        log_probs = alive_log_probs[:, :, None] + (best_logits - normalizer)
-
-        width = self.beam_size * best_ids.shape[-1]
-        # [batch, candidates], indices into beam·width
-        log_probs, chosen = tf.math.top_k(tf.reshape(log_probs, [-1, width]), count)
-        return _Candidates(
-            log_probs=log_probs,
-            ids=tf.gather(tf.reshape(best_ids, [-1, width]), chosen, batch_dims=1),
-            parents=chosen // best_ids.shape[-1],
-        )
+        log_probs, found = _best_extensions(alive_log_probs, tf.cast(logits, tf.float32), count)
+        vocab = logits.shape[-1]
+        return _Candidates(log_probs=log_probs, ids=found % vocab, parents=found // vocab)
 
     def _next_state(self, state: _State, candidates: _Candidates, step: tf.Tensor) -> _State:
         """Divides the candidates into alive and finished hypotheses."""
@@ -335,6 +339,11 @@ def _shapes_in_any_segment(search: _Search, roomier_cache: Cache) -> Any:
 def _where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     """Takes the rows where is_old ([batch]) from old, the others from new ([batch, ...])."""
     return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
+
+
+def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """Says what is known of a shape, where TensorFlow has lost it."""
+    return tensor if tensor.shape.is_subtype_of(shape) else tf.ensure_shape(tensor, shape)
 
 
 def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:

@@ -1,6 +1,6 @@
 """Text in, text out: subwords, batches of similar length, beam search (paper, section 6.1)."""
 
-import os
+import bisect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
 from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import StepDecoder
@@ -48,7 +49,8 @@ class Translator:
             with a warning.
         tokens_per_batch: source subwords times beam size decoded together, at most.
         workers: batches decoded at the same time; by default one a core, or one on a GPU. (Two
-            cores do two batches in less time than they do one batch twice.)
+            cores do two batches in less time than they do one batch twice: the more so where the
+            process has called `one_core_a_batch`, as the command lines do.)
 
     Raises:
         UserError: one of these is no such number, or no search.
@@ -82,7 +84,7 @@ class Translator:
         self._max_positions = model.longest or 2**31 - 1
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
-        self.workers = workers or _idle_workers()
+        self.workers = workers or idle_workers()
         self._decode = tf.function(self.search_batch, autograph=False)
 
     def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
@@ -112,8 +114,10 @@ class Translator:
 
         def translate_batch(batch: NDArray[np.int64]) -> None:
             found = decode(tf.constant(_padded([sources[number] for number in batch])))
-            for row, number in enumerate(batch):
-                results[number] = self._texts(found, row)
+            for number, *hypotheses in zip(
+                batch, found.ids.numpy(), found.scores.numpy(), strict=True
+            ):
+                results[number] = self._texts(*hypotheses)
 
         with ThreadPoolExecutor(self.workers) as pool:
             # The longest first, so that no worker is left alone with them in the end.
@@ -140,10 +144,18 @@ class Translator:
         return sources
 
     def _batches(self, sources: Sequence[Sequence[int]]) -> list[NDArray[np.int64]]:
-        """Groups the numbers of the sentences that are not blank by length, shortest first."""
+        """Groups the numbers of the sentences that are not blank by length, shortest first.
+
+        As many batches for every worker, as even as the lengths allow.
+        """
         widths = [len(ids) * self.search.beam_size for ids in sources]
-        fair_share = max(-(-sum(widths) // self.workers), *widths, 1)
-        return group_by_length(widths, min(self.tokens_per_batch, fair_share))
+        fewest = len(group_by_length(widths, self.tokens_per_batch))
+        wanted = -(-fewest // self.workers) * self.workers
+        budgets = range(max([*widths, 1]), self.tokens_per_batch)
+        even = bisect.bisect_left(
+            budgets, True, key=lambda budget: len(group_by_length(widths, budget)) <= wanted
+        )
+        return group_by_length(widths, budgets.start + even if budgets else self.tokens_per_batch)
 
     def limits(self, lengths: tf.Tensor) -> tf.Tensor:
         """The most ids of a translation, from the ids of its source, [batch] int32 both."""
@@ -156,10 +168,11 @@ class Translator:
         decoder = StepDecoder(self.model, self.search.beam_size)
         return self.search.search(decoder, decoder.begin(source), limits, max_steps, n_best)
 
-    def _texts(self, found: SearchResult, row: int) -> list[Translation]:
+    def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:
+        """The hypotheses of a sentence: ids [n_best, max_steps], scores [n_best]."""
         return [
-            Translation(self.subwords.decode(ids), float(score))
-            for ids, score in zip(found.ids[row].numpy(), found.scores[row].numpy(), strict=True)
+            Translation(self.subwords.decode(of_one), float(score))
+            for of_one, score in zip(ids, scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]
 
@@ -170,8 +183,3 @@ def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     return ids
-
-
-def _idle_workers() -> int:
-    """One on a GPU, which a single batch keeps busy; one a core otherwise."""
-    return 1 if tf.config.list_physical_devices("GPU") else os.cpu_count() or 1

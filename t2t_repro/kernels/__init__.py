@@ -6,14 +6,14 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
 
     kernel               replaces                          in                               gain
     adam                 Keras's Adam                      training/optimizer.py            1.05
+    best_extensions      log_softmax, tf.math.top_k        decoding/beam_search.py          1.52
     blocked_attention    attention under a mask of reach   layers/restricted_attention.py   n / r
-    cache_in_place       a cache that is copied            layers/cache.py                  1.36
+    cache_in_place       a cache that is copied            layers/cache.py                  1.05
     cross_entropy        the label-smoothed loss           training/loss.py                 1.26
     dropout_bits         32 random bits for an element     layers/dropout.py                1.06
     layer_norm           automatic differentiation         layers/layer_norm.py             1.03
     look_up              a gradient made of slices         layers/embedding.py              1.01
     packing              vectors of padding                models/transformer.py            1.09
-    top_k                tf.math.top_k                     decoding/beam_search.py          1.15
 
 The gain is the speed of training or decoding with all kernels over that with all but this one, on
 two CPU cores, where it was largest: benchmarks/kernels.py measures it, EXPERIMENTS.md has it all.

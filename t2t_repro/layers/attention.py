@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from t2t_repro.kernels.packing import Packed, Vectors, each_vector
 from t2t_repro.layers.cache import KeysValues, Past
+from t2t_repro.layers.dense import Dense, product
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.masks import apply_mask
-from t2t_repro.layers.shapes import check_last_axis
+from t2t_repro.layers.shapes import check_last_axis, leading_axes
 
 
 def attention_weights(
@@ -31,15 +32,16 @@ def attention_weights(
     """
     d_k = query.shape[-1]
     scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
-    scores = apply_mask(tf.cast(scores, tf.float32), attention_mask)
-    return tf.cast(tf.nn.softmax(scores), query.dtype)
+    # Masked before the cast: TensorFlow adds a mask to a product as it writes it.
+    scores = apply_mask(scores, attention_mask)
+    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), query.dtype)
 
 
 def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
     """[batch, length, heads·depth] → [batch, heads, length, depth]."""
     if isinstance(x, Packed):
         return x.split_heads(num_heads)
-    shape = [-1, tf.shape(x)[1], num_heads, x.shape[-1] // num_heads]
+    shape = [*leading_axes(x), num_heads, x.shape[-1] // num_heads]
     return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
 
 
@@ -48,8 +50,7 @@ def join_heads(context: tf.Tensor, query: Vectors) -> Vectors:
     if isinstance(query, Packed):
         return query.with_heads(context)
     _, heads, _, depth = context.shape
-    context = tf.transpose(context, [0, 2, 1, 3])
-    return tf.reshape(context, [-1, tf.shape(context)[1], heads * depth])
+    return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [*leading_axes(query), heads * depth])
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -84,8 +85,8 @@ class MultiHeadAttention(keras.layers.Layer):
         self.recorder: Callable[[tf.Tensor], None] | None = None
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
 
-    def _projection(self, width: int, name: str) -> keras.layers.Dense:
-        return keras.layers.Dense(width, use_bias=False, name=name, dtype=self.dtype_policy)
+    def _projection(self, width: int, name: str) -> Dense:
+        return Dense(width, use_bias=False, name=name, dtype=self.dtype_policy)
 
     def build(self, query_shape: tuple, memory_shape: tuple | None = None) -> None:
         """Creates W^Q, W^K, W^V [d_model, heads·depth] and W^O [heads·d_v, d_model]."""
@@ -104,7 +105,18 @@ class MultiHeadAttention(keras.layers.Layer):
             self._heads(self.key_projection, memory), self._heads(self.value_projection, memory)
         )
 
-    def _heads(self, projection: keras.layers.Dense, x: Vectors) -> tf.Tensor:
+    def joint_projection(self) -> tf.Tensor:
+        """W^Q, W^K and W^V of a head side by side, then those of the next one.
+
+        Returns:
+            [d_model, heads·(2·d_k + d_v)].
+        """
+        layers = (self.query_projection, self.key_projection, self.value_projection)
+        kernels = [tf.convert_to_tensor(layer.kernel) for layer in layers]
+        heads = [tf.reshape(kernel, [kernel.shape[0], self.num_heads, -1]) for kernel in kernels]
+        return tf.reshape(tf.concat(heads, axis=2), [kernels[0].shape[0], -1])
+
+    def _heads(self, projection: Dense, x: Vectors) -> tf.Tensor:
         return split_heads(each_vector(projection, x), self.num_heads)
 
     def call(
@@ -134,15 +146,18 @@ class MultiHeadAttention(keras.layers.Layer):
             ValueError: if the width of `query` is not the one the layer was built for.
         """
         check_last_axis("query", query, self.query_projection.kernel.shape[0])
-        # One product with W^Q, W^K and W^V side by side is slower: its parts must be copied.
-        queries = self._heads(self.query_projection, query)
-        if not isinstance(memory, KeysValues):
-            memory = self.project_memory(query if memory is None else memory)
         if past is None:
+            # One product with W^Q, W^K and W^V side by side is slower: its parts must be copied.
+            queries = self._heads(self.query_projection, query)
+            if not isinstance(memory, KeysValues):
+                memory = self.project_memory(query if memory is None else memory)
             context = self.context(queries, memory, attention_mask, training)
         else:
+            # Of few vectors a product takes longer than a copy.
+            heads = split_heads(product(query, past.projection), self.num_heads)
+            queries, *newest = tf.split(heads, [self.d_k, self.d_k, self.d_v], axis=-1)
+            everything = past.extend(KeysValues(*newest))
             # The past's mask says all that a hypothesis may see, a neighbourhood too.
-            everything = past.extend(memory)
             context = MultiHeadAttention.context(self, queries, everything, past.mask, training)
         return each_vector(self.output_projection, join_heads(context, query))
 

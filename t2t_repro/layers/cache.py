@@ -33,23 +33,33 @@ class Past:
 
     Args:
         keys_values: with room for this step; they are used up.
-        entry: scalar, the entry that the first hypothesis of a beam writes.
+        projection: [d_model, heads·(2·d_k + d_v)], the layer's W^Q, W^K and W^V; see
+            `MultiHeadAttention.joint_projection`.
+        position: scalar, of this step.
         mask: boolean [batch, beam, entries], what a hypothesis may attend to.
 
     Attributes:
         keys_values: those of this step among them once attention has called `extend`.
+        projection: see above.
         mask: see above.
     """
 
-    def __init__(self, keys_values: KeysValues, entry: tf.Tensor, mask: tf.Tensor) -> None:
+    def __init__(
+        self, keys_values: KeysValues, projection: tf.Tensor, position: tf.Tensor, mask: tf.Tensor
+    ) -> None:
         self.keys_values = keys_values
+        self.projection = projection
         self.mask = mask
-        self._entry = entry
+        self._position = position
 
     def extend(self, newest: KeysValues) -> KeysValues:
         """Writes keys and values [batch, heads, beam, depth] of this step behind the earlier."""
+        _, heads, beam, _ = newest.keys.shape
+        # From the mask, which all layers share: TensorFlow then computes them once a step.
+        batch, _, entries = tf.unstack(tf.shape(self.mask))
+        places = places_of(self._position, batch * heads, entries // beam)
         pairs = zip(self.keys_values, newest, strict=True)
-        self.keys_values = KeysValues(*(write(old, new, self._entry) for old, new in pairs))
+        self.keys_values = KeysValues(*(write(old, new, places, entries) for old, new in pairs))
         return self.keys_values
 
 
@@ -57,6 +67,9 @@ def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     """Writes `new` [new, depth] at `places` [new] among `rows` [rows, depth]."""
     return tf.tensor_scatter_nd_update(rows, places[:, None], new)
 
+
+NEVER_WRITTEN = -1
+"""In `ancestors`: no entry at that position."""
 
 _write_rows = kernels.fast(cache_in_place.write_rows, write_rows)
 _room = kernels.fast(cache_in_place.room, tf.zeros)
@@ -73,24 +86,28 @@ def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
     return tf.concat([cache, _room([batch, heads, entries, depth], cache.dtype)], axis=2)
 
 
-def write(cache: tf.Tensor, new: tf.Tensor, entry: tf.Tensor) -> tf.Tensor:
-    """Overwrites entries of a cache; the tensor given is used up.
+def places_of(position: tf.Tensor, sequences: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Where `write` writes a position of [sequences, positions, ...]: [sequences]."""
+    return tf.range(position, sequences * positions, positions)
+
+
+def write(
+    cache: tf.Tensor, new: tf.Tensor, places: tf.Tensor, entries: int | tf.Tensor
+) -> tf.Tensor:
+    """Overwrites the entries of a position; the tensor given is used up.
 
     Args:
         cache: [batch, heads, entries, depth].
-        new: [batch, heads, beam, depth].
-        entry: scalar, the first of the entries to write.
+        new: [batch, heads, beam, depth], all but batch statically known.
+        places: [batch·heads], from `places_of`.
+        entries: of the cache, positions·beam.
 
     Returns:
         the cache.
     """
-    depth = new.shape[-1]
-    batch, heads, entries, _ = tf.unstack(tf.shape(cache))
-    first = tf.range(batch * heads)[:, None] * entries + entry
-    places = tf.reshape(first + tf.range(tf.shape(new)[2]), [-1])
-    rows, new = (tf.reshape(x, [-1, depth]) for x in (cache, new))
-    written = _write_rows(rows, places, new)
-    return tf.ensure_shape(tf.reshape(written, tf.shape(cache)), cache.shape)
+    _, heads, beam, depth = new.shape
+    rows, new = (tf.reshape(x, [-1, beam * depth]) for x in (cache, new))
+    return tf.reshape(_write_rows(rows, places, new), [-1, heads, entries, depth])
 
 
 def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
@@ -98,33 +115,34 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
 
     Args:
         ancestors: [batch, beam, positions] int32, which of the beam's entries at a position
-            belongs to the line of a hypothesis.
+            belongs to the line of a hypothesis; `NEVER_WRITTEN` where there is none yet.
         parents: [batch, beam], which old hypothesis each new one extends.
         position: scalar, the one to be written.
 
     Returns:
         the ancestors of the new hypotheses.
     """
-    _, beam, positions = tf.unstack(tf.shape(ancestors))
+    beam = ancestors.shape[1]
     inherited = tf.gather(ancestors, parents, batch_dims=1)
-    return tf.where(tf.range(positions) == position, tf.range(beam)[:, None], inherited)
+    is_here = tf.range(tf.shape(ancestors)[2]) == position
+    return tf.where(is_here, tf.range(beam)[:, None], inherited)
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
-    """Allows a hypothesis to attend to its own line, up to `position`.
+    """Allows a hypothesis to attend to its own line, as far as it is written.
 
     Args:
-        ancestors: [batch, beam, positions].
+        ancestors: [batch, beam, positions], from `descend`.
         position: scalar, the newest.
         neighbourhood: r of restricted self-attention, or None.
 
     Returns:
         boolean [batch, beam, positions·beam].
     """
-    batch, beam, positions = tf.unstack(tf.shape(ancestors))
-    distance = position - tf.range(positions)
-    is_near = distance >= 0
-    if neighbourhood is not None:
-        is_near &= distance <= reach_of(neighbourhood, is_causal=True).before
+    beam, positions = ancestors.shape[1], tf.shape(ancestors)[2]
     is_own = ancestors[..., None] == tf.range(beam)
-    return tf.reshape(is_own & is_near[:, None], [batch, beam, positions * beam])
+    if neighbourhood is not None:
+        distance = position - tf.range(positions)
+        is_near = distance <= reach_of(neighbourhood, is_causal=True).before
+        is_own &= is_near[:, None]
+    return tf.reshape(is_own, [-1, beam, positions * beam])

@@ -145,3 +145,7 @@ class Decoder(LayerStack):
             memory: [batch, source_length, d_model].
         """
         return [layer.memory_attention.project_memory(memory) for layer in self.layers]
+
+    def join_projections(self) -> list[tf.Tensor]:
+        """Of every layer, what self-attention with a past multiplies a vector with."""
+        return [layer.self_attention.joint_projection() for layer in self.layers]

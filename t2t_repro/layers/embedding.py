@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from t2t_repro import kernels
 from t2t_repro.kernels.look_up import look_up
+from t2t_repro.layers.dense import product
 from t2t_repro.layers.shapes import check_ids, check_last_axis
 from t2t_repro.vocabulary import PAD_ID
 
@@ -65,16 +66,24 @@ class SharedEmbedding(keras.layers.Layer):
         is_token = tf.cast(tf.not_equal(ids, PAD_ID), vectors.dtype)
         return vectors * is_token[..., None]
 
-    def logits(self, x: tf.Tensor) -> tf.Tensor:
+    def transposed_table(self) -> tf.Tensor:
+        """E^T [d_model, vocab], in the computation's dtype."""
+        return tf.transpose(tf.cast(self.table_tensor(), self.compute_dtype))
+
+    def logits(self, x: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
         """Scores every vocabulary entry: [batch, length, d_model] → [batch, length, vocab].
+
+        Args:
+            x: [batch, length, d_model].
+            transposed_table: as it was, by whoever asks for the scores of few vectors often.
 
         Raises:
             ValueError: if the width of `x` is not d_model.
         """
         check_last_axis("x", x, self.d_model)
-        x = tf.cast(x, self.compute_dtype)
-        table = tf.cast(self.table_tensor(), self.compute_dtype)
-        return tf.matmul(x, table, transpose_b=True)
+        if transposed_table is None:
+            transposed_table = self.transposed_table()
+        return product(tf.cast(x, self.compute_dtype), transposed_table)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.kernels.packing import positionwise
+from t2t_repro.layers.dense import Dense
 from t2t_repro.layers.dropout import Dropout
 
 
@@ -26,15 +27,13 @@ class FeedForward(keras.layers.Layer):
         self.d_ff = d_ff
         self.dropout = dropout
         self.activation = activation
-        self.inner = keras.layers.Dense(
-            d_ff, activation=activation, name="inner", dtype=self.dtype_policy
-        )
+        self.inner = Dense(d_ff, activation=activation, name="inner", dtype=self.dtype_policy)
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
         self.inner.build(x_shape)
-        self.outer = keras.layers.Dense(x_shape[-1], name="outer", dtype=self.dtype_policy)
+        self.outer = Dense(x_shape[-1], name="outer", dtype=self.dtype_policy)
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
 

@@ -29,3 +29,11 @@ def check_ids(name: str, ids: tf.Tensor) -> None:
             f"{name} has the shape {shape}, expected [batch, length]: "
             f"pass one row of token ids for every sentence."
         )
+
+
+def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
+    """All axes but the last, for `tf.reshape`: of one that is unknown, nothing need be computed."""
+    axes = x.shape[:-1].as_list()
+    if axes.count(None) > 1:
+        axes = [tf.shape(x)[i] if length is None else length for i, length in enumerate(axes)]
+    return [-1 if length is None else length for length in axes]

@@ -2,14 +2,13 @@
 
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
 from t2t_repro.layers import cache
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.models.weight_values import with_values
+from t2t_repro.models.weight_values import LoopWeights
 
 
 class DecodingCache(NamedTuple):
@@ -42,18 +41,15 @@ class StepDecoder:
         self._model = model
         self._beam_size = beam_size
         # In a loop, a weight would be read, and in mixed precision cast, at every step.
-        self._weights = [
-            (weight, _cast_matrix(weight.value, model.compute_dtype))
-            for weight in model.trainable_variables
-        ]
-
-    def _reading_once(self) -> keras.StatelessScope:
-        return with_values(self._weights)
+        self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
+        with self._weights.scope():
+            self._projections = model.decoder.join_projections()
+            self._transposed_table = model.embedding.transposed_table()
 
     def begin(self, source: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; there is no room for positions yet."""
         model, config = self._model, self._model.config
-        with self._reading_once():
+        with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
         batch = tf.shape(source)[0]
         keys, values = (
@@ -70,7 +66,8 @@ class StepDecoder:
     def make_room(self, known: DecodingCache, positions: int) -> DecodingCache:
         """Makes room for so many more positions."""
         entries = positions * self._beam_size
-        more = tf.zeros([tf.shape(known.ancestors)[0], self._beam_size, positions], tf.int32)
+        shape = [tf.shape(known.ancestors)[0], self._beam_size, positions]
+        more = tf.fill(shape, cache.NEVER_WRITTEN)
         return known._replace(
             past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), known.past),
             ancestors=tf.concat([known.ancestors, more], axis=2),
@@ -91,17 +88,16 @@ class StepDecoder:
             logits [batch, beam, vocab], and the cache for the next step.
         """
         model = self._model
+        ids = tf.ensure_shape(ids, [None, self._beam_size])
         ancestors = cache.descend(known.ancestors, parents, position)
         mask = cache.line_mask(ancestors, position, model.neighbourhood)
-        entry = position * self._beam_size
-        past = [Past(of_layer, entry, mask) for of_layer in known.past]
-        with self._reading_once():
-            logits = model.decode_next(ids, position, known.memory, known.source_mask, past)
+        past = [
+            Past(of_layer, projection, position, mask)
+            for of_layer, projection in zip(known.past, self._projections, strict=True)
+        ]
+        with self._weights.scope():
+            logits = model.decode_next(
+                ids, position, known.memory, known.source_mask, past, self._transposed_table
+            )
         written = [of_layer.keys_values for of_layer in past]
         return logits, known._replace(past=written, ancestors=ancestors)
-
-
-def _cast_matrix(weight: tf.Variable, dtype: str) -> tf.Tensor:
-    """Matrices as they are multiplied; scales and biases of layer norms as they are."""
-    value = tf.convert_to_tensor(weight)
-    return tf.cast(value, dtype) if value.shape.rank == 2 else value

@@ -154,9 +154,9 @@ class Transformer(keras.Model):
         x = self.embedding(ids)
         return x + tf.cast(encoding, x.dtype)[None]
 
-    def logits(self, vectors: tf.Tensor) -> tf.Tensor:
+    def logits(self, vectors: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
         """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
-        return self.embedding.logits(vectors)
+        return self.embedding.logits(vectors, transposed_table)
 
     def encode(
         self, source: tf.Tensor, training: bool | None = None, places: Places | None = None
@@ -210,6 +210,7 @@ class Transformer(keras.Model):
         memory: list[KeysValues],
         source_mask: tf.Tensor,
         past: list[Past],
+        transposed_table: tf.Tensor,
     ) -> tf.Tensor:
         """Scores the next token of every hypothesis of a beam.
 
@@ -219,12 +220,14 @@ class Transformer(keras.Model):
             memory: of every layer, as the decoder's `project_memory` makes it.
             source_mask: boolean [batch, 1, source_length].
             past: of every layer, the positions before; this one is added.
+            transposed_table: the embedding's.
 
         Returns:
             logits [batch, beam, vocab].
         """
         x = self.embed_next(ids, position)
-        return self.logits(self.decoder(x, memory, source_mask=source_mask, past=past))
+        vectors = self.decoder(x, memory, source_mask=source_mask, past=past)
+        return self.logits(vectors, transposed_table)
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor], training: bool | None = None) -> tf.Tensor:
         """Scores every target token given the source and the target tokens before it.

@@ -1,5 +1,6 @@
 """Other values in the place of a model's weights."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 import keras
@@ -18,3 +19,37 @@ def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.Sta
         # would cast them back whenever they read them.
         scope.add_update((weight, value))
     return scope
+
+
+class LoopWeights:
+    """Weights as a loop uses them: read once, before it.
+
+    Matrices are cast, as they are multiplied; scales and biases stay as they are. Those of one
+    width are one tensor: a loop hands every tensor that it uses from step to step, by three
+    operations each.
+
+    Args:
+        weights: of a model, as they are now.
+        dtype: in which matrices are multiplied.
+    """
+
+    def __init__(self, weights: Iterable[keras.Variable], dtype: str) -> None:
+        self._matrices: list[tuple[keras.Variable, tf.Tensor]] = []
+        vectors: dict[int, list[tuple[keras.Variable, tf.Tensor]]] = defaultdict(list)
+        for weight in weights:
+            value = tf.convert_to_tensor(weight.value)
+            if value.shape.rank == 1:
+                vectors[value.shape[0]].append((weight, value))
+            else:
+                self._matrices.append((weight, tf.cast(value, dtype)))
+        self._vectors = [
+            ([weight for weight, _ in pairs], tf.stack([value for _, value in pairs]))
+            for pairs in vectors.values()
+        ]
+
+    def scope(self) -> keras.StatelessScope:
+        """A scope in which the weights have these values."""
+        pairs = [*self._matrices]
+        for weights, values in self._vectors:
+            pairs += zip(weights, tf.unstack(values), strict=True)
+        return with_values(pairs)

@@ -1,14 +1,13 @@
 """The server: REST and gRPC on one model, from the first version to the last request."""
 
 import asyncio
-import os
 import signal
 from pathlib import Path
 from typing import NamedTuple
 
-import tensorflow as tf
 from absl import logging
 
+from t2t_repro.decoding.cores import idle_workers, one_core_a_batch
 from t2t_repro.errors import UserError
 from t2t_repro.serving.grpc_service import GrpcService
 from t2t_repro.serving.request_queue import RequestQueue
@@ -55,15 +54,10 @@ async def serve(options: Options) -> None:
     Raises:
         UserError: there is no version that can be loaded, or a port can't be opened.
     """
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    workers = 1 if has_gpu else os.cpu_count() or 1
-    if not has_gpu:
-        # A core a call: two that share two cores, operation by operation, take longer. One alone
-        # would hardly gain, as what a few rows need is too little to divide.
-        tf.config.threading.set_intra_op_parallelism_threads(1)
+    one_core_a_batch()
     versions = ServedVersions(options.model_name, Path(options.export_dir))
     await versions.start()
-    queue = RequestQueue(workers, options.max_batch_size, options.max_waiting)
+    queue = RequestQueue(idle_workers(), options.max_batch_size, options.max_waiting)
     request_bytes = int(options.max_request_mb * 2**20)
     rest = RestService(versions, queue, Limits(request_bytes, options.client_seconds))
     remote = GrpcService(versions, queue, request_bytes)

@@ -1,8 +1,14 @@
 """Text in, text out: a line for every line, the same in any company, with the model's scores."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
@@ -83,6 +89,35 @@ def test_batches_stay_within_the_budget(model, subwords):
     assert sorted(number for batch in batches for number in batch) == [0, 1, 2, 3, 4, 5]
     for batch in batches:
         assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 30), max_size=40),
+    workers=st.integers(1, 3),
+    tokens_per_batch=st.sampled_from([1, 40, 100, 10**6]),
+)
+def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, tokens_per_batch):
+    nobodys: Any = SimpleNamespace(longest=None)
+    subwords: Any = None
+    translator = Translator(
+        nobodys, subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
+    )
+    batches = translator._batches([[5] * length for length in lengths])
+
+    def largest(batches):
+        return max(
+            (len(batch) * 2 * max(lengths[n] for n in batch) for batch in batches), default=0
+        )
+
+    told = sorted(number for batch in batches for number in batch)
+    assert told == [number for number, length in enumerate(lengths) if length]
+    widths = [2 * length for length in lengths]
+    fewest = len(group_by_length(widths, tokens_per_batch))
+    wanted = -(-fewest // workers) * workers
+    assert len(batches) <= wanted
+    for budget in range(max([*widths, 1]), largest(batches)):
+        assert len(group_by_length(widths, budget)) > wanted
 
 
 def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, caplog):

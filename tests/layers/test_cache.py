@@ -16,7 +16,9 @@ def test_what_is_written_stands_behind_what_was_there():
         if step in (0, 3):
             kept = cache.with_room(kept, 3 * BEAM)
         new = rng.normal(size=(BATCH, HEADS, BEAM, DEPTH)).astype(np.float32)
-        kept = cache.write(kept, tf.constant(new), tf.constant(step * BEAM))
+        positions = kept.shape[2] // BEAM
+        places = cache.places_of(tf.constant(step), BATCH * HEADS, positions)
+        kept = cache.write(kept, tf.constant(new), places, kept.shape[2])
         expected = np.concatenate([expected, new], axis=2)
     np.testing.assert_array_equal(kept[:, :, : 5 * BEAM], expected)
     assert not kept[:, :, 5 * BEAM :].numpy().any()
@@ -28,7 +30,7 @@ def test_a_graph_can_be_called_twice():
     @tf.function
     def fill(value):
         room = cache.with_room(cache.empty(1, 1, 1, "float32"), 3)
-        return cache.write(room, tf.reshape(value, [1, 1, 1, 1]), tf.constant(1))[0, 0, :, 0]
+        return cache.write(room, tf.reshape(value, [1, 1, 1, 1]), tf.constant([1]), 3)[0, 0, :, 0]
 
     np.testing.assert_array_equal(fill(tf.constant(5.0)), [0, 5, 0])
     np.testing.assert_array_equal(fill(tf.constant(7.0)), [0, 7, 0])
@@ -38,7 +40,7 @@ def test_a_graph_can_be_called_twice():
 @given(steps=st.integers(1, 6), beam=st.integers(1, 3), reach=st.integers(0, 5), data=st.data())
 def test_a_hypothesis_sees_its_own_line(steps, beam, reach, data):
     """Against lists that are copied from parent to child."""
-    ancestors = tf.zeros([1, beam, steps], tf.int32)
+    ancestors = tf.fill([1, beam, steps], cache.NEVER_WRITTEN)
     lines: list[list[int]] = [[] for _ in range(beam)]
     for position in range(steps):
         parents = data.draw(st.lists(st.integers(0, beam - 1), min_size=beam, max_size=beam))

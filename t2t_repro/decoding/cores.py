@@ -1,0 +1,25 @@
+"""Which cores decode: a batch a core, as many batches at a time as there are cores."""
+
+import os
+
+import tensorflow as tf
+
+
+def idle_workers() -> int:
+    """How many batches to decode at a time: one on a GPU, which it keeps busy; else one a core."""
+    return 1 if _has_gpu() else os.cpu_count() or 1
+
+
+def one_core_a_batch() -> None:
+    """Has every operation run on one core, in the whole process, from before its first operation.
+
+    Batches that share their cores operation by operation wait for each other at every one: two of
+    a small model take up to twice as long. One batch alone would hardly gain by more cores, as
+    what a few rows need is too little to divide.
+    """
+    if not _has_gpu():
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+
+
+def _has_gpu() -> bool:
+    return bool(tf.config.list_physical_devices("GPU"))
