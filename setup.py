@@ -1,10 +1,32 @@
+import ast
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 PLOTS = "matplotlib>=3.8,<4"
 CTRANSLATE2 = "ctranslate2>=4.8,<5"
+
+_MAIN = ast.parse((HERE / "t2t_repro" / "__main__.py").read_text(encoding="utf-8"))
+VERBS = next(
+    ast.literal_eval(statement.value)
+    for statement in _MAIN.body
+    if isinstance(statement, ast.Assign) and statement.targets[0].id == "VERBS"
+)
+
+
+class BuildWithExperiments(build_py):
+    """Puts the gin files into the package, for where there is no checkout."""
+
+    def run(self) -> None:
+        """Builds the package."""
+        super().run()
+        if not self.editable_mode:
+            package = Path(self.build_lib) / "t2t_repro"
+            shutil.copytree(HERE / "gin", package / "gin", dirs_exist_ok=True)
+
 
 # The server and the client of exported models.
 SERVE = [
@@ -40,6 +62,13 @@ setup(
         "t2t_repro.analysis": ["*.html"],
         "t2t_repro.data.corpora": ["*.txt"],
         "t2t_repro.serving": ["*.html", "for_server/*"],
+    },
+    cmdclass={"build_py": BuildWithExperiments},
+    entry_points={
+        "console_scripts": [
+            "t2t-repro = t2t_repro.__main__:cli",
+            *(f"t2t-repro-{verb.replace('_', '-')} = t2t_repro.{verb}:cli" for verb in VERBS),
+        ]
     },
     python_requires=">=3.11",
     install_requires=[

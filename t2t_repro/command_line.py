@@ -134,9 +134,10 @@ def check_gin_file() -> None:
     Raises:
         UserError: it does not.
     """
-    from t2t_repro.configuration import check_file
+    from t2t_repro.configuration import check_file, find_gin_file
 
-    check_file(flags.FLAGS.gin_file, f"--gin_file={flags.FLAGS.gin_file}")
+    given = flags.FLAGS.gin_file
+    check_file(find_gin_file(given), f"--gin_file={given}")
 
 
 def check_model_name() -> None:

@@ -15,6 +15,9 @@ from t2t_repro.errors import UserError
 
 _MAX_BYTES = 2**20
 
+_EXPERIMENTS = Path(__file__).parent, Path(__file__).parents[1]
+"""In which of them there is a folder gin/: the package, or its checkout."""
+
 
 def configure(
     gin_file: str | Path | None,
@@ -38,8 +41,11 @@ def configure(
         Exception: whatever a module raises that the file imports.
     """
     gin.clear_config()
-    folders = [Path(), *Path(gin_file).resolve().parents] if gin_file else [Path()]
-    own = _parse_file(Path(gin_file), folders, ()) if gin_file else []
+    folders, own = [Path(), *_EXPERIMENTS], []
+    if gin_file:
+        path = find_gin_file(gin_file)
+        folders[1:1] = path.resolve().parents
+        own = _parse_file(path, folders, ())
     own += _parse("\n".join(gin_params), "--gin_param", folders, ())
     with refused_by_gin():
         gin.finalize()
@@ -47,6 +53,19 @@ def configure(
     check_types(values)
     check_read({name_of(binding) for binding in own}, values, roots)
     check_bound(values, needed)
+
+
+def find_gin_file(given: str | Path) -> Path:
+    """Finds a gin file: where it says, or among the project's own, with or without gin/ before it.
+
+    Args:
+        given: a path, or a name such as "base_ende.gin".
+
+    Returns:
+        its path; what was given, if there is no such file.
+    """
+    places = [folder / part / given for folder in _EXPERIMENTS for part in ("", "gin")]
+    return next((path for path in (Path(given), *places) if path.is_file()), Path(given))
 
 
 def check_file(gin_file: str | Path, given: str | None = None) -> None:
@@ -120,7 +139,7 @@ def _included(
     if path is None:
         raise UserError(
             f"gin: Unable to open file: {filename}, which {place} includes; expected it in the "
-            "working directory, or in a folder that the experiment's file lies in."
+            "working directory, in a folder that the experiment's file lies in, or among gin/*.gin."
         )
     if path in including:
         raise UserError(f"gin: {place} includes {filename}, which includes it: leave one out.")

@@ -1,0 +1,33 @@
+"""Lists the verbs: `python -m t2t_repro`."""
+
+import ast
+from pathlib import Path
+
+VERBS = (
+    "datagen",
+    "trainer",
+    "average",
+    "translate",
+    "evaluate",
+    "export",
+    "serve",
+    "client",
+    "report",
+    "parse",
+    "attention_maps",
+    "import_t2t",
+)
+"""The command lines, in the order in which one needs them."""
+
+
+def cli() -> None:
+    """Prints a line a verb, without importing any."""
+    print("python -m t2t_repro.<verb> --help, or t2t-repro-<verb> --help, says more of each:\n")
+    for verb in VERBS:
+        source = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")
+        docstring = ast.get_docstring(ast.parse(source)) or ""
+        print(f"  {verb:15} {docstring.splitlines()[0].split(': `')[0].rstrip('.')}")
+
+
+if __name__ == "__main__":
+    cli()
