@@ -12,7 +12,7 @@ import tensorflow as tf
 
 @tf.custom_gradient
 def softmax(scores: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Computes softmax(scores) in float32.
+    """Computes e^z / Σ e^z in float32, z the scores of a query.
 
     With w what it gives, and g the gradient by it, the gradient by the scores is w (g - Σ w g).
 

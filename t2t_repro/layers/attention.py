@@ -16,7 +16,7 @@ from t2t_repro.layers.shapes import check_last_axis
 
 
 def softmax(scores: tf.Tensor) -> tf.Tensor:
-    """Computes softmax(scores) over the last axis, in float32 whatever their dtype.
+    """Computes e^z / Σ e^z, z the scores of a query, in float32 whatever their dtype.
 
     Args:
         scores: [batch, heads, query_length, key_length].

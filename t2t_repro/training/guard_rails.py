@@ -135,7 +135,8 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
 
     Counted per slot and layer: vectors of d_model, see above, and the feed-forward network's hidden
     vector twice (before and after ReLU). And per pair of positions the attention weights three
-    times (scores, softmax, dropout).
+    times (scores, softmax, dropout). Layers that are computed again keep what goes into each, and
+    the rest of one at a time.
     """
     d_model, heads, d_ff = model.config.d_model, model.config.num_heads, model.config.d_ff
     source, target = shape.source_length, shape.target_length
@@ -145,6 +146,9 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
     vectors = shape.source_slots * (in_encoder * d_model + 2 * d_ff)
     vectors += shape.target_slots * (in_decoder * d_model + 2 * d_ff)
     weights = 3 * heads * shape.rows * (source * source + target * (target + source))
+    if model.config.recompute:
+        inputs = model.num_layers * (shape.source_slots + shape.target_slots) * d_model
+        return _FLOAT_BYTES * (inputs + vectors + weights)
     return _FLOAT_BYTES * model.num_layers * (vectors + weights)
 
 
