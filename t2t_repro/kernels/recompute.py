@@ -78,7 +78,7 @@ def recomputed(
             sources = [tensor for tensor in (*inputs, *values) if _is_float(tensor)]
             with tf.GradientTape() as tape:
                 tape.watch(sources)
-                vectors, _ = run(inputs, values)
+                vectors = run(inputs, values)[0]
             gradients = iter(tape.gradient(vectors, sources, upstream))
             return [next(gradients) if _is_float(tensor) else None for tensor in read]
 
