@@ -41,7 +41,10 @@ class FeedForward(keras.layers.Layer):
     @positionwise
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network to every position: [batch, length, d_model] → the same shape."""
-        return self.outer(self.relu_dropout(self.inner(x), training=training))
+        # As rows: TensorFlow then fuses bias and activation with the product.
+        rows = tf.reshape(x, [-1, x.shape[-1]])
+        rows = self.outer(self.relu_dropout(self.inner(rows), training=training))
+        return tf.reshape(rows, tf.shape(x))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -125,7 +125,7 @@ def check_memory(
     text = (
         f"an update needs about {_gigabytes(needed)} of memory ({_gigabytes(gradients)} for "
         f"gradients), but {_gigabytes(available)} are available: lower Batches.tokens_per_batch, "
-        "raise TrainStep.slices, or end other programs"
+        "raise TrainStep.slices, give LayerConfig.recompute = True, or end other programs"
     )
     _refuse_or_warn(text, is_certain=gradients > available, is_likely=needed > available)
 
