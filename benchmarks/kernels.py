@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from peers import ours
 from t2t_repro.decoding import beam_search
-from t2t_repro.layers import cache, dropout, embedding, layer_norm
+from t2t_repro.layers import attention, cache, dropout, embedding, layer_norm
 from t2t_repro.training import loss, optimizer, slice_gradients
 from work import DEFAULT_DIRECTORY, SIZES, load_sources, load_training
 
@@ -33,6 +33,7 @@ IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
     "layer_norm": (layer_norm, "_layer_norm", layer_norm.layer_norm),
     "look_up": (embedding, "_look_up", tf.gather),
     "packing": (slice_gradients, "PLAIN", True),
+    "softmax": (attention, "_softmax", attention.softmax),
 }
 IN_DECODING: dict[str, tuple[ModuleType, str, Any]] = {
     "cache_in_place": (cache, "_write_rows", cache.write_rows),

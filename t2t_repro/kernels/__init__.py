@@ -14,9 +14,13 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
     layer_norm           automatic differentiation         layers/layer_norm.py             1.03
     look_up              a gradient made of slices         layers/embedding.py              1.01
     packing              vectors of padding                models/transformer.py            1.09
+    recompute            the activations of a layer        layers/encoder.py, decoder.py    4.9 *
+    softmax              a softmax kept in float32         layers/attention.py              1.6 *
 
 The gain is the speed of training or decoding with all kernels over that with all but this one, on
 two CPU cores, where it was largest: benchmarks/kernels.py measures it, EXPERIMENTS.md has it all.
+With a star it is memory: what the activations of long sentences take without the kernel over what
+they take with it. (`recompute` pays for that with time, and is an option.)
 """
 
 import os

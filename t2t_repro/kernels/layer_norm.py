@@ -34,14 +34,20 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
         normal = centred * scale
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            rows = list(range(upstream.shape.rank - 1))
             of_gamma = upstream * normal
             # The means of g and g x̂, as products: nothing as large as x is written for them.
             share = gamma / tf.cast(tf.size(gamma), gamma.dtype)
             mean, along = (tf.linalg.matvec(v, share)[..., None] for v in (upstream, of_gamma))
             d_x = (upstream * gamma - mean - normal * along) * scale
-            return d_x, tf.reduce_sum(of_gamma, axis=rows), tf.reduce_sum(upstream, axis=rows)
+            # Sums over all but the last axis, several times as fast as reduce_sum.
+            d_gamma, d_beta = map(_sum_of_vectors, (of_gamma, upstream))
+            return d_x, d_gamma, d_beta
 
         return normal * gamma + beta, gradient
 
     return compute(x, gamma, beta)
+
+
+def _sum_of_vectors(x: tf.Tensor) -> tf.Tensor:
+    """[..., d_model] → [d_model]."""
+    return tf.raw_ops.BiasAddGrad(out_backprop=tf.reshape(x, [-1, x.shape[-1]]))

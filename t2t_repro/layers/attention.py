@@ -6,7 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_repro import kernels
 from t2t_repro.kernels.packing import Packed, Vectors, each_vector
+from t2t_repro.kernels.softmax import softmax as fast_softmax
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.dense import Dense, product
 from t2t_repro.layers.dropout import Dropout
@@ -14,12 +16,25 @@ from t2t_repro.layers.masks import apply_mask
 from t2t_repro.layers.shapes import check_last_axis, leading_axes
 
 
+def softmax(scores: tf.Tensor) -> tf.Tensor:
+    """Computes e^z / Σ e^z, z the scores of a query, in float32 whatever their dtype.
+
+    Args:
+        scores: [batch, heads, query_length, key_length].
+
+    Returns:
+        the shape and dtype of `scores`.
+    """
+    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
+
+
+_softmax = kernels.fast(fast_softmax, softmax)
+
+
 def attention_weights(
     query: tf.Tensor, key: tf.Tensor, attention_mask: tf.Tensor | None = None
 ) -> tf.Tensor:
     """Computes softmax(Q K^T / sqrt(d_k)) (paper, equation 1).
-
-    The softmax is taken in float32 whatever the computation's dtype.
 
     Args:
         query: [batch, heads, query_length, d_k].
@@ -32,9 +47,7 @@ def attention_weights(
     """
     d_k = query.shape[-1]
     scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
-    # Masked before the cast: TensorFlow adds a mask to a product as it writes it.
-    scores = apply_mask(scores, attention_mask)
-    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), query.dtype)
+    return _softmax(apply_mask(scores, attention_mask))
 
 
 def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.kernels.packing import Packed, Vectors
+from t2t_repro.kernels.recompute import recomputable
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.masks import causal_mask
@@ -41,6 +42,7 @@ class DecoderLayer(StackedLayer):
         self.around_memory_attention = self._new_connection("around_memory_attention")
         self.around_feed_forward = self._new_connection("around_feed_forward")
 
+    @recomputable
     def call(
         self,
         x: Vectors,

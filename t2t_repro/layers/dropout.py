@@ -43,4 +43,4 @@ class Dropout(keras.layers.Dropout):
             return tf.zeros_like(x)
         keep = _random_levels(tf.shape(x), self.seed_generator.next()) >= dropped
         scale = dropout_bits.LEVELS / (dropout_bits.LEVELS - dropped)
-        return x * (tf.cast(keep, x.dtype) * scale)
+        return x * tf.where(keep, tf.cast(scale, x.dtype), tf.zeros([], x.dtype))

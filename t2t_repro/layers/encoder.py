@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.kernels.packing import Vectors
+from t2t_repro.kernels.recompute import recomputable
 from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack, StackedLayer
@@ -24,6 +25,7 @@ class EncoderLayer(StackedLayer):
         self.around_self_attention = self._new_connection("around_self_attention")
         self.around_feed_forward = self._new_connection("around_feed_forward")
 
+    @recomputable
     def call(
         self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
     ) -> Vectors:

@@ -37,6 +37,8 @@ class LayerConfig:
         relu_dropout: inside the feed-forward network; 0 in the paper.
         activation: of the feed-forward network, by the name that Keras has for it.
         normalization: "post" (the paper) or "pre" (T2T's later default).
+        recompute: whether training keeps of each layer what goes in alone, and computes the layer
+            again in the backward pass: less memory, a longer step, the same result.
 
     Raises:
         UserError: for sizes that do not fit each other, or a normalization or activation that does
@@ -53,12 +55,15 @@ class LayerConfig:
     relu_dropout: float = 0.0
     normalization: str = "post"
     activation: str = "relu"
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         if self.normalization not in ("post", "pre"):
             raise UserError(
                 f"LayerConfig.normalization is {self.normalization!r}, expected 'post' or 'pre'."
             )
+        if not isinstance(self.recompute, bool):
+            raise UserError(f"LayerConfig.recompute is {self.recompute!r}, expected True or False.")
         try:
             keras.activations.get(str(self.activation))
         except ValueError as error:

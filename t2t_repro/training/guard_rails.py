@@ -126,7 +126,7 @@ def check_memory(
     text = (
         f"an update needs about {_gigabytes(needed)} of memory ({_gigabytes(gradients)} for "
         f"gradients), but {_gigabytes(available)} are available: lower Batches.tokens_per_batch, "
-        "raise TrainStep.slices, or end other programs"
+        "raise TrainStep.slices, give LayerConfig.recompute = True, or end other programs"
     )
     _refuse_or_warn(text, is_certain=gradients > available, is_likely=needed > available)
 
@@ -136,7 +136,8 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
 
     Counted per slot and layer: vectors of d_model, see above, and the feed-forward network's hidden
     vector twice (before and after ReLU). And per pair of positions the attention weights three
-    times (scores, softmax, dropout).
+    times (scores, softmax, dropout). Layers that are computed again keep what goes into each, and
+    the rest of one at a time.
     """
     d_model, heads, d_ff = model.config.d_model, model.config.num_heads, model.config.d_ff
     source, target = shape.source_length, shape.target_length
@@ -147,6 +148,9 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
     vectors = source_slots * (in_encoder * d_model + 2 * d_ff)
     vectors += target_slots * (in_decoder * d_model + 2 * d_ff)
     weights = 3 * heads * shape.rows * (source * source + target * (target + source))
+    if model.config.recompute:
+        inputs = model.num_layers * (shape.source_slots + shape.target_slots) * d_model
+        return _FLOAT_BYTES * (inputs + vectors + weights)
     return _FLOAT_BYTES * model.num_layers * (vectors + weights)
 
 

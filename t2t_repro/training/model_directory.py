@@ -237,7 +237,10 @@ class ModelDirectory:
     def _check_same_model(self, sizes: dict[str, Any], subwords: Path) -> None:
         if self.model_json.exists():
             there = read_model_json(self.model_json, PRECISIONS)
-            if differing := differing_values(there, sizes):
+            differing = differing_values(there, sizes)
+            # A run may go on in less memory; and what was saved before there was this does not say.
+            differing = [entry for entry in differing if not entry.startswith("config.recompute ")]
+            if differing:
                 raise UserError(
                     f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
                     "another --model_dir, or the gin file that it was trained with."

@@ -23,10 +23,18 @@ def test_round_trip():
     assert LayerConfig.of(config) is config
 
 
+def test_a_model_that_was_saved_before_there_was_an_option_has_its_default():
+    saved = LayerConfig(recompute=True).to_dict()
+    assert LayerConfig.of(saved).recompute
+    del saved["recompute"]
+    assert not LayerConfig.of(saved).recompute
+
+
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
         ({"normalization": "none"}, "'none', expected 'post' or 'pre'"),
+        ({"recompute": "yes"}, "'yes', expected True or False"),
         ({"d_model": 9, "num_heads": 3}, "9, expected an even number"),
         ({"d_model": 10, "num_heads": 3}, "not divisible by num_heads=3"),
         ({"d_model": 10, "num_heads": 3, "d_k": 4}, "not divisible by num_heads=3"),

@@ -1,5 +1,6 @@
 """What is looked at before a run: room for checkpoints, memory, permissions."""
 
+import dataclasses
 import shutil
 from collections import namedtuple
 
@@ -78,6 +79,17 @@ def test_the_machine_says_what_it_has():
     assert (available_memory() or 0) > 10**7
     fewer_rows = SHAPES[1]._replace(rows=1)
     assert activation_bytes(tiny_model(), fewer_rows) < activation_bytes(tiny_model(), SHAPES[1])
+
+
+def test_layers_that_are_computed_again_keep_less():
+    def estimated(num_layers, recompute):
+        model = tiny_model(num_layers=num_layers)
+        model.config = dataclasses.replace(model.config, recompute=recompute)
+        return activation_bytes(model, SHAPES[1])
+
+    inputs = 4 * (120 + 80) * 16
+    assert estimated(5, True) == estimated(4, True) + inputs
+    assert estimated(5, True) < estimated(2, False)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):

@@ -9,6 +9,7 @@ import t2t_repro
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.training import model_directory
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.model_directory import ModelDirectory
@@ -81,6 +82,22 @@ def test_describing_again_a_run_that_goes_on(copy, subwords):
     copy.describe(tiny_model(dropout=0.1), subwords[0], "a = 2\n", "")
     assert (copy.path / "config.gin").read_text() == "a = 2\n"
     assert copy.new_model().num_layers == 1
+
+
+@pytest.mark.parametrize("before", [False, None], ids=["kept", "saved before the option"])
+def test_a_run_may_go_on_in_less_memory(copy, subwords, before):
+    path = copy.path / "model.json"
+    saved = json.loads(path.read_text())
+    assert saved["config"].pop("recompute") is False
+    if before is not None:
+        saved["config"]["recompute"] = before
+    path.write_text(json.dumps(saved))
+    assert not copy.new_model().config.recompute
+    model = tiny_model(dropout=0.1)
+    config = dataclasses.replace(model.config, recompute=True)
+    model = Transformer.from_config(model.get_config() | {"config": config.to_dict()})
+    copy.describe(model, subwords[0], "", "")
+    assert copy.new_model().config.recompute
 
 
 @pytest.mark.parametrize("sizes", [{"d_model": 32}, {"num_layers": 2}, {"dropout": 0.2}])
