@@ -126,7 +126,7 @@ def test_a_subword_model_larger_than_the_embedding_is_refused_before_training(gi
 def test_impossible_beam_search_and_batches_are_one_line(gin_file):
     for binding, message in [
         ("BeamSearch.beam_size = 0", "beam_size = 0: expected at least 1"),
-        ("Batches.tokens_per_batch = 9", "a slice of 9 tokens has no room for"),
+        ("Batches.tokens_per_batch = 2", "a slice of 2 tokens has no room for"),
     ]:
         experiment.configure_experiment(gin_file, [binding])
         with pytest.raises(UserError) as caught:

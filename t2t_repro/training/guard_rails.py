@@ -149,7 +149,7 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
     vectors += target_slots * (in_decoder * d_model + 2 * d_ff)
     weights = 3 * heads * shape.rows * (source * source + target * (target + source))
     if model.config.recompute:
-        inputs = model.num_layers * (shape.source_slots + shape.target_slots) * d_model
+        inputs = model.num_layers * (source_slots + target_slots) * d_model
         return _FLOAT_BYTES * (inputs + vectors + weights)
     return _FLOAT_BYTES * model.num_layers * (vectors + weights)
 
