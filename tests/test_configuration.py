@@ -191,8 +191,8 @@ def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
         configure(name, [], ["Pace"])
         assert (Pace().steps, Pace().report_every) == (5, 9)
     # The search path of one experiment is not that of the next.
-    (elsewhere / "b.gin").write_text("include 'gin/base.gin'\n")
-    with pytest.raises(UserError, match=r"Unable to open file: gin/base\.gin"):
+    (elsewhere / "b.gin").write_text("include 'gin/rows/a.gin'\n")
+    with pytest.raises(UserError, match=r"Unable to open file: gin/rows/a\.gin"):
         configure("b.gin", [], ["Pace"])
 
 

@@ -65,7 +65,9 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
     try:
         export_dir.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(aside, ignore_errors=True)
-        tf.saved_model.save(servable, str(aside), signatures=servable.signatures())
+        # Nobody trains a servable: its functions have no gradients.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        tf.saved_model.save(servable, str(aside), servable.signatures(), options)
         write_warm_up(aside, warm_up_requests(servable.subwords), model_name)
         write_server_files(export_dir, model_name)
         return aside.rename(export_dir / str(version))

@@ -87,7 +87,7 @@ def test_layers_that_are_computed_again_keep_less():
         model.config = dataclasses.replace(model.config, recompute=recompute)
         return activation_bytes(model, SHAPES[1])
 
-    inputs = 4 * (120 + 80) * 16
+    inputs = 4 * sum(SHAPES[1].slots) * 16
     assert estimated(5, True) == estimated(4, True) + inputs
     assert estimated(5, True) < estimated(2, False)
 
