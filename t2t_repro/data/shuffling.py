@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from t2t_repro.data.slice_shapes import SliceShape, assign_shapes
 
 # A sentence is taken for so much longer than it is, at most.
-_NOISE = 0.1
+_NOISE = 0.2
 
 # So many batches share what is left in the end: they are alike in size, and so are their slices.
 _LAST_BATCHES = 4
