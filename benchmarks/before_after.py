@@ -41,40 +41,51 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     arguments = parser.parse_args()
     for case in arguments.cases.split(","):
-        ratios = sorted(measure(case, arguments))
-        print(
-            f"{case}: after / before {statistics.median(ratios):.3f} "
-            f"({ratios[0]:.3f} to {ratios[-1]:.3f}, {len(ratios)} rounds)",
-            flush=True,
-        )
+        measure(case, arguments)
 
 
-def measure(case: str, arguments: argparse.Namespace) -> list[float]:
-    """The ratio of the rates, after / before, of every round."""
+def measure(case: str, arguments: argparse.Namespace) -> None:
+    """Compares both checkouts in one case."""
     task, size, dtype, *rest = case.split()
     beam = next((word for word in rest if word.startswith("beam=")), "beam=4")
     peer = next((word for word in rest if word.startswith(OURS)), OURS)
     options = [f"--task={task}", f"--peer={peer}", f"--size={size}", f"--dtype={dtype}"]
     options += [f"--{beam}", f"--batches={arguments.batches}", f"--work={arguments.work}"]
-    ratios = []
     with ExitStack() as stack:
         workers = [
-            warm_worker(stack, checkout, options, arguments.log_dir / f"{name}.log")
+            warm_worker(
+                stack,
+                checkout / "benchmarks" / "worker.py",
+                checkout,
+                options,
+                arguments.log_dir / f"{name}.log",
+            )
             for name, checkout in (("before", arguments.before.resolve()), ("after", HERE))
         ]
-        for number in range(arguments.rounds):
-            # Each goes first as often as the other.
-            order = workers if number % 2 else workers[::-1]
-            rates = {worker: rate_of(worker) for worker in order}
-            before, after = (rates[worker] for worker in workers)
-            print(f"  {case}: {before:.4g} before, {after:.4g} after", flush=True)
-            ratios.append(after / before)
-    return ratios
+        compare(case, workers, arguments.rounds)
 
 
-def warm_worker(stack: ExitStack, checkout: Path, options: list[str], log: Path) -> Worker:
-    """Starts a worker of a checkout, and waits until it is warm."""
-    script = checkout / "benchmarks" / "worker.py"
+def compare(case: str, workers: list[Worker], rounds: int) -> None:
+    """Prints the rates of two workers, before and after, round by round, and the ratios' median."""
+    ratios = []
+    for number in range(rounds):
+        # Each goes first as often as the other.
+        order = workers if number % 2 else workers[::-1]
+        rates = {worker: rate_of(worker) for worker in order}
+        before, after = (rates[worker] for worker in workers)
+        print(f"  {case}: {before:.4g} before, {after:.4g} after", flush=True)
+        ratios.append(after / before)
+    print(
+        f"{case}: after / before {statistics.median(ratios):.3f} "
+        f"({min(ratios):.3f} to {max(ratios):.3f}, {rounds} rounds)",
+        flush=True,
+    )
+
+
+def warm_worker(
+    stack: ExitStack, script: Path, checkout: Path, options: list[str], log: Path
+) -> Worker:
+    """Starts a worker that imports a checkout, and waits until it is warm."""
     path = {"PYTHONPATH": str(checkout)}
     worker = stack.enter_context(running_worker([sys.executable, script, *options], log, path))
     worker.answer()

@@ -11,16 +11,13 @@ tokens. Prints the rates of every round, and the median of the ratios after / be
 
 import argparse
 import os
-import statistics
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from alternation import running_worker
-from before_after import HERE, rate_of
+from before_after import HERE, compare, warm_worker
 from work import DEFAULT_DIRECTORY, LEARNING_RATE, SIZES
 from worker import Round, serve
 
@@ -41,36 +38,29 @@ def main() -> None:
     parser.add_argument("--log_dir", type=Path, default=DEFAULT_DIRECTORY / "logs")
     arguments = parser.parse_args()
     if arguments.before:
-        compare(arguments)
+        compare_checkouts(arguments)
     else:
         serve(lambda: get_ready(arguments))
 
 
-def compare(arguments: argparse.Namespace) -> None:
+def compare_checkouts(arguments: argparse.Namespace) -> None:
     """Has both checkouts do rounds in turn."""
     options = [f"--store={arguments.store}", f"--size={arguments.size}"]
     options += [f"--precision={arguments.precision}", f"--tokens={arguments.tokens}"]
     options += [f"--batches={arguments.batches}", *(["--xla"] if arguments.xla else [])]
-    ratios = []
+    case = f"{arguments.size} {arguments.precision}{' XLA' if arguments.xla else ''}"
     with ExitStack() as stack:
-        workers = []
-        for name, checkout in (("before", arguments.before.resolve()), ("after", HERE)):
-            command = [sys.executable, __file__, *options]
-            log = arguments.log_dir / f"own_batches_{name}.log"
-            environment = {"PYTHONPATH": str(checkout)}
-            workers.append(stack.enter_context(running_worker(command, log, environment)))
-            workers[-1].answer()
-        for number in range(arguments.rounds):
-            order = workers if number % 2 else workers[::-1]
-            rates = {worker: rate_of(worker) for worker in order}
-            before, after = (rates[worker] for worker in workers)
-            print(f"  {before:.4g} before, {after:.4g} after", flush=True)
-            ratios.append(after / before)
-    print(
-        f"{arguments.size} {arguments.precision}{' XLA' if arguments.xla else ''}: after / before "
-        f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}, "
-        f"{len(ratios)} rounds)"
-    )
+        workers = [
+            warm_worker(
+                stack,
+                Path(__file__),
+                checkout,
+                options,
+                arguments.log_dir / f"own_batches_{name}.log",
+            )
+            for name, checkout in (("before", arguments.before.resolve()), ("after", HERE))
+        ]
+        compare(case, workers, arguments.rounds)
 
 
 def get_ready(arguments: argparse.Namespace) -> Round:

@@ -82,44 +82,41 @@ class Batches:
         check_range("Batches.tokens_per_batch", tokens_per_batch, least=1)
         check_range("Batches.max_shapes", max_shapes, least=1)
         self._store = store
+        self._lengths = store.source_lengths, store.target_lengths
         self._seed = seed
         self._slices = slices
         self._is_static = is_static
         self.shapes = choose_shapes(
-            store.source_lengths,
-            store.target_lengths,
-            tokens_per_slice=tokens_per_batch // slices,
-            max_shapes=max_shapes,
+            *self._lengths, tokens_per_slice=tokens_per_batch // slices, max_shapes=max_shapes
         )
         self._planned: tuple[int, EpochPlan] | None = None
 
     def report(self) -> EpochReport:
         """Counts tokens and slots of the first epoch."""
-        plan, store = self.plan(0), self._store
+        plan = self.plan(0)
+        source_tokens, target_tokens = (int(side.sum()) for side in self._lengths)
         slots = np.array([sum(shape.slots) for shape in self.shapes])
         return EpochReport(
-            sentences=len(store),
+            sentences=len(self._store),
             slices=self._slices,
             shapes=len(self.shapes),
             batches=len(plan),
-            source_tokens=int(store.source_lengths.sum()),
-            target_tokens=int(store.target_lengths.sum()),
+            source_tokens=source_tokens,
+            target_tokens=target_tokens,
             slots=int(slots[plan.shape_of_batch].sum()) * self._slices,
         )
 
     def plan(self, epoch: int) -> EpochPlan:
         """Returns the batches of an epoch: every sentence once."""
         if self._planned is None or self._planned[0] != epoch:
-            lengths = self._store.source_lengths, self._store.target_lengths
-            plan = epoch_plan(self.shapes, *lengths, self._slices, self._seed, epoch)
+            plan = epoch_plan(self.shapes, *self._lengths, self._slices, self._seed, epoch)
             self._planned = epoch, plan
         return self._planned[1]
 
     def count_tokens(self, epoch: int, batch: int) -> int:
         """Counts the tokens of source and target of a batch together, padding left out."""
-        indices = np.concatenate(self.plan(epoch).slices(batch))
-        lengths = self._store.source_lengths, self._store.target_lengths
-        return int(sum(side[indices].sum() for side in lengths))
+        indices = self.plan(epoch).sentences(batch)
+        return int(sum(side[indices].sum() for side in self._lengths))
 
     def epoch(
         self, epoch: int, first_batch: int, own_slices: range | None = None
@@ -159,12 +156,13 @@ class Batches:
 
     def _assemble(self, slices: list[NDArray[np.int64]], shape: SliceShape) -> tuple[NDArray, ...]:
         """Makes the arrays of some slices, given as sentence indices."""
-        rows, source_length, target_length = shape[:3]
+        rows, (source_length, target_length) = shape.rows, shape.lengths
         if not self._is_static:
             together = np.concatenate(slices)
             rows = max(1, *map(len, slices))
-            source_length = int(self._store.source_lengths[together].max(initial=1))
-            target_length = int(self._store.target_lengths[together].max(initial=1))
+            source_length, target_length = (
+                int(side[together].max(initial=1)) for side in self._lengths
+            )
         indices = np.full((len(slices), rows), -1, np.int64)
         for row, of_slice in zip(indices, slices, strict=True):
             row[: len(of_slice)] = of_slice

@@ -40,6 +40,10 @@ class EpochPlan:
         """The number of batches."""
         return len(self.cuts)
 
+    def sentences(self, batch: int) -> NDArray[np.int64]:
+        """Returns the sentence indices of a batch."""
+        return self.order[self.cuts[batch, 0] : self.cuts[batch, -1]]
+
     def slices(self, batch: int) -> list[NDArray[np.int64]]:
         """Returns the sentence indices of every slice of a batch; a slice may have none."""
         cuts = itertools.pairwise(self.cuts[batch])
@@ -130,14 +134,16 @@ class _Deal:
         """About how many slices the sentences that are left fill, but for half a sentence each."""
         return max(
             int(before[-1] - before[start]) / (tokens - length // 2)
-            for before, length, tokens in zip(self._before, shape[1:3], shape[3:], strict=True)
+            for before, length, tokens in zip(
+                self._before, shape.lengths, shape.tokens, strict=True
+            )
         )
 
     def _end_of_slice(self, start: int, shape: SliceShape, share: float) -> int:
         """Fills a share of a slice."""
         rows = min(shape.rows, len(self._before[0]) - 1 - start)
         taken = rows
-        for before, length, tokens in zip(self._before, shape[1:3], shape[3:], strict=True):
+        for before, length, tokens in zip(self._before, shape.lengths, shape.tokens, strict=True):
             half = length // 2
             limit = min(tokens, int(share * (tokens - half)) + half)
             of_rows = before[start : start + rows + 1] - before[start]

@@ -48,9 +48,20 @@ class SliceShape(NamedTuple):
     target_tokens: int
 
     @property
+    def lengths(self) -> tuple[int, int]:
+        """Most tokens of a source sentence, and of a target sentence."""
+        return self.source_length, self.target_length
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Most tokens of all source sentences together, and of all target sentences."""
+        return self.source_tokens, self.target_tokens
+
+    @property
     def slots(self) -> tuple[int, int]:
         """Into how many vectors source and target are packed: one more than there are tokens."""
-        return _round_up(self.source_tokens + 1), _round_up(self.target_tokens + 1)
+        source, target = self.tokens
+        return _round_up(source + 1), _round_up(target + 1)
 
 
 def choose_shapes(
@@ -135,7 +146,7 @@ def assign_shapes(
         source_lengths: [sentences] ids of every source sentence, EOS included.
         target_lengths: [sentences] likewise.
     """
-    lengths = np.array([shape[1:3] for shape in shapes])
+    lengths = np.array([shape.lengths for shape in shapes])
     return _shape_of(lengths, *_checked_lengths(source_lengths, target_lengths))
 
 

@@ -45,11 +45,6 @@ class Packed(NamedTuple):
         return self.vectors.shape
 
     @property
-    def dtype(self) -> tf.DType:
-        """Of the vectors."""
-        return self.vectors.dtype
-
-    @property
     def length(self) -> tf.Tensor:
         """Length of the sentences, padding included."""
         return self.places.length

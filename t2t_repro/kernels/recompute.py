@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from t2t_repro.kernels import PLAIN
 from t2t_repro.kernels.packing import Vectors, each_vector
+from t2t_repro.layers.weight_values import with_values
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
@@ -59,9 +60,7 @@ def recomputed(
         for place, tensor in zip(places, inputs, strict=True):
             filled[place] = tensor
         its_x, its_args, its_kwargs = tf.nest.pack_sequence_as(structure, filled)
-        with keras.StatelessScope() as scope:
-            for variable, value in zip(variables, values, strict=True):
-                scope.add_update((variable, value))
+        with with_values(zip(variables, values, strict=True)) as scope:
             output = call(its_x, *its_args, **its_kwargs)
         return tf.nest.flatten(output)[0], [scope.get_current_value(state) for state in states]
 

@@ -122,7 +122,7 @@ class PositionalEncoding(keras.layers.Layer):
         encodings = self.encode(ops.arange(length))
         if isinstance(x, Packed):
             encodings = _look_up(encodings, x.places.positions)
-        return each_vector(lambda vectors: vectors + ops.cast(encodings, x.dtype)[None], x)
+        return each_vector(lambda vectors: vectors + ops.cast(encodings, vectors.dtype)[None], x)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

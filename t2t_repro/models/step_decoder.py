@@ -7,8 +7,8 @@ import tensorflow as tf
 from t2t_repro.layers import cache
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.masks import padding_mask
+from t2t_repro.models.loop_weights import LoopWeights
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.models.weight_values import LoopWeights
 
 
 class DecodingCache(NamedTuple):

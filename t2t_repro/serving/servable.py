@@ -10,7 +10,7 @@ from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.models.weight_values import with_values
+from t2t_repro.layers.weight_values import with_values
 from t2t_repro.serving.groups import in_groups
 from t2t_repro.serving.stored_weights import StoredWeights
 from t2t_repro.serving.t2t_text_ops import T2TTextOps

@@ -78,7 +78,7 @@ class SliceGradients:
         Returns:
             the sums, and the gradient by every trainable variable.
         """
-        weights = [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]
+        weights = self._weights()
 
         def one(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
@@ -124,18 +124,17 @@ class SliceGradients:
 
         XLA compiles it anew for that.
         """
-        source, target = (
-            tf.zeros([shape.rows, length], tf.int32)
-            for length in (shape.source_length, shape.target_length)
-        )
-        weights = [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]
+        source, target = (tf.zeros([shape.rows, length], tf.int32) for length in shape.lengths)
         seeds = self._dropout_seeds(tf.constant(0, tf.int64), 0)
         slots, scale = tf.constant(shape.slots, tf.int32), tf.constant(1.0)
         program = self.of_slice.experimental_get_compiler_ir(
-            weights, seeds, source, target, slots, scale
+            self._weights(), seeds, source, target, slots, scale
         )(stage="optimized_hlo_proto_serialized")
         allocations = hlo_pb2.HloProto.FromString(program).buffer_assignment.buffer_allocations
         return sum(allocation.size for allocation in allocations)
+
+    def _weights(self) -> list[tf.Tensor]:
+        return [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]
 
     def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> list[tf.Tensor]:
         """The state of every dropout layer's generator."""

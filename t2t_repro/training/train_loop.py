@@ -92,7 +92,7 @@ class TrainLoop:
             # A GPU computes still, and has the next update waiting: what is read is the last one.
             self._read_last_update()
             tokens = self.batches.count_tokens(state.epoch, state.batch)
-            self._unread = state, result, tokens, step.slices * int(sum(slots))
+            self._unread = state, result, tokens, step.slices * int(slots.numpy().sum())
             state = state.after_update()
             if self.pace.evaluates(state.step):
                 state = self._evaluate(state)

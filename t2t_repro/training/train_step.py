@@ -211,7 +211,7 @@ class TrainStep:
         for shape in shapes:
             source, target = (
                 np.zeros((len(self.own_slices), shape.rows, length), np.int32)
-                for length in (shape.source_length, shape.target_length)
+                for length in shape.lengths
             )
             self._rehearse_all(source, target, np.array(shape.slots, np.int32))
         return len(shapes)
