@@ -44,7 +44,7 @@ from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.run_state import Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import TrainStep
-from t2t_repro.training.weights import load_weights
+from t2t_repro.training.weights import load_last_weights
 from t2t_repro.training.workers import Workers, quiet_unless_chief
 
 TRAINING_ROOTS = (
@@ -145,7 +145,7 @@ def train(
         update.build(model.trainable_variables)
         step = TrainStep(model, update, seed, use_xla())
     # Outside the scope: the state is text, which TensorFlow cannot send to other workers.
-    checkpoints = Checkpoints(directory, model, update, is_writer=workers.is_chief)
+    checkpoints = Checkpoints(directory, model, update, step.average, is_writer=workers.is_chief)
     pace = Pace()
     _say_what_trains(step, strategy)
 
@@ -165,7 +165,7 @@ def train(
     differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
     with workers.chief_first():
         if workers.is_chief:
-            check_disk(directory, model, update, checkpoints.keep)
+            check_disk(directory, checkpoints.variables, checkpoints.keep)
             directory.describe(model, data.subwords.model_path, config, operative)
             directory.write_epoch(report)
         state = checkpoints.restore()
@@ -255,7 +255,7 @@ def replay_batch(file: Path) -> None:
     model = directory.new_model()
     if max(batch.source.max(), batch.target.max()) >= model.vocab_size:
         raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
-    load_weights(model, str(file.with_suffix("")))
+    load_last_weights(model, str(file.with_suffix("")))
     _configure_as_trained(directory, [])
     seed = gin.get_bindings("train").get("seed", 1)
     optimizer = keras.optimizers.SGD(0.0)

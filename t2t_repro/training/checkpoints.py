@@ -15,12 +15,13 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.ranges import check_range
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
 
 _DO_NOT_FIT = (AssertionError, IndexError, TypeError, ValueError, RecursionError)
 
 
-@gin.configurable(denylist=["directory", "model", "optimizer", "is_writer"])
+@gin.configurable(denylist=["directory", "model", "optimizer", "average", "is_writer"])
 class Checkpoints:
     """Writes, keeps and restores checkpoints in a model directory.
 
@@ -30,10 +31,15 @@ class Checkpoints:
         directory: the model directory.
         model: the Transformer.
         optimizer: its optimizer.
+        average: of its weights; those without values are left out.
         every_steps: a checkpoint every so many updates.
         every_minutes: and whenever so many minutes have passed since the last one, or None.
         keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
         is_writer: whether this process is the one of several that writes; another only reads.
+
+    Attributes:
+        variables: that a checkpoint holds.
+        keep: how many checkpoints are kept.
 
     Raises:
         UserError: a number is too low.
@@ -44,6 +50,7 @@ class Checkpoints:
         directory: ModelDirectory,
         model: keras.Model,
         optimizer: keras.Optimizer,
+        average: MovingAverage | None = None,
         every_steps: int = 1000,
         every_minutes: float | None = None,
         keep: int = 20,
@@ -56,7 +63,12 @@ class Checkpoints:
         self.every_minutes = every_minutes
         self.keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
-        self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, state=self._state)
+        parts = {"model": model, "optimizer": optimizer, "state": self._state}
+        if average and average.values:
+            parts["average"] = average
+        self._checkpoint = tf.train.Checkpoint(**parts)
+        self.variables = [*model.variables, *optimizer.variables]
+        self.variables += average.values if average else []
         self._is_writer = is_writer
         self._last = CheckpointFolder(directory.checkpoints, keep)
         self._best = CheckpointFolder(directory.best)

@@ -74,17 +74,21 @@ def check_gpus() -> None:
 
 
 def check_disk(
-    directory: ModelDirectory, model: keras.Model, optimizer: keras.Optimizer, keep: int
+    directory: ModelDirectory, variables: Sequence[keras.Variable | tf.Variable], keep: int
 ) -> None:
     """Holds the size of all checkpoints that are to come against the free space.
 
     `keep` of them and the best one, and while a checkpoint is written one more; those that are
     there already need no further space.
 
+    Args:
+        directory: of the run.
+        variables: that a checkpoint holds.
+        keep: how many checkpoints are kept.
+
     Raises:
         UserError: there is too little.
     """
-    variables = [*model.variables, *optimizer.variables]
     size = sum(tf.DType(v.dtype).size * v.shape.num_elements() for v in map(_value, variables))
     folders = directory.checkpoints, directory.best
     there = sum(len(CheckpointFolder(folder).steps()) for folder in folders)

@@ -1,4 +1,4 @@
-"""The paper's optimizer (section 5.3), clipping, and how summed gradients update the weights."""
+"""The paper's optimizer (section 5.3), and how summed gradients update the weights."""
 
 import gin
 import keras
@@ -7,6 +7,7 @@ import tensorflow as tf
 from t2t_repro import kernels
 from t2t_repro.errors import UserError
 from t2t_repro.kernels.adam import FusedAdam
+from t2t_repro.training.moving_average import MovingAverage
 
 _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
 
@@ -50,77 +51,63 @@ def adam(
 class SummedUpdate:
     """Keras's `Optimizer.apply` for gradients that are sums over all replicas already.
 
-    Keras would clip before it sums, each replica by itself. Here what is clipped is the sum.
+    Keras would clip first and sum then, each replica by itself. Here the sum is clipped, by
+    `clipnorm`, `clipvalue` or `global_clipnorm`; and weights decay as the optimizer says.
 
     Args:
-        optimizer: any of Keras's that does nothing but update, and clip by the global norm.
-        variables: that it was built for.
+        optimizer: any of Keras's, built for the variables in the scope of the current strategy.
+        variables: that are updated.
+        average: that follows them.
 
     Raises:
-        UserError: the optimizer does more, which would go wrong on several replicas.
+        UserError: the optimizer does more than update, in a way of its own.
     """
 
-    def __init__(self, optimizer: keras.Optimizer, variables: list[keras.Variable]) -> None:
-        for name in (
-            "weight_decay",
-            "clipnorm",
-            "clipvalue",
-            "use_ema",
-            "loss_scale_factor",
-            "gradient_accumulation_steps",
-        ):
-            if getattr(optimizer, name, None):
-                raise UserError(
-                    f"the optimizer has {name}={getattr(optimizer, name)}, expected a plain "
-                    "update: leave it out; global_clipnorm clips, and TrainStep.slices accumulates."
-                )
+    def __init__(
+        self, optimizer: keras.Optimizer, variables: list[keras.Variable], average: MovingAverage
+    ) -> None:
+        _check_optimizer(optimizer)
+        # Keras's name for the sum over replicas, which it would take once more.
+        optimizer._all_reduce_sum_gradients = list
+        self._strategy = tf.distribute.get_strategy()
         self._optimizer = optimizer
         self._variables = variables
+        self._average = average
         self._has_been_finite = tf.Variable(True, trainable=False)
 
-    def __call__(
-        self, gradients: list[tf.Tensor], norm: tf.Tensor, is_finite: tf.Tensor
-    ) -> tf.Tensor:
-        """Updates the weights; called in the context of every replica, with the same arguments.
+    def __call__(self, gradients: list[tf.Tensor], is_finite: tf.Tensor) -> None:
+        """Updates the weights; called outside of replicas.
 
         From the first gradient on that is not finite, nothing is updated: later updates may be
         under way before the host has seen this one's.
 
         Args:
-            gradients: of every variable.
-            norm: their global norm.
-            is_finite: whether loss and norm are.
-
-        Returns:
-            the learning rate of this update.
+            gradients: of every variable, the same on every replica.
+            is_finite: whether the loss and all gradients are.
         """
-        if limit := self._optimizer.global_clipnorm:
-            gradients, _ = tf.clip_by_global_norm(gradients, limit, use_norm=norm)
-        rate = tf.convert_to_tensor(self._optimizer.learning_rate)
-        context = tf.distribute.get_replica_context()
-        context.merge_call(self._apply_while_finite, args=(gradients, rate, is_finite))
-        return rate
-
-    def _apply_while_finite(
-        self,
-        strategy: tf.distribute.Strategy,
-        gradients: list[tf.Tensor],
-        rate: tf.Tensor,
-        is_finite: tf.Tensor,
-    ) -> None:
-        is_finite = self._has_been_finite & strategy.experimental_local_results(is_finite)[0]
+        is_finite = self._has_been_finite & is_finite
         self._has_been_finite.assign(is_finite)
 
-        def apply() -> None:
-            for variable, gradient in zip(self._variables, gradients, strict=True):
-                strategy.extended.update(
-                    variable.value,
-                    lambda weight, gradient, rate: self._optimizer.update_step(
-                        gradient, weight, rate
-                    ),
-                    args=(gradient, rate),
-                    group=False,
-                )
-            self._optimizer.iterations.assign_add(1)
+        def update() -> None:
+            self._strategy.run(self._optimizer.apply, args=(gradients, self._variables))
+            self._average.update(self._optimizer.iterations)
 
-        tf.cond(is_finite, apply, lambda: None)
+        tf.cond(is_finite, update, lambda: None)
+
+
+def _check_optimizer(optimizer: keras.Optimizer) -> None:
+    """Makes sure that an update is Keras's own, by `update_step`."""
+    if type(optimizer).apply is not keras.Optimizer.apply:
+        raise UserError(
+            f"the optimizer is {type(optimizer).__name__}, which applies gradients in a way of its "
+            "own; expected one that has Keras's `apply`, with an update_step."
+        )
+    for name, instead in (
+        ("use_ema", "bind MovingAverage.decay"),
+        ("loss_scale_factor", "train in mixed_bfloat16, which needs none"),
+        ("gradient_accumulation_steps", "bind TrainStep.slices"),
+    ):
+        if value := getattr(optimizer, name):
+            raise UserError(
+                f"the optimizer has {name}={value}, expected none: leave it out, and {instead}."
+            )

@@ -106,14 +106,15 @@ class TrainLoop:
         self._read_last_update()
         began = time.monotonic()
         share = None
-        with contextlib.suppress(Preempted), self._stop.interrupting():
-            share = self.evaluation.share()
-        shares = self.workers.gather(share)
-        if None in shares:
-            # It may take longer than there is time; the run that goes on begins with it.
-            self._stop_at = state.step
-            return state.awaiting_evaluation()
-        scores = self.evaluation.scores(shares)
+        with self.step.average.in_place():
+            with contextlib.suppress(Preempted), self._stop.interrupting():
+                share = self.evaluation.share()
+            shares = self.workers.gather(share)
+            if None in shares:
+                # It may take longer than there is time; the run that goes on begins with it.
+                self._stop_at = state.step
+                return state.awaiting_evaluation()
+            scores = self.evaluation.scores(shares)
         self.journal.evaluation(state.step, scores, time.monotonic() - began)
         evaluated = state.after_evaluation(scores)
         if evaluated.best_score > state.best_score:

@@ -1,12 +1,12 @@
 """One optimizer update, the same whatever the devices.
 
-    TrainStep → on every replica: `_update` → SliceGradients → Transformer.loss_sums
+    TrainStep → on every replica: `_gradients` → SliceGradients → Transformer.loss_sums
 
 R replicas take their share of a batch's slices each; "gradient accumulation" is nothing but fewer
 replicas than slices. The sum over replicas and the optimizer stay outside what XLA compiles.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gin
@@ -19,6 +19,7 @@ from t2t_repro.data.slice_shapes import SliceShape, slots_needed
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import check_count
 from t2t_repro.training.loss import CrossEntropy, LossSums
+from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import SummedUpdate
 from t2t_repro.training.slice_gradients import SliceGradients
 from t2t_repro.training.workers import Workers
@@ -60,6 +61,7 @@ class TrainStep:
     Attributes:
         slices: of a global batch.
         own_slices: those of them that the replicas of this process take.
+        average: of the weights, which follows every update.
 
     Raises:
         UserError: slices is no number of slices, or the optimizer does more than update.
@@ -87,11 +89,12 @@ class TrainStep:
         )
         self.jit_compile = jit_compile
         self.slice_gradients = SliceGradients(model, loss or CrossEntropy(), seed, jit_compile)
-        self._apply = SummedUpdate(optimizer, model.trainable_variables)
+        self.average = MovingAverage(model.trainable_variables)
+        self._apply = SummedUpdate(optimizer, model.trainable_variables, self.average)
         batch = tf.TensorSpec([len(self.own_slices), None, None], tf.int32)
         slots = tf.TensorSpec([2], tf.int32)
         self._update_all = tf.function(
-            lambda *batch_and_vote: self._on_replicas(self._update, *batch_and_vote),
+            self._update,
             input_signature=[
                 tf.TensorSpec([], tf.int64),
                 batch,
@@ -102,7 +105,7 @@ class TrainStep:
             autograph=False,
         )
         self._rehearse_all = tf.function(
-            lambda *batch: self._on_replicas(self._rehearse, *batch),
+            self._rehearse,
             input_signature=[batch, batch, slots],
             autograph=False,
         )
@@ -159,24 +162,39 @@ class TrainStep:
         slots: tf.Tensor,
         vote: tf.Tensor,
     ) -> StepResult:
-        """What every replica does."""
+        """Updates the weights by the gradient of a global batch."""
+        everywhere = self.strategy.run(self._gradients, args=(step, source, target, slots, vote))
+        sums, votes = self._any_of(everywhere[:2])
+        gradients = everywhere[2]
+        norm = tf.linalg.global_norm(self._any_of(gradients))
+        is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
+        rate = tf.convert_to_tensor(self.optimizer.learning_rate)
+        self._apply(gradients, is_finite)
+        return StepResult(
+            loss=sums.loss / sums.tokens,
+            nll=sums.nll / sums.tokens,
+            tokens=sums.tokens,
+            gradient_norm=norm,
+            learning_rate=rate,
+            stop_votes=votes,
+        )
+
+    def _gradients(
+        self,
+        step: tf.Tensor,
+        source: tf.Tensor,
+        target: tf.Tensor,
+        slots: tf.Tensor,
+        vote: tf.Tensor,
+    ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
+        """What every replica does: sums over all replicas of loss, votes and gradients."""
         replica = tf.distribute.get_replica_context()
         number, source, target = self._share(source, target)
         own_tokens = tf.math.count_nonzero(target, dtype=tf.float32)
         tokens, votes = replica.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
         sums, gradients = self.slice_gradients(step, number, source, target, slots, 1.0 / tokens)
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
-        norm = tf.linalg.global_norm(gradients)
-        is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
-        rate = self._apply(gradients, norm, is_finite)
-        return StepResult(
-            loss=sums.loss / tokens,
-            nll=sums.nll / tokens,
-            tokens=tokens,
-            gradient_norm=norm,
-            learning_rate=rate,
-            stop_votes=votes,
-        )
+        return sums, votes, gradients
 
     def gradients(
         self, step: int, source: np.ndarray, target: np.ndarray
@@ -217,16 +235,18 @@ class TrainStep:
         return len(shapes)
 
     def _rehearse(self, source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
-        number, source, target = self._share(source, target)
-        step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
-        sums, _ = self.slice_gradients(step, number, source, target, slots, scale)
-        return sums.tokens
+        def own_tokens(source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
+            number, source, target = self._share(source, target)
+            step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
+            sums, _ = self.slice_gradients(step, number, source, target, slots, scale)
+            return sums.tokens
 
-    def _on_replicas(self, function: Callable[..., Any], *arguments: tf.Tensor) -> Any:
-        """Runs a function on every replica; they all return the same, of which one is taken."""
-        results = self.strategy.run(function, args=arguments)
+        return self._any_of(self.strategy.run(own_tokens, args=(source, target, slots)))
+
+    def _any_of(self, everywhere: Any) -> Any:
+        """Takes one of what all replicas have returned alike."""
         return tf.nest.map_structure(
-            lambda x: self.strategy.experimental_local_results(x)[0], results
+            lambda x: self.strategy.experimental_local_results(x)[0], everywhere
         )
 
     def _share(

@@ -1,5 +1,7 @@
 """A model's weights, without the optimizer's state: out of a checkpoint, and into one."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -9,17 +11,46 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 
+# Where `Checkpoints` keeps the values of a MovingAverage.
+_AVERAGE = "average/values/{}/.ATTRIBUTES/VARIABLE_VALUE"
+
 
 def load_weights(model: Transformer, checkpoint: str) -> None:
-    """Restores the model's weights, and nothing else, from a checkpoint.
+    """Restores the weights that a model is used with, and nothing else, from a checkpoint.
+
+    Those are their moving average, where the run has one.
 
     Raises:
         UserError: the checkpoint is of a model of other sizes, or damaged.
     """
+    with _refusing_what_does_not_fit(checkpoint):
+        _restore(model, checkpoint)
+        reader = tf.train.load_checkpoint(checkpoint)
+        if reader.has_tensor(_AVERAGE.format(0)):
+            for number, weight in enumerate(model.trainable_variables):
+                weight.assign(reader.get_tensor(_AVERAGE.format(number)))
+
+
+def load_last_weights(model: Transformer, checkpoint: str) -> None:
+    """Restores the weights that the last update left, whether or not the run averages them.
+
+    Raises:
+        UserError: the checkpoint is of a model of other sizes, or damaged.
+    """
+    with _refusing_what_does_not_fit(checkpoint):
+        _restore(model, checkpoint)
+
+
+def _restore(model: Transformer, checkpoint: str) -> None:
+    check_index(checkpoint)
+    status = tf.train.Checkpoint(model=model).restore(checkpoint)
+    status.assert_existing_objects_matched().expect_partial()
+
+
+@contextlib.contextmanager
+def _refusing_what_does_not_fit(checkpoint: str) -> Iterator[None]:
     try:
-        check_index(checkpoint)
-        status = tf.train.Checkpoint(model=model).restore(checkpoint)
-        status.assert_existing_objects_matched().expect_partial()
+        yield
     # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
     except Exception as error:
         raise UserError(

@@ -9,7 +9,7 @@ from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import BadBatch, read_batch, replay
 from t2t_repro.training.run_state import RunState
-from t2t_repro.training.weights import load_weights
+from t2t_repro.training.weights import load_last_weights
 from tests.training.test_train_step import global_batches
 from tests.training.tiny import tiny_model, tiny_step
 
@@ -32,7 +32,7 @@ def test_what_is_written_is_read(tmp_path, step, batch):
     np.testing.assert_array_equal(again.source, batch.source)
     np.testing.assert_array_equal(again.target, batch.target)
     other = tiny_model(dropout=0.2, seed=9)
-    load_weights(other, str(file.with_suffix("")))
+    load_last_weights(other, str(file.with_suffix("")))
     np.testing.assert_array_equal(other.get_weights()[0], step.model.get_weights()[0])
 
 

@@ -15,6 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.replay import read_batch
 from t2t_repro.training.run_state import DevScores, Pace, RunState
@@ -70,6 +71,7 @@ class FakeStep:
         self.model.build((None, 1))
         self.optimizer = adam(learning_rate=0.1)
         self.optimizer.build(self.model.trainable_variables)
+        self.average = MovingAverage(self.model.trainable_variables)
 
     def __call__(self, step, source, target, slots, asks_to_stop):
         self.seen.append((step, np.asarray(source), np.asarray(target)))

@@ -228,6 +228,36 @@ def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
     assert_close(moved, [gradient / 3 for gradient in gradients], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        functools.partial(keras.optimizers.AdamW, 0.01, weight_decay=0.1, clipnorm=0.05),
+        functools.partial(keras.optimizers.SGD, 0.1, momentum=0.9, clipvalue=0.01),
+        functools.partial(keras.optimizers.Nadam, 0.01, global_clipnorm=0.05),
+        functools.partial(keras.optimizers.Lion, 0.01),
+        functools.partial(keras.optimizers.Adafactor, 0.01),
+    ],
+    ids=lambda make: make.func.__name__,
+)
+def test_any_optimizer_is_keras_s_own_on_the_whole_batch(make):
+    """On one replica and on two; where Keras clips, it clips what is summed."""
+    model, steps = tiny_model(), [tiny_step(n, slices=2, optimizer=make) for n in (1, 2)]
+    optimizer = make()
+    optimizer.build(model.trainable_variables)
+    for number, batch in enumerate(global_batches(3, 2)):
+        source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
+        with tf.GradientTape() as tape:
+            sums = model.loss_sums(source, target, CrossEntropy())
+            loss = sums.loss / sums.tokens
+        weights = [weight.value for weight in model.trainable_variables]
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
+        optimizer.apply(gradients, model.trainable_variables)
+        for step in steps:
+            step(number, *batch)
+    assert_close(copies(steps[0].model), copies(model), atol=1e-4)
+    assert_close(copies(steps[1].model), copies(steps[0].model), atol=1e-6)
+
+
 def test_a_small_gradient_is_not_clipped(one_device):
     norms = one_device[0][:3, 3]
     clipping = functools.partial(adam, learning_rate=1e-3, clip_norm=2 * max(norms))
@@ -307,10 +337,23 @@ def test_another_number_of_slices(replicas, slices):
         step(0, np.zeros((6, 5), np.int32), target)
 
 
-@pytest.mark.parametrize("option", [{"weight_decay": 0.1}, {"clipnorm": 1.0}])
-def test_an_optimizer_that_does_more_than_update(option):
-    with pytest.raises(UserError, match=rf"{next(iter(option))}=.*expected a plain update"):
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ({"use_ema": True}, "MovingAverage.decay"),
+        ({"loss_scale_factor": 8.0}, "mixed_bfloat16"),
+        ({"gradient_accumulation_steps": 2}, "TrainStep.slices"),
+    ],
+)
+def test_an_optimizer_that_does_what_the_step_does(option, instead):
+    with pytest.raises(UserError, match=rf"{next(iter(option))}=.*expected none: .*{instead}"):
         tiny_step(optimizer=lambda: keras.optimizers.Adam(0.1, **option))
+
+
+def test_an_optimizer_that_applies_gradients_in_a_way_of_its_own():
+    inner = keras.optimizers.Adam(0.1)
+    with pytest.raises(UserError, match=r"LossScaleOptimizer, which applies .*; expected one that"):
+        tiny_step(optimizer=lambda: keras.optimizers.LossScaleOptimizer(inner))
 
 
 @pytest.mark.parametrize("slices", [0, -1, 1.5, "2"])

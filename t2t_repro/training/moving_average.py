@@ -1,0 +1,72 @@
+"""An exponential moving average of the weights: what a run is evaluated with, if asked for.
+
+Not in the paper, which averages checkpoints (section 6.1); see `training.averaging` for that.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import gin
+import keras
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+
+
+@gin.configurable(denylist=["weights"])
+class MovingAverage(tf.Module):
+    """The average θ̄ of the weights θ, which follows every update.
+
+    θ̄ ← d θ̄ + (1 - d) θ,  d = min(decay, (1 + t) / (10 + t)) after update t
+
+    The second bound forgets the first weights soon, as in tf.train.ExponentialMovingAverage.
+
+    Args:
+        weights: of the model, created in the scope of the current strategy.
+        decay: such as 0.9999; None for no average, which is what the paper does.
+
+    Raises:
+        UserError: the decay is not between 0 and 1.
+    """
+
+    def __init__(self, weights: Sequence[keras.Variable], decay: float | None = None) -> None:
+        super().__init__()
+        if decay is not None and not (isinstance(decay, float) and 0 < decay < 1):
+            raise UserError(
+                f"MovingAverage.decay is {decay!r}, expected a number between 0 and 1, such as "
+                "0.9999, or None."
+            )
+        self._decay = decay
+        self._weights = [weight.value for weight in weights] if decay else []
+        self._strategy = tf.distribute.get_strategy()
+        with self._strategy.scope():
+            self.values = [tf.Variable(weight, trainable=False) for weight in self._weights]
+
+    def update(self, step: tf.Tensor) -> None:
+        """Takes the weights in after an update; called outside of replicas.
+
+        Args:
+            step: how many updates there were, this one included.
+        """
+        if not self._decay:
+            return
+        steps = tf.cast(step, tf.float32)
+        share = 1.0 - tf.minimum(self._decay, (1.0 + steps) / (10.0 + steps))
+
+        def approach(average: tf.Variable, weight: tf.Tensor, share: tf.Tensor) -> None:
+            average.assign_add(tf.cast(share, average.dtype) * (weight - average))
+
+        for average, weight in zip(self.values, self._weights, strict=True):
+            self._strategy.extended.update(average, approach, args=(weight, share), group=False)
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Puts the average in the place of the weights, where there is one, for the time being."""
+        kept = [tf.identity(weight) for weight in self._weights]
+        try:
+            for weight, average in zip(self._weights, self.values, strict=True):
+                weight.assign(average)
+            yield
+        finally:
+            for weight, value in zip(self._weights, kept, strict=True):
+                weight.assign(value)
