@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import PAD_ID
@@ -47,7 +48,7 @@ class SourceTargetModel(keras.Model):
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
         """Where the target holds a token: Keras's losses and metrics leave the rest out."""
         _, target = source_and_target(inputs)
-        return tf.not_equal(target, PAD_ID)
+        return ops.not_equal(target, PAD_ID)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Trains the model; see `keras.Model.fit`.
