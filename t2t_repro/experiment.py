@@ -284,12 +284,14 @@ def evaluate(
 
 
 def load_translator(
-    model_dir: Path,
-    gin_params: Sequence[str],
-    checkpoint: str | None,
+    model_dir: str | Path,
+    gin_params: Sequence[str] = (),
+    checkpoint: str | None = None,
     precision: str | None = None,
 ) -> Translator:
     """Loads a trained model for translation, with the configuration it was trained with.
+
+    gin's bindings are then those of the training run, for the whole process.
 
     Args:
         model_dir: of the training run.

@@ -12,7 +12,7 @@ from t2t_repro.kernels.softmax import softmax as fast_softmax
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.dense import Dense, product
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.masks import apply_mask
+from t2t_repro.layers.masks import apply_mask, with_implicit_mask
 from t2t_repro.layers.shapes import check_last_axis, leading_axes
 
 
@@ -97,6 +97,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value_projection = self._projection(num_heads * d_v, "value")
         self.recorder: Callable[[tf.Tensor], None] | None = None
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
+        self.supports_masking = True
 
     def _projection(self, width: int, name: str) -> Dense:
         return Dense(width, use_bias=False, name=name, dtype=self.dtype_policy)
@@ -111,6 +112,12 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection = self._projection(d_model, "output")
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
+
+    def compute_output_shape(
+        self, query_shape: tuple, memory_shape: tuple | None = None
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of the queries."""
+        return tuple(query_shape)
 
     def project_memory(self, memory: Vectors) -> KeysValues:
         """K W^K and V W^V of what is attended to, [batch, key_length, d_model]."""
@@ -147,7 +154,8 @@ class MultiHeadAttention(keras.layers.Layer):
             memory: [batch, key_length, d_model], or its keys and values, projected before; None
                 for self-attention.
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
-                may attend.
+                may attend; None for all. What Keras's implicit mask of the memory hides is hidden
+                besides.
             training: whether dropout is active.
             past: earlier positions, which self-attention reads too, under their own mask: in
                 decoding, where the beam takes the place of `query_length`.
@@ -163,7 +171,9 @@ class MultiHeadAttention(keras.layers.Layer):
             # One product with W^Q, W^K and W^V side by side is slower: its parts must be copied.
             queries = self._heads(self.query_projection, query)
             if not isinstance(memory, KeysValues):
-                memory = self.project_memory(query if memory is None else memory)
+                memory = query if memory is None else memory
+                attention_mask = with_implicit_mask(attention_mask, memory)
+                memory = self.project_memory(memory)
             context = self.context(queries, memory, attention_mask, training)
         else:
             # Of few vectors a product takes longer than a copy.

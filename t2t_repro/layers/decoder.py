@@ -13,7 +13,7 @@ from t2t_repro.kernels.packing import Packed, Vectors
 from t2t_repro.kernels.recompute import recomputable
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.cache import KeysValues, Past
-from t2t_repro.layers.masks import causal_mask
+from t2t_repro.layers.masks import causal_mask, with_implicit_mask
 from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack, StackedLayer
@@ -94,24 +94,32 @@ class Decoder(LayerStack):
         """Builds all layers for targets and a memory [batch, length, d_model]."""
         super().build(x_shape)
 
+    def compute_output_shape(
+        self, x_shape: tuple, memory_shape: tuple | None = None
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return super().compute_output_shape(x_shape)
+
     def call(
         self,
         x: Vectors,
         memory: Vectors | list[KeysValues],
-        source_mask: tf.Tensor,
+        source_mask: tf.Tensor | None = None,
         training: bool | None = None,
         past: list[Past] | None = None,
     ) -> Vectors:
         """Decodes all positions, each from those before it (teacher forcing), or one more.
 
-        Target padding is not masked: it stands at the end, where causality hides it.
+        Target padding need not be masked: it stands at the end, where causality hides it. Where x
+        or the memory has an implicit mask of Keras's, what this hides is hidden besides.
 
         Args:
             x: [batch, target_length, d_model], the embedded target, shifted right; with a past
                 [batch, beam, d_model], the newest position of every hypothesis.
             memory: [batch, source_length, d_model], the encoder's output, or what `project_memory`
                 makes of it.
-            source_mask: boolean, broadcastable to [batch, target_length, source_length].
+            source_mask: boolean, broadcastable to [batch, target_length, source_length]; None for
+                all.
             training: whether dropout is active.
             past: of every layer, the positions before; the newest is added to it.
 
@@ -125,8 +133,10 @@ class Decoder(LayerStack):
         attention_mask = None
         if past is None and self.neighbourhood is None:
             attention_mask = causal_mask(x.length if isinstance(x, Packed) else tf.shape(x)[1])
+        attention_mask = with_implicit_mask(attention_mask, x)
         if not isinstance(memory, list):
             check_last_axis("memory", memory, self.config.d_model)
+            source_mask = with_implicit_mask(source_mask, memory)
             memory = [memory] * self.num_layers
         pasts: list[Past | None] = [*past] if past else [None] * self.num_layers
         for layer, of_memory, of_past in zip(self.layers, memory, pasts, strict=True):

@@ -27,7 +27,8 @@ class SharedEmbedding(keras.layers.Layer):
     """
 
     def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # Ids that Keras gives as floating point must not become bfloat16, which knows few of them.
+        super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
 
@@ -41,6 +42,10 @@ class SharedEmbedding(keras.layers.Layer):
         )
         self.built = True
 
+    def compute_output_shape(self, ids_shape: tuple) -> tuple[int | None, ...]:
+        """Returns [batch, length, d_model]."""
+        return (*ids_shape, self.d_model)
+
     def table_tensor(self) -> tf.Tensor:
         """E [vocab, d_model], float32."""
         # A custom gradient takes a tensor, not a variable, and XLA must capture none.
@@ -50,7 +55,8 @@ class SharedEmbedding(keras.layers.Layer):
         """Embeds token ids.
 
         Args:
-            ids: [batch, length], 0 <= id < vocab_size.
+            ids: [batch, length], 0 <= id < vocab_size; integers, or floating point, which Keras
+                makes of them where it builds a model under several replicas.
 
         Returns:
             [batch, length, d_model], zero where the id is PAD.
@@ -59,6 +65,8 @@ class SharedEmbedding(keras.layers.Layer):
             ValueError: if `ids` is not of rank 2.
         """
         check_ids("ids", ids)
+        if not ids.dtype.is_integer:
+            ids = tf.cast(ids, tf.int32)
         # Cast after the look-up: the gradient adds up as many rows as there are tokens of an id,
         # and a sum of thousands stands still in bfloat16.
         vectors = tf.cast(_look_up(self.table_tensor(), ids), self.compute_dtype)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from t2t_repro.kernels.packing import Vectors
 from t2t_repro.kernels.recompute import recomputable
+from t2t_repro.layers.masks import with_implicit_mask
 from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
 from t2t_repro.layers.stack import LayerStack, StackedLayer
@@ -54,13 +55,16 @@ class Encoder(LayerStack):
 
     layer_type = EncoderLayer
 
-    def call(self, x: Vectors, attention_mask: tf.Tensor, training: bool | None = None) -> Vectors:
+    def call(
+        self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> Vectors:
         """Encodes embedded source sentences.
 
         Args:
             x: [batch, source_length, d_model].
             attention_mask: boolean, `True` = may attend, broadcastable to [batch, source_length,
-                source_length]; with a neighbourhood [batch, 1, source_length].
+                source_length]; with a neighbourhood [batch, 1, source_length]; None for all. What
+                Keras's implicit mask of x hides is hidden besides.
             training: whether dropout is active.
 
         Returns:
@@ -70,6 +74,7 @@ class Encoder(LayerStack):
             ValueError: if the width of `x` is not d_model.
         """
         check_last_axis("x", x, self.config.d_model)
+        attention_mask = with_implicit_mask(attention_mask, x)
         for layer in self.layers:
             x = layer(x, attention_mask=attention_mask, training=training)
         return self.normalize_output(x)

@@ -29,6 +29,7 @@ class FeedForward(keras.layers.Layer):
         self.activation = activation
         self.inner = Dense(d_ff, activation=activation, name="inner", dtype=self.dtype_policy)
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
+        self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""

@@ -1,6 +1,7 @@
 """Who may attend to whom: boolean masks, `True` = may attend.
 
-Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`.
+Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`. The
+masks that Keras attaches to tensors are [batch, length]: see `with_implicit_mask`.
 """
 
 from typing import NamedTuple
@@ -44,6 +45,26 @@ def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
     """
     positions = ops.arange(length)
     return ops.expand_dims(positions[:, None] >= positions[None, :], 0)
+
+
+def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | None:
+    """Hides what a mask hides, and the positions that Keras's implicit mask of the keys hides.
+
+    Keras attaches such a mask, boolean [batch, key_length], to the output of some layers, such as
+    `Embedding(mask_zero=True)`, and of all layers behind them that support masking.
+
+    Args:
+        mask: broadcastable to [batch, query_length, key_length], or None for no mask.
+        keys: [batch, key_length, width], what is attended to.
+
+    Returns:
+        broadcastable to [batch, query_length, key_length], or None for no mask.
+    """
+    implicit = getattr(keys, "_keras_mask", None)
+    if implicit is None:
+        return mask
+    implicit = ops.expand_dims(implicit, 1)
+    return implicit if mask is None else mask & implicit
 
 
 def reach_of(neighbourhood: int, is_causal: bool = False) -> Reach:

@@ -77,6 +77,7 @@ class PositionalEncoding(keras.layers.Layer):
             )
         self.kind = kind
         self.max_length = max_length
+        self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
         """Creates the learned positions [max_length, d_model] where there are any."""
@@ -89,6 +90,10 @@ class PositionalEncoding(keras.layers.Layer):
                 autocast=False,
             )
         self.built = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of the input."""
+        return tuple(x_shape)
 
     def encode(self, positions: tf.Tensor) -> tf.Tensor:
         """Encodes positions: [length] → [length, d_model]."""

@@ -56,6 +56,12 @@ class RestrictedSelfAttention(MultiHeadAttention):
         """Creates the weights for inputs [batch, length, d_model]."""
         super().build(x_shape)
 
+    def compute_output_shape(  # type: ignore[override]
+        self, x_shape: tuple
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of the input."""
+        return super().compute_output_shape(x_shape)
+
     def call(  # type: ignore[override]
         self,
         x: Vectors,

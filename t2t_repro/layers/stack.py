@@ -28,6 +28,7 @@ class StackedLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
+        self.supports_masking = True
 
     def _new_feed_forward(self) -> FeedForward:
         config = self.config
@@ -82,6 +83,7 @@ class LayerStack(keras.layers.Layer):
         self.num_layers = num_layers
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
+        self.supports_masking = True
         # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
             layer = self.layer_type(
@@ -103,6 +105,10 @@ class LayerStack(keras.layers.Layer):
         if self.final_norm:
             self.final_norm.build(x_shape)
         self.built = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
 
     def normalize_output(self, x: Vectors) -> Vectors:
         """What the stack gives out: x, normalised where normalization is "pre"."""

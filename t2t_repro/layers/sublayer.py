@@ -28,6 +28,7 @@ class SublayerConnection(keras.layers.Layer):
         self.normalization = normalization
         self.norm = LayerNorm(name="norm", dtype=self.dtype_policy)
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
+        self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
         """Creates the layer norm's scale and bias [d_model]."""

@@ -1,5 +1,6 @@
 """The Transformer (paper, figure 1): source ids in, scores of target ids out."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -7,6 +8,7 @@ import gin
 import keras
 import tensorflow as tf
 
+from t2t_repro.errors import UserError
 from t2t_repro.kernels.packing import Packed, Places, Vectors, with_empty_row
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.decoder import Decoder
@@ -17,6 +19,7 @@ from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
+from t2t_repro.models.source_target_model import Pair, SourceTargetModel, source_and_target
 from t2t_repro.ranges import check_count
 from t2t_repro.vocabulary import PAD_ID
 
@@ -29,7 +32,7 @@ Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @gin.configurable
-class Transformer(keras.Model):
+class Transformer(SourceTargetModel):
     """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
 
     All that is computed with the embedding is computed here: nobody else knows what it is.
@@ -50,6 +53,17 @@ class Transformer(keras.Model):
         UserError: for sizes that are none.
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Transformer":
+        """Says where the sizes of layers are given; see the constructor."""
+        of_layers = {field.name for field in dataclasses.fields(LayerConfig)} & kwargs.keys()
+        if of_layers:
+            given = ", ".join(f"{name}={kwargs[name]!r}" for name in sorted(of_layers))
+            raise UserError(
+                f"Transformer was given {given}, which belongs to every layer: pass "
+                f"config=LayerConfig({given}), or a dictionary of it."
+            )
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(
         self,
         vocab_size: int,
@@ -62,7 +76,7 @@ class Transformer(keras.Model):
         dtype: Any = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(name=name, dtype=dtype, trainable=trainable)
+        super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
         check_count("Transformer.vocab_size", vocab_size)
         check_count("Transformer.num_layers", num_layers, most=_MAX_LAYERS)
         check_count("Transformer.max_length", max_length or 1)
@@ -84,12 +98,14 @@ class Transformer(keras.Model):
         self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=policy)
         self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=policy)
 
-    def build(self, inputs_shape: Any = None) -> None:
+    def build(self, inputs_shape: Pair | None = None) -> None:
         """Creates all weights; their shapes depend on the constructor's arguments alone."""
         vectors = (None, None, self.config.d_model)
         self.embedding.build((None, None))
         self.positional_encoding.build(vectors)
         self.target_positional_encoding.build(vectors)
+        self.source_dropout.build(vectors)
+        self.target_dropout.build(vectors)
         self.encoder.build(vectors)
         self.decoder.build(vectors)
         self.built = True
@@ -229,17 +245,19 @@ class Transformer(keras.Model):
         vectors = self.decoder(x, memory, source_mask=source_mask, past=past)
         return self.logits(vectors, transposed_table)
 
-    def call(self, inputs: tuple[tf.Tensor, tf.Tensor], training: bool | None = None) -> tf.Tensor:
+    def call(self, inputs: Pair, training: bool | None = None) -> tf.Tensor:
         """Scores every target token given the source and the target tokens before it.
 
         Args:
-            inputs: source [batch, source_length] and target [batch, target_length], token ids.
+            inputs: source [batch, source_length] and target [batch, target_length], token ids; or
+                a dictionary of both. The decoder sees the target shifted right: the same ids are
+                the labels.
             training: whether dropout is active.
 
         Returns:
             logits [batch, target_length, vocab]; position t scores target[:, t].
         """
-        source, target = inputs
+        source, target = source_and_target(inputs)
         memory = self.encode(source, training=training)
         return self.logits(self.decode(target, memory, source, training=training))
 

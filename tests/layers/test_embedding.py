@@ -82,3 +82,10 @@ def test_shapes_that_do_not_fit(embedding):
 def test_shared_embedding_as_a_layer():
     config = {"vocab_size": VOCAB, "d_model": D_MODEL}
     run_layer_test(SharedEmbedding, config, (IDS,), (2, 4, D_MODEL), VOCAB * D_MODEL)
+
+
+def test_ids_that_keras_made_floating_point_are_the_same_ids():
+    embedding = SharedEmbedding(400, 4, dtype="mixed_bfloat16")
+    ids = np.array([[257, 399, 0]])
+    expected = embedding(ids)
+    np.testing.assert_array_equal(embedding(ids.astype(np.float32)), expected)

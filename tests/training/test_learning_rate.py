@@ -79,6 +79,16 @@ def test_an_optimizer_starts_at_step_1():
     assert float(weight) == pytest.approx(-rates(schedule, [1, 2, 3]).sum(), rel=1e-5)
 
 
+def test_keras_optimizers_are_described_with_it():
+    optimizer = keras.optimizers.AdamW(TransformerSchedule(64, 10, constant=2.0))
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    again.build([weight := keras.Variable(0.0)])
+    for step in range(3):
+        expected = rates(TransformerSchedule(64, 10, constant=2.0), [step + 1])[0]
+        assert float(again.learning_rate) == pytest.approx(expected, rel=1e-5)
+        again.apply([np.float32(1.0)], [weight])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

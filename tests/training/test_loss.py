@@ -1,6 +1,7 @@
 import functools
 import math
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from t2t_repro.errors import UserError
 from t2t_repro.kernels import cross_entropy as blocks
 from t2t_repro.training import loss as loss_module
-from t2t_repro.training.loss import CrossEntropy, smoothing_entropy
+from t2t_repro.training.loss import CrossEntropy, LabelSmoothedCrossEntropy, smoothing_entropy
 from tests.oracle import VARIANTS, oracle_arrays
 from tests.reference import log_softmax, softmax
 
@@ -208,7 +209,65 @@ def test_shapes_that_do_not_fit():
         loss(rows, table, target)
 
 
+@pytest.mark.parametrize("loss", [CrossEntropy, LabelSmoothedCrossEntropy])
 @pytest.mark.parametrize("epsilon", [1.0, 1.5, -0.1, "0.1", None])
-def test_a_label_smoothing_that_is_no_share(epsilon):
-    with pytest.raises(UserError, match=r"CrossEntropy.label_smoothing is .*, expected 0 or more"):
-        CrossEntropy(epsilon)
+def test_a_label_smoothing_that_is_no_share(loss, epsilon):
+    message = rf"^{loss.__name__}.label_smoothing is .*, expected 0 or more"
+    with pytest.raises(UserError, match=message):
+        loss(epsilon)
+
+
+# As Keras's loss
+
+
+def keras_loss_and_gradients(vectors, table, target, loss, dtype=tf.float32):
+    """The loss of logits as a model gives them, and its gradients."""
+    x, table = tf.convert_to_tensor(vectors), tf.convert_to_tensor(table)
+    with tf.GradientTape() as tape:
+        tape.watch([x, table])
+        logits = tf.cast(tf.matmul(x, table, transpose_b=True), dtype)
+        value = loss(target, logits)
+    return value, tape.gradient(value, [x, table])
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("ids", ["int32", "int64"])
+def test_keras_minimises_the_trainers_loss(epsilon, ids):
+    vectors, table, target = random_batch()
+    sums, gradients = sums_and_gradients(vectors, table, target, epsilon)
+    loss = LabelSmoothedCrossEntropy(epsilon)
+    ours = keras_loss_and_gradients(vectors, table, target.astype(ids), loss)
+    assert float(ours[0]) == pytest.approx(float(sums.loss / sums.tokens), rel=1e-5)
+    for gradient, expected in zip(ours[1], gradients, strict=True):
+        np.testing.assert_allclose(gradient, expected / sums.tokens, atol=1e-6)
+
+
+def test_keras_sums_tokens_where_it_is_asked_to_sum():
+    vectors, table, target = random_batch()
+    sums = loss_sums(vectors, table, tf.constant(target), 0.1)
+    loss = LabelSmoothedCrossEntropy(0.1, reduction="sum")
+    value, _ = keras_loss_and_gradients(vectors, table, target, loss)
+    assert float(value) == pytest.approx(float(sums.loss), rel=1e-5)
+
+
+def test_bfloat16_logits_are_summed_in_float32():
+    vectors, table, target = random_batch()
+    loss = LabelSmoothedCrossEntropy()
+    value, _ = keras_loss_and_gradients(vectors, table, target, loss, tf.bfloat16)
+    expected, _ = keras_loss_and_gradients(vectors, table, target, loss)
+    assert value.dtype == tf.float32
+    assert float(value) == pytest.approx(float(expected), rel=0.01)
+
+
+def test_keras_loss_is_described_whole():
+    loss = LabelSmoothedCrossEntropy(0.3, name="mine", reduction="sum")
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert type(again) is LabelSmoothedCrossEntropy
+    assert again.get_config() == loss.get_config()
+    assert again.get_config()["label_smoothing"] == 0.3
+
+
+def test_keras_loss_of_shapes_that_do_not_fit():
+    loss = LabelSmoothedCrossEntropy()
+    with pytest.raises(ValueError, match=r"labels \(3,\), logits \(3, 11\): expected \[batch, len"):
+        loss(np.ones(3), np.ones((3, VOCAB)))
