@@ -69,7 +69,7 @@ def test_a_dev_sentence_s_attention_is_drawn_with_the_weights_of_the_time(model,
     first = dict(scores(evaluation).images)
     assert list(first) == ["attention/encoder", "attention/decoder", "attention/cross"]
     assert all(pixels.dtype == np.uint8 and pixels.shape[2] == 3 for pixels in first.values())
-    table = model.table
+    table = model.embedding.table
     table.assign(table * 10)
     second = dict(scores(evaluation).images)
     for name, pixels in first.items():

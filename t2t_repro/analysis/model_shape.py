@@ -10,11 +10,12 @@ class ModelShape(NamedTuple):
     """A Transformer's sizes, without its weights.
 
     Attributes:
-        vocab_size: rows of the one embedding.
+        vocab_size: rows of the target's embedding, which source and softmax share.
         num_layers: N, of the encoder and of the decoder.
         config: sizes of every layer.
         learned_positions: rows of each of the two tables of learned positions; 0 with sinusoids.
         neighbourhood: r of the restricted self-attention, or None.
+        own_rows: rows of embeddings that source or softmax do not share; 0 in the paper.
     """
 
     vocab_size: int
@@ -22,15 +23,24 @@ class ModelShape(NamedTuple):
     config: LayerConfig
     learned_positions: int = 0
     neighbourhood: int | None = None
+    own_rows: int = 0
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "ModelShape":
         """Reads the sizes from what `Transformer.get_config` returns, or a model.json holds."""
         learned = config["positional_encoding"] == "learned"
+        # What was saved before there was a choice does not say.
+        tied = config.get("tied_embeddings", "all")
+        rows, own_rows = config["vocab_size"], 0
+        if tied in ("target_softmax", "none"):
+            own_rows += config["source_vocab_size"] or rows
+        if tied in ("source_target", "none"):
+            own_rows += rows
         return cls(
-            config["vocab_size"],
+            rows,
             config["num_layers"],
             LayerConfig.of(config["config"]),
             config["max_length"] if learned else 0,
             config["neighbourhood"],
+            own_rows,
         )

@@ -1,4 +1,4 @@
-"""The one embedding that source, target and softmax share (paper, section 3.4)."""
+"""The embedding that source, target and softmax share (paper, section 3.4)."""
 
 from typing import Any
 

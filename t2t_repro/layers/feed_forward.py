@@ -8,6 +8,7 @@ import tensorflow as tf
 from t2t_repro.kernels.packing import positionwise
 from t2t_repro.layers.dense import Dense
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.named import named_activation
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -17,7 +18,7 @@ class FeedForward(keras.layers.Layer):
     Args:
         d_ff: width of the inner layer.
         dropout: rate of dropout after the activation; 0 in the paper.
-        activation: a name that Keras knows; "relu" is the paper's max(0, x).
+        activation: see `named_activation`; "relu" is the paper's max(0, x).
     """
 
     def __init__(
@@ -27,7 +28,9 @@ class FeedForward(keras.layers.Layer):
         self.d_ff = d_ff
         self.dropout = dropout
         self.activation = activation
-        self.inner = Dense(d_ff, activation=activation, name="inner", dtype=self.dtype_policy)
+        self.inner = Dense(
+            d_ff, activation=named_activation(activation), name="inner", dtype=self.dtype_policy
+        )
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
         self.supports_masking = True
 

@@ -4,9 +4,9 @@ import dataclasses
 from typing import Any
 
 import gin
-import keras
 
 from t2t_repro.errors import UserError
+from t2t_repro.layers.named import named_activation, named_norm
 
 _SIZES = ("d_model", "d_ff", "num_heads", "d_k", "d_v")
 
@@ -35,14 +35,16 @@ class LayerConfig:
         dropout: on every sub-layer's output, and on embedding + position.
         attention_dropout: on the attention weights; 0 in the paper.
         relu_dropout: inside the feed-forward network; 0 in the paper.
-        activation: of the feed-forward network, by the name that Keras has for it.
-        normalization: "post" (the paper) or "pre" (T2T's later default).
+        activation: of the feed-forward network, by the name that Keras has for it; see
+            `layers.named`.
+        norm: a layer that normalises vectors; "LayerNorm" is the paper's; see `layers.named`.
+        normalization: where it stands, "post" (the paper) or "pre" (T2T's later default).
         recompute: whether training keeps of each layer what goes in alone, and computes the layer
             again in the backward pass: less memory, a longer step, the same result.
 
     Raises:
-        UserError: for sizes that do not fit each other, or a normalization or activation that does
-            not exist.
+        UserError: for sizes that do not fit each other, or a normalization, norm or activation that
+            does not exist.
     """
 
     d_model: int = 512
@@ -55,6 +57,7 @@ class LayerConfig:
     relu_dropout: float = 0.0
     normalization: str = "post"
     activation: str = "relu"
+    norm: str = "LayerNorm"
     recompute: bool = False
 
     def __post_init__(self) -> None:
@@ -64,13 +67,8 @@ class LayerConfig:
             )
         if not isinstance(self.recompute, bool):
             raise UserError(f"LayerConfig.recompute is {self.recompute!r}, expected True or False.")
-        try:
-            keras.activations.get(str(self.activation))
-        except ValueError as error:
-            raise UserError(
-                f"LayerConfig.activation is {self.activation!r}, expected a name that Keras knows, "
-                "such as 'relu' or 'gelu'."
-            ) from error
+        named_activation(self.activation)
+        named_norm(self.norm)
         for name, size in dataclasses.asdict(self).items():
             is_given = size is not None or name not in ("d_k", "d_v")
             if name in _SIZES and is_given and not is_size(size):

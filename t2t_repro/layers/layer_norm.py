@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from t2t_repro import kernels
 from t2t_repro.kernels.layer_norm import layer_norm as fast_layer_norm
-from t2t_repro.kernels.packing import positionwise
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -43,7 +42,6 @@ class LayerNorm(keras.layers.LayerNormalization):
     def __init__(self, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> None:
         super().__init__(epsilon=epsilon, **kwargs)
 
-    @positionwise
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises every vector: [..., d_model] → the same shape."""
         x = tf.cast(inputs, tf.float32)

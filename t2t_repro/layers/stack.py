@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 import keras
 
-from t2t_repro.kernels.packing import Vectors
+from t2t_repro.kernels.packing import Vectors, each_vector
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.layers.layer_norm import LayerNorm
+from t2t_repro.layers.named import named_norm
 from t2t_repro.layers.sublayer import SublayerConnection
 
 
@@ -41,8 +41,9 @@ class StackedLayer(keras.layers.Layer):
         )
 
     def _new_connection(self, name: str) -> SublayerConnection:
+        config = self.config
         return SublayerConnection(
-            self.config.dropout, self.config.normalization, name=name, dtype=self.dtype_policy
+            config.dropout, config.normalization, config.norm, name=name, dtype=self.dtype_policy
         )
 
     def build(self, x_shape: tuple) -> None:
@@ -90,8 +91,10 @@ class LayerStack(keras.layers.Layer):
                 self.config, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
             )
             setattr(self, layer.name, layer)
-        is_pre = self.config.normalization == "pre"
-        self.final_norm = LayerNorm(name="final_norm", dtype=self.dtype_policy) if is_pre else None
+        self.final_norm = None
+        if self.config.normalization == "pre":
+            norm = named_norm(self.config.norm)
+            self.final_norm = norm(name="final_norm", dtype=self.dtype_policy)
 
     @property
     def layers(self) -> list[Any]:
@@ -112,7 +115,7 @@ class LayerStack(keras.layers.Layer):
 
     def normalize_output(self, x: Vectors) -> Vectors:
         """What the stack gives out: x, normalised where normalization is "pre"."""
-        return self.final_norm(x) if self.final_norm else x
+        return each_vector(self.final_norm, x) if self.final_norm else x
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

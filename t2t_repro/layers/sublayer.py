@@ -5,9 +5,9 @@ from typing import Any
 
 import keras
 
-from t2t_repro.kernels.packing import Vectors
+from t2t_repro.kernels.packing import Vectors, each_vector
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.layer_norm import LayerNorm
+from t2t_repro.layers.named import named_norm
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -20,13 +20,21 @@ class SublayerConnection(keras.layers.Layer):
     Args:
         dropout: rate of dropout on the sub-layer's output (paper, section 5.4).
         normalization: "post" or "pre".
+        norm: see `named_norm`.
     """
 
-    def __init__(self, dropout: float, normalization: str = "post", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        dropout: float,
+        normalization: str = "post",
+        norm: str = "LayerNorm",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.dropout = dropout
         self.normalization = normalization
-        self.norm = LayerNorm(name="norm", dtype=self.dtype_policy)
+        self.norm = named_norm(norm)(name="norm", dtype=self.dtype_policy)
+        self._norm_name = norm
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
         self.supports_masking = True
 
@@ -49,8 +57,8 @@ class SublayerConnection(keras.layers.Layer):
             [batch, length, d_model].
         """
         if self.normalization == "pre":
-            return x + self.output_dropout(sublayer(self.norm(x)), training=training)
-        return self.norm(x + self.output_dropout(sublayer(x), training=training))
+            return x + self.output_dropout(sublayer(each_vector(self.norm, x)), training=training)
+        return each_vector(self.norm, x + self.output_dropout(sublayer(x), training=training))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -58,4 +66,5 @@ class SublayerConnection(keras.layers.Layer):
             **super().get_config(),
             "dropout": self.dropout,
             "normalization": self.normalization,
+            "norm": self._norm_name,
         }

@@ -44,7 +44,7 @@ class StepDecoder:
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
             self._projections = model.decoder.join_projections()
-            self._transposed_table = model.embedding.transposed_table()
+            self._transposed_table = model.transposed_table()
 
     def begin(self, source: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; there is no room for positions yet."""

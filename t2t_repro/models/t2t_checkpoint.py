@@ -99,7 +99,7 @@ def step_of_t2t(checkpoint: str | Path) -> int:
 def _load(model: Transformer, reader: CheckpointReader, path: str | Path) -> None:
     """Sets all weights; variables that a model has no place for, such as Adam's, are ignored."""
     model.build()
-    values = [(model.table, _embedding_table(reader, path))]
+    values = [(model.embedding.table, _embedding_table(reader, path))]
     for name, variable in _body_variables(model):
         values.append((variable, _read(reader, name, path)))
         _check_shape(name, *values[-1], path)

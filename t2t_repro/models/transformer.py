@@ -24,6 +24,7 @@ from t2t_repro.ranges import check_count
 from t2t_repro.vocabulary import PAD_ID
 
 _MAX_LAYERS = 1000
+_TIED = "all", "target_softmax", "source_target", "none"
 
 Sums = TypeVar("Sums")
 Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
@@ -35,7 +36,8 @@ Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
 class Transformer(SourceTargetModel):
     """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
 
-    All that is computed with the embedding is computed here: nobody else knows what it is.
+    All that is computed with the embedding is computed here: nobody else knows what it is, and
+    whether there are several.
 
     Args:
         vocab_size: rows of the embedding; at least the size of the subword model.
@@ -45,6 +47,9 @@ class Transformer(SourceTargetModel):
             (Table 3, row E). Source and target learn a table each, as in T2T.
         max_length: how many positions are learned, with "learned".
         neighbourhood: r of the restricted self-attention (paper, section 4), or None.
+        tied_embeddings: what shares a matrix: "all" (the paper), "target_softmax" (the source has
+            one of its own), "source_target" (the softmax has one of its own), or "none".
+        source_vocab_size: rows of the source's own embedding, where its vocabulary is another.
         name: of the Keras model.
         dtype: in which it computes, "float32" or "mixed_bfloat16"; its weights are float32.
         trainable: whether its weights are.
@@ -72,6 +77,8 @@ class Transformer(SourceTargetModel):
         positional_encoding: str = "interleaved",
         max_length: int | None = None,
         neighbourhood: int | None = None,
+        tied_embeddings: str = "all",
+        source_vocab_size: int | None = None,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
@@ -81,11 +88,23 @@ class Transformer(SourceTargetModel):
         check_count("Transformer.num_layers", num_layers, most=_MAX_LAYERS)
         check_count("Transformer.max_length", max_length or 1)
         check_count("Transformer.neighbourhood", neighbourhood or 1)
+        check_count("Transformer.source_vocab_size", source_vocab_size or 1)
+        _check_tied_embeddings(tied_embeddings, source_vocab_size)
         self.vocab_size = vocab_size
+        self.source_vocab_size = source_vocab_size or vocab_size
+        self.tied_embeddings = tied_embeddings
         self.num_layers = num_layers
         self.config = config = LayerConfig.of(config or LayerConfig())
         policy = self.dtype_policy
-        self.embedding = SharedEmbedding(vocab_size, config.d_model, name="embedding", dtype=policy)
+        self.embedding = self._new_embedding(vocab_size, "embedding")
+        # None where it is the embedding above.
+        self.own_source_embedding = self.own_softmax = None
+        if tied_embeddings in ("target_softmax", "none"):
+            self.own_source_embedding = self._new_embedding(
+                self.source_vocab_size, "source_embedding"
+            )
+        if tied_embeddings in ("source_target", "none"):
+            self.own_softmax = self._new_embedding(vocab_size, "softmax")
         self.positional_encoding = PositionalEncoding(
             positional_encoding, max_length, name="positional_encoding", dtype=policy
         )
@@ -98,10 +117,15 @@ class Transformer(SourceTargetModel):
         self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=policy)
         self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=policy)
 
+    def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
+        return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
+
     def build(self, inputs_shape: Pair | None = None) -> None:
         """Creates all weights; their shapes depend on the constructor's arguments alone."""
         vectors = (None, None, self.config.d_model)
-        self.embedding.build((None, None))
+        for embedding in (self.embedding, self.source_embedding, self.softmax):
+            if not embedding.built:
+                embedding.build((None, None))
         self.positional_encoding.build(vectors)
         self.target_positional_encoding.build(vectors)
         self.source_dropout.build(vectors)
@@ -111,9 +135,18 @@ class Transformer(SourceTargetModel):
         self.built = True
 
     @property
-    def table(self) -> keras.Variable:
-        """E [vocab, d_model], the one embedding of source, target and softmax."""
-        return self.embedding.table
+    def source_embedding(self) -> SharedEmbedding:
+        """What source ids look up: the one embedding, or their own."""
+        return self.own_source_embedding or self.embedding
+
+    @property
+    def softmax(self) -> SharedEmbedding:
+        """What the decoder's vectors are scored by: the one embedding, or their own."""
+        return self.own_softmax or self.embedding
+
+    def transposed_table(self) -> tf.Tensor:
+        """The softmax's E^T [d_model, vocab], in the computation's dtype."""
+        return self.softmax.transposed_table()
 
     @property
     def longest(self) -> int | None:
@@ -134,7 +167,7 @@ class Transformer(SourceTargetModel):
             ValueError: if `source` is not of rank 2.
         """
         check_ids("source", source)
-        return self.positional_encoding(self._embed(source, places))
+        return self.positional_encoding(_embed(self.source_embedding, source, places))
 
     def embed_target(self, target: tf.Tensor, places: Places | None = None) -> Vectors:
         """What the decoder reads: the target shifted right, behind PAD, a zero vector.
@@ -151,12 +184,7 @@ class Transformer(SourceTargetModel):
         """
         check_ids("target", target)
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
-        return self.target_positional_encoding(self._embed(shifted, places))
-
-    def _embed(self, ids: tf.Tensor, places: Places | None) -> Vectors:
-        if places is None:
-            return self.embedding(ids)
-        return Packed(self.embedding(places.pack_ids(ids)), places)
+        return self.target_positional_encoding(_embed(self.embedding, shifted, places))
 
     def embed_next(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
         """What the decoder reads of one position: [batch, beam] → [batch, beam, d_model].
@@ -172,7 +200,7 @@ class Transformer(SourceTargetModel):
 
     def logits(self, vectors: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
         """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
-        return self.embedding.logits(vectors, transposed_table)
+        return self.softmax.logits(vectors, transposed_table)
 
     def encode(
         self, source: tf.Tensor, training: bool | None = None, places: Places | None = None
@@ -236,7 +264,7 @@ class Transformer(SourceTargetModel):
             memory: of every layer, as the decoder's `project_memory` makes it.
             source_mask: boolean [batch, 1, source_length].
             past: of every layer, the positions before; this one is added.
-            transposed_table: the embedding's.
+            transposed_table: see `transposed_table`.
 
         Returns:
             logits [batch, beam, vocab].
@@ -292,7 +320,7 @@ class Transformer(SourceTargetModel):
             vectors = self.decode(target, memory, source, training, of_target).vectors
             target = of_target.pack_ids(target)
         rows = tf.reshape(vectors, [-1, self.config.d_model])
-        return loss(rows, self.embedding.table_tensor(), tf.reshape(target, [-1]))
+        return loss(rows, self.softmax.table_tensor(), tf.reshape(target, [-1]))
 
     def log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Log P(target | source), EOS included, in nats.
@@ -318,4 +346,24 @@ class Transformer(SourceTargetModel):
             "positional_encoding": self.positional_encoding.kind,
             "max_length": self.positional_encoding.max_length,
             "neighbourhood": self.neighbourhood,
+            "tied_embeddings": self.tied_embeddings,
+            "source_vocab_size": self.source_vocab_size if self.own_source_embedding else None,
         }
+
+
+def _embed(embedding: SharedEmbedding, ids: tf.Tensor, places: Places | None) -> Vectors:
+    if places is None:
+        return embedding(ids)
+    return Packed(embedding(places.pack_ids(ids)), places)
+
+
+def _check_tied_embeddings(tied: str, source_vocab_size: int | None) -> None:
+    if tied not in _TIED:
+        raise UserError(
+            f"Transformer.tied_embeddings is {tied!r}, expected {', '.join(map(repr, _TIED))}."
+        )
+    if source_vocab_size and tied not in ("target_softmax", "none"):
+        raise UserError(
+            f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings={tied!r} "
+            "has the source share the target's embedding: bind 'target_softmax' or 'none'."
+        )

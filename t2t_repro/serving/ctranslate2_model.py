@@ -38,6 +38,7 @@ from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON, LayerNorm
 from t2t_repro.layers.positional_encoding import PositionalEncoding
@@ -103,11 +104,12 @@ class _TransformerConverter(Converter):
                 f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
                 "cannot express; expected full attention: give --format=saved_model."
             )
-        if translator.model.config.activation != "relu":
-            raise UserError(
-                f"the model has activation={translator.model.config.activation!r}, expected "
-                "'relu', which is exported to CTranslate2: give --format=saved_model."
-            )
+        for name, expected in (("activation", "relu"), ("norm", "LayerNorm")):
+            if (found := getattr(translator.model.config, name)) != expected:
+                raise UserError(
+                    f"the model has {name}={found!r}, expected {expected!r}, which is exported to "
+                    "CTranslate2: give --format=saved_model."
+                )
         self._model = translator.model
         self._subwords = translator.subwords
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
@@ -121,13 +123,9 @@ class _TransformerConverter(Converter):
         encoder, decoder = (
             stack(**sizes, **options) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
         )
-        table = np.array(model.table)
-        # PAD looks up as zero, at the decoder's start and wherever else it is written. The softmax
-        # has PAD's own row, so that look-up and softmax cannot be one table.
-        looked_up = table.copy()
-        looked_up[PAD_ID] = 0
-        encoder.embeddings[0].weight = decoder.embeddings.weight = looked_up
-        decoder.projection.weight = table
+        encoder.embeddings[0].weight = _looked_up(model.source_embedding)
+        decoder.embeddings.weight = _looked_up(model.embedding)
+        decoder.projection.weight = np.array(model.softmax.table)
         encoder.position_encodings.encodings = self._encodings(model.positional_encoding)
         decoder.position_encodings.encodings = self._encodings(model.target_positional_encoding)
         for spec, stack in ((encoder, model.encoder), (decoder, model.decoder)):
@@ -203,6 +201,17 @@ def _fill_feed_forward(spec: Spec, network: FeedForward, around: SublayerConnect
         linear.weight = np.array(dense.kernel).T
         linear.bias = np.array(dense.bias)
     _fill_norm(spec.layer_norm, around.norm)
+
+
+def _looked_up(embedding: SharedEmbedding) -> NDArray[np.float32]:
+    """What ids look up.
+
+    PAD looks up as zero, at the decoder's start and wherever else it is written. The softmax has
+    PAD's own row, so that look-up and softmax cannot be one table.
+    """
+    table = np.array(embedding.table)
+    table[PAD_ID] = 0
+    return table
 
 
 def _fill_norm(spec: Spec, norm: LayerNorm) -> None:

@@ -10,7 +10,7 @@ from t2t_repro.strangers.json_files import read_json
 
 _KEYS = {
     "trainable", "dtype", "vocab_size", "num_layers", "config", "positional_encoding", "max_length",
-    "neighbourhood",
+    "neighbourhood", "tied_embeddings", "source_vocab_size",
 }  # fmt: skip
 _FLOAT_BYTES = 4
 
@@ -49,7 +49,8 @@ def check_size(path: Path, sizes: Mapping[str, Any], weight_bytes: int) -> None:
     try:
         config = LayerConfig.of(sizes.get("config") or {})
         heads = config.num_heads * (config.key_depth + config.value_depth)
-        rows = sizes["vocab_size"] + (sizes.get("max_length") or 0)
+        rows = sizes["vocab_size"] + (sizes.get("source_vocab_size") or 0)
+        rows += sizes.get("max_length") or 0
         rows += sizes.get("num_layers", 1) * (config.d_ff + heads)
         parameters = int(rows * config.d_model)
     except (KeyError, TypeError, ValueError) as error:

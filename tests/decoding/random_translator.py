@@ -44,7 +44,7 @@ def random_model(subwords: SubwordModel, dtype="float32"):
         centre = 1.0 if weight.name == "gamma" else 0.0
         spread = 1.0 if weight.name == "table" else 0.5
         weight.assign(generator.normal(centre, spread, weight.shape))
-    end = np.asarray(model.table)[EOS_ID]
+    end = np.asarray(model.embedding.table)[EOS_ID]
     last_norm = model.trainable_variables[-1]
     last_norm.assign(np.asarray(last_norm) + 6.0 * end / (end @ end))
     return model

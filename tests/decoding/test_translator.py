@@ -180,7 +180,7 @@ def test_n_best_beyond_the_beam_is_refused(translator, n_best):
 
 def test_the_model_s_weights_of_today_are_used(translator, model):
     before = translator.translate(["the red bird"])
-    table = model.table
+    table = model.embedding.table
     weights = np.asarray(table)
     try:
         table.assign(weights[::-1])

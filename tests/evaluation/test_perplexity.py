@@ -74,11 +74,11 @@ def test_nll_follows_the_weights(model, store):
     held_out = HeldOutLoss(model, store)
     before, weights = held_out.nll(), model.get_weights()
     try:
-        model.table.assign(0.5 * model.table)
+        model.embedding.table.assign(0.5 * model.embedding.table)
         assert held_out.nll() == pytest.approx(slow_nll(model, store), rel=1e-5)
         assert abs(held_out.nll() - before) > 0.01
         # Scores that are all alike: as many choices as there are entries.
-        model.table.assign(0.0 * model.table)
+        model.embedding.table.assign(0.0 * model.embedding.table)
         assert held_out.perplexity() == pytest.approx(VOCAB, rel=1e-5)
     finally:
         model.set_weights(weights)

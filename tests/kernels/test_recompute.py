@@ -76,10 +76,13 @@ def test_keras_may_call_the_model_with_padding_and_variables(options):
         """Two calls: the second draws other dropout than the first."""
         for _ in range(2):
             with tf.GradientTape() as tape:
-                table = model.table.value
+                table = model.embedding.table.value
                 tape.watch(table)
                 loss = tf.reduce_sum(tf.cast(model((SOURCE, TARGET), training=True), tf.float32))
-            weights = [table, *(v.value for v in model.trainable_variables if v is not model.table)]
+            weights = [
+                table,
+                *(v.value for v in model.trainable_variables if v is not model.embedding.table),
+            ]
             yield loss, tape.gradient(loss, weights)
 
     kept, again = (list(steps(small_model(is_on, **options))) for is_on in (False, True))

@@ -75,7 +75,7 @@ def test_what_was_never_written_is_not_read():
 def test_its_weights_are_those_of_the_moment_it_was_made():
     model = small_model()
     decoder = StepDecoder(model, BEAM)
-    table = model.table
+    table = model.embedding.table
     steps_against_full(model, decoder, decoder.step)
     table.assign(table[::-1])
     with pytest.raises(AssertionError):

@@ -149,7 +149,7 @@ def test_names_shards_and_hparams(tmp_path, shards):
     )
     assert (model.vocab_size, model.num_layers) == (VOCAB, LAYERS)
     assert model.positional_encoding.kind == "concatenated"
-    np.testing.assert_array_equal(model.table, table)
+    np.testing.assert_array_equal(model.embedding.table, table)
     np.testing.assert_array_equal(
         model.decoder.layers[1].memory_attention.key_projection.kernel,
         variables["transformer/body/decoder/layer_1/encdec_attention/multihead_attention/k/kernel"],
@@ -225,7 +225,7 @@ def test_hparams_elsewhere_and_one_checkpoint_of_several(tmp_path):
     (folder / "hparams.json").rename(folder / "other.json")
     assert_refused("hparams.json cannot be read", transformer_from_t2t, folder)
     model = transformer_from_t2t(folder / "model.ckpt-7", folder / "other.json")
-    np.testing.assert_array_equal(model.table, table)
+    np.testing.assert_array_equal(model.embedding.table, table)
     assert step_of_t2t(folder) == 0
     write_checkpoint(folder, {**variables, "global_step": np.int64(1234)})
     assert step_of_t2t(folder / "model.ckpt-7") == 1234

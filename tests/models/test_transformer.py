@@ -9,14 +9,19 @@ import tensorflow as tf
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.parameter_count import parameter_count
+from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.loss import CrossEntropy
 from tests.layer_test import randomize, run_layer_test
 
 VOCAB, LENGTH = 13, 6
 RNG = np.random.default_rng(0)
 SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
+
+RMS = "RMSNormalization"
+OF_LAYERS = "normalization", "norm", "activation", "d_k", "d_v"
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
@@ -25,13 +30,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "learned": {"positional_encoding": "learned", "max_length": 9, "normalization": "pre"},
     "neighbourhood": {"neighbourhood": 3},
     "d_k and d_v": {"d_k": 3, "d_v": 5},
+    "own source": {"tied_embeddings": "target_softmax", "source_vocab_size": 17},
+    "own softmax": {"tied_embeddings": "source_target", "normalization": "pre", "norm": RMS},
+    "none tied": {"tied_embeddings": "none", "activation": "gelu", "norm": RMS},
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def small_config(variant):
     options = dict(VARIANTS[variant])
-    own = {name: options.pop(name) for name in ("normalization", "d_k", "d_v") if name in options}
+    own = {name: options.pop(name) for name in OF_LAYERS if name in options}
     config = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.0, **own)
     return {"vocab_size": VOCAB, "num_layers": 2, "config": config.to_dict(), **options}
 
@@ -64,6 +72,50 @@ def test_get_config_holds_every_option():
     assert (config["vocab_size"], config["num_layers"], config["neighbourhood"]) == (VOCAB, 3, 4)
     assert (config["positional_encoding"], config["max_length"]) == ("learned", 9)
     assert again.decoder.layers[2].memory_attention.dtype_policy.name == "mixed_bfloat16"
+
+
+def test_untied_is_tied_where_the_tables_are_the_same():
+    """Logits, loss, and the gradient: the tied table's is the sum of those of its roles."""
+    tied, untied = small_model(), Transformer(**small_config("paper"), tied_embeddings="none")
+    untied.build()
+    for theirs, weight in zip(bodies(tied), bodies(untied), strict=True):
+        weight.assign(theirs)
+    tables = [untied.embedding.table, untied.source_embedding.table, untied.softmax.table]
+    for table in tables:
+        table.assign(tied.embedding.table)
+    np.testing.assert_array_equal(untied((SOURCE, TARGET)), tied((SOURCE, TARGET)))
+    found = [
+        gradients(tied, [tied.embedding.table]),
+        gradients(untied, tables),
+    ]
+    np.testing.assert_allclose(found[0][0], sum(found[1]), atol=1e-5)
+    assert all(np.abs(gradient).max() > 1e-3 for gradient in found[1])
+
+
+def bodies(model):
+    return [*model.encoder.trainable_variables, *model.decoder.trainable_variables]
+
+
+def gradients(model, tables):
+    with tf.GradientTape() as tape:
+        loss = model.loss_sums(SOURCE, TARGET, CrossEntropy(0.1)).loss
+    return [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, [t.value for t in tables])]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"tied_embeddings": "some"},
+            "tied_embeddings is 'some', expected 'all', 'target_softmax'",
+        ),
+        ({"source_vocab_size": 9}, "source_vocab_size is 9, but tied_embeddings='all' has"),
+        ({"tied_embeddings": "none", "source_vocab_size": -1}, "source_vocab_size = -1: expected"),
+    ],
+)
+def test_embeddings_that_cannot_be(options, message):
+    with pytest.raises(UserError, match=message):
+        Transformer(VOCAB, 1, **options)
 
 
 def test_rates_reach_their_layers():

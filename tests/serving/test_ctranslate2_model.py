@@ -40,6 +40,7 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "shallow keys": {"config": LayerConfig(16, 16, 2, d_k=3, d_v=5)},
     "deep keys": {"config": LayerConfig(16, 16, 3, d_k=9, d_v=5)},
+    "none tied": {"config": LayerConfig(16, 16, 2), "tied_embeddings": "none"},
 }
 SOURCES = ["the red bird", "a", "a tree, a house", "the river, the stone and the cloud", "x ⁇ 🙂"]
 TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω"]
@@ -60,9 +61,9 @@ def model_of(subwords, seed=3, **sizes):
         # The next token must depend on what matrices make of tokens and positions.
         spread = 0.1 if len(weight.shape) == 1 else 0.3 if weight.name == "table" else 1.0
         weight.assign(generator.normal(centre, spread, weight.shape))
-    rows = np.array(model.table)
+    rows = np.array(model.embedding.table)
     rows[[PAD_ID, EOS_ID]] *= 1.6
-    model.table.assign(rows)
+    model.embedding.table.assign(rows)
     last_gamma = model.trainable_variables[-2]
     last_gamma.assign(8.0 * last_gamma)
     return model
@@ -233,6 +234,9 @@ def test_what_cannot_be_expressed_is_refused(subwords, tmp_path):
     )
     with pytest.raises(UserError, match="neighbourhood=3, which CTranslate2 cannot express"):
         write_ctranslate2_model(restricted, "float32", tmp_path / "new")
+    normed = model_of(subwords, config=LayerConfig(16, 16, 2, norm="RMSNormalization"))
+    with pytest.raises(UserError, match="norm='RMSNormalization', expected 'LayerNorm'"):
+        write_ctranslate2_model(Translator(normed, subwords), "float32", tmp_path / "new")
     (tmp_path / "t2t.vocab").write_text("\n".join([*RESERVED, *"\\_u;0123456789"]))
     imported = Translator(random_model(subwords), T2TSubwords(tmp_path / "t2t.vocab"))
     with pytest.raises(UserError, match="is a vocabulary of Tensor2Tensor"):

@@ -1,0 +1,74 @@
+"""Parts of a layer that a configuration names: activations and norms.
+
+A model's configuration is text, so that it can be saved. A part of one's own has a name once it is
+registered with Keras, in a module that the gin file imports:
+
+    @keras.saving.register_keras_serializable(package="my_parts")
+    def squared_relu(x): ...
+
+makes it "my_parts>squared_relu".
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+from t2t_repro.layers.layer_norm import LayerNorm
+
+_NORMS = {"LayerNorm": LayerNorm, "RMSNormalization": keras.layers.RMSNormalization}
+
+
+def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns an activation, [..., d_ff] → the same shape.
+
+    Args:
+        name: that Keras knows, such as "relu" or "gelu", or of a registered function.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    if callable(found := _registered(name)):
+        return found
+    try:
+        return keras.activations.get(str(name))
+    except ValueError as error:
+        raise UserError(
+            f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as 'relu' "
+            f"or 'gelu', or {_OF_ONES_OWN}"
+        ) from error
+
+
+def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
+    """Returns the class of a layer that normalises vectors, [..., d_model] → the same shape.
+
+    Args:
+        name: "LayerNorm", "RMSNormalization" (Keras's), or of a registered class, whose constructor
+            takes a Keras layer's `name` and `dtype`.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    found: Any = _NORMS.get(name) if isinstance(name, str) else None
+    found = found or _registered(name)
+    if not (isinstance(found, type) and issubclass(found, keras.layers.Layer)):
+        raise UserError(
+            f"LayerConfig.norm is {name!r}, expected {' or '.join(map(repr, _NORMS))}, or "
+            f"{_OF_ONES_OWN}"
+        )
+    return found
+
+
+_OF_ONES_OWN = (
+    "'package>name' of what a module registers with keras.saving.register_keras_serializable: "
+    "import the module in the gin file."
+)
+
+
+def _registered(name: str) -> Any:
+    """What a module has registered under a name; this package's own layers are no parts."""
+    if not isinstance(name, str) or name.startswith("t2t_repro>"):
+        return None
+    return keras.saving.get_registered_object(name)
