@@ -7,12 +7,14 @@ The paper averages the last 5 checkpoints of the base model and the last 20 of t
 from absl import flags, logging
 
 from t2t_repro import command_line
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the averaging on its flags."""
+    import_tensorflow()
     from t2t_repro.training.averaging import average_weights
     from t2t_repro.training.model_directory import ModelDirectory
 

@@ -27,6 +27,7 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import check_range
 from t2t_repro.strangers.bindings import check_harmless
+from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.guard_rails import (
@@ -171,10 +172,12 @@ def train(
         state = checkpoints.restore()
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
-    _say_where_it_goes_on(state, differing)
+    announce_start(pace, state, differing)
 
     # The loop.
-    _compile(step, batches, is_new=not state.step)
+    start, began = state, time.monotonic()
+    if not pace.is_over(state):
+        _compile(step, batches, is_new=not state.step)
     with Journal(directory.tensorboard if workers.is_chief else None, pace, state) as journal:
         if differing or not state.step:
             journal.text("configuration", gin.config.markdown(operative), state.step)
@@ -183,6 +186,7 @@ def train(
     if loop.stopped_by:
         # As if the signal had ended the process: schedulers start such a job again.
         raise SystemExit(128 + loop.stopped_by)
+    announce_end(directory, data_dir, start, state, time.monotonic() - began)
     return state
 
 
@@ -215,13 +219,6 @@ def _training_data(data_dir: Path, model: Transformer, workers: Workers) -> Prep
             "prepare.max_length."
         )
     return data
-
-
-def _say_where_it_goes_on(state: RunState, differing: Sequence[str]) -> None:
-    if state.step:
-        logging.info("train: going on after step %d", state.step)
-        for difference in differing:
-            logging.warning("train: going on with another configuration: %s", difference)
 
 
 def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:

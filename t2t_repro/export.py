@@ -12,6 +12,7 @@ from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -23,6 +24,7 @@ def main() -> None:
 
 def _export_saved_model() -> None:
     command_line.check_model_name()
+    import_tensorflow()
     from t2t_repro.serving.saved_model import next_version, write_saved_model
     from t2t_repro.serving.servable import Servable
     from t2t_repro.serving.stored_weights import PRECISIONS
@@ -37,6 +39,7 @@ def _export_saved_model() -> None:
 
 def _export_ctranslate2() -> None:
     _check_ctranslate2()
+    import_tensorflow()
     from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 
     translator = command_line.load_translator("float32")

@@ -14,6 +14,7 @@ from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -30,6 +31,7 @@ def main() -> None:
     model_dir = Path(FLAGS.model_dir)
     command_line.check_new("model_dir")
     _check_files()
+    import_tensorflow()
     from t2t_repro.data.t2t_subwords import T2TSubwords
     from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.training.model_directory import ModelDirectory

@@ -180,6 +180,12 @@ class ModelDirectory:
             "checkpoints/step-<n>."
         )
 
+    def newer_than_average(self, checkpoint: str) -> str | None:
+        """Returns the run's newest checkpoint if `checkpoint` is an average of older ones."""
+        averaged, last = CheckpointFolder(self.averaged), CheckpointFolder(self.checkpoints)
+        is_stale = max(last.steps(), default=0) > max(averaged.steps(), default=0)
+        return last.newest if is_stale and checkpoint == averaged.newest else None
+
     def last_checkpoints(self, count: int) -> dict[int, str]:
         """Returns the run's last `count` checkpoints, oldest first: their paths by their steps.
 
