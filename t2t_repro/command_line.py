@@ -50,7 +50,7 @@ def run(main: Callable[[], None]) -> NoReturn:
     def guarded(argv: Sequence[str]) -> None:
         logging.set_verbosity(logging.INFO)
         handler = logging.get_absl_handler().python_handler
-        handler.setStream(_AboveBars())
+        handler.setStream(AboveBars())
         handler.addFilter(lambda record: record.module not in _TALKATIVE)
         if len(argv) > 1:
             _fail(f"received the argument {argv[1]!r}, expected flags only: see --help.")
@@ -79,16 +79,18 @@ def run(main: Callable[[], None]) -> NoReturn:
     app.run(guarded, flags_parser=_parse_flags)
 
 
-class _AboveBars(io.TextIOBase):
+class AboveBars(io.TextIOBase):
     """Standard error for the log, whose lines do not tear the progress bars that are there."""
 
     def write(self, text: str) -> int:
+        """Writes text that ends a line."""
         from tqdm import tqdm
 
         tqdm.write(text, file=sys.stderr, end="")
         return len(text)
 
     def flush(self) -> None:
+        """Flushes standard error."""
         sys.stderr.flush()
 
 
@@ -151,9 +153,7 @@ def load_translator(precision: str | None = None) -> "Translator":
             f"(python -m t2t_repro.average --model_dir={directory.path}), or give "
             "--checkpoint=latest"
         )
-    return experiment.load_translator(
-        directory.path, given.gin_param, given.checkpoint, precision
-    )
+    return experiment.load_translator(directory.path, given.gin_param, given.checkpoint, precision)
 
 
 def define_experiment(is_required: bool = True) -> None:
