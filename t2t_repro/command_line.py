@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
 EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
 # The machine's state, not a fault of the program: a traceback would say nothing more.
 _STORAGE_ERRORS = {
@@ -40,7 +41,8 @@ _TALKATIVE = {
 def run(main: Callable[[], None]) -> NoReturn:
     """Parses the flags and runs `main`.
 
-    A UserError, or what is wrong with the disk, becomes one line on standard error and status 2.
+    A UserError, or what is wrong with the disk, becomes one line on standard error and status 2;
+    Ctrl-C one line and status 130.
     Any other exception is a bug, ours or the user's: it keeps its traceback, and status 1.
 
     Args:
@@ -59,6 +61,9 @@ def run(main: Callable[[], None]) -> NoReturn:
         except UserError as error:
             # gin appends lines of its own about the call that it made.
             _fail(str(error).splitlines()[0])
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

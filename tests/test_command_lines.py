@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 
@@ -321,6 +322,7 @@ WORKING: dict[str, tuple[str, list[str]]] = {
         "translate",
         ["--model_dir=model", "--n_best=2", "--scores", "--checkpoint=latest"],
     ),
+    "an old average": ("translate", ["--model_dir=stale"]),
     "existing translations": (
         "evaluate",
         ["--translations=train.en", "--reference=train.en"],
@@ -459,6 +461,8 @@ def folder(tmp_path_factory):
     directory = ModelDirectory(folder / "model")
     directory.describe(model, folder / "made.model", config, config)
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
+    shutil.copytree(folder / "model", folder / "stale")
+    ModelDirectory(folder / "stale").write_averaged(model, 5)
     imported = ModelDirectory(folder / "imported")
     imported.describe(model, folder / "t2t.vocab", config, config)
     imported.write_imported(model, step=7)
@@ -523,6 +527,14 @@ def test_n_best_and_scores_say_which_line_they_are_of(outcomes):
     for number in (1, 3, 4):
         scores = [float(row[1]) for row in rows if int(row[0]) == number]
         assert scores == sorted(scores, reverse=True)
+
+
+def test_the_checkpoint_that_was_taken_is_named(outcomes):
+    assert "] using checkpoints/step-7 of model\n" in outcomes["odd lines"].err
+    assert "older" not in outcomes["odd lines"].err
+    err = outcomes["an old average"].err
+    assert "] using averaged/step-5 of stale\n" in err
+    assert "that average is older than checkpoints/step-7: average again (python -m" in err
 
 
 def test_existing_translations_are_scored_without_a_model(outcomes):
