@@ -21,8 +21,9 @@ def main() -> None:
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
     model = directory.new_model()
-    average_weights(model, checkpoints.values())
-    written = directory.write_averaged(model, max(checkpoints))
+    with directory.held_for_averaging():
+        average_weights(model, checkpoints.values())
+        written = directory.write_averaged(model, max(checkpoints))
     first, last = min(checkpoints), max(checkpoints)
     logging.info(
         "averaged %d checkpoints, steps %d to %d, into %s", len(checkpoints), first, last, written

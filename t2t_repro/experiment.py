@@ -5,7 +5,8 @@ defines a second time.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import gin
@@ -145,10 +146,35 @@ def train(
         update = optimizer()
         update.build(model.trainable_variables)
         step = TrainStep(model, update, seed, use_xla())
-    # Outside the scope: the state is text, which TensorFlow cannot send to other workers.
-    checkpoints = Checkpoints(directory, model, update, step.average, is_writer=workers.is_chief)
-    pace = Pace()
     _say_what_trains(step, strategy)
+    with _alone_in(directory, workers):
+        return _train(step, directory, data_dir, workers, seed)
+
+
+@contextmanager
+def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
+    """Holds the model directory, of several workers for all of them.
+
+    Raises:
+        UserError: on every worker, if other processes train in it.
+    """
+    with ExitStack() as held:
+        with workers.chief_first():
+            if workers.is_chief:
+                held.enter_context(directory.held_for_training())
+        yield
+
+
+def _train(
+    step: TrainStep, directory: ModelDirectory, data_dir: Path, workers: Workers, seed: int
+) -> RunState:
+    """Does what `train` does once there is an update."""
+    model = step.model
+    # The state is text, which TensorFlow cannot send to other workers.
+    checkpoints = Checkpoints(
+        directory, model, step.optimizer, step.average, is_writer=workers.is_chief
+    )
+    pace = Pace()
 
     # The data.
     data = _training_data(data_dir, model, workers)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import gin
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from t2t_repro.command_line import storage_error
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.file_lock import held_alone
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
@@ -64,6 +66,26 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         "datagen",
         ["--gin_file=x.gin"],
         "train.en has 3 lines, train.de has 2 lines: line 3 has no partner",
+    ),
+    "model in training": (
+        "trainer",
+        ["--gin_file=x.gin", "--model_dir=trained", "--data_dir=no_data"],
+        "trained is in use by process",
+    ),
+    "model being averaged": (
+        "average",
+        ["--model_dir=model", "--last=1"],
+        "model/averaged is in use by process",
+    ),
+    "import under way": (
+        "import_t2t",
+        ["--checkpoint=t2t", "--vocabulary=t2t.vocab", "--model_dir=coming"],
+        "coming is in use by process",
+    ),
+    "export under way": (
+        "export",
+        ["--model_dir=model", "--export_dir=exported"],
+        "exported is in use by process",
     ),
     "model missing": ("translate", ["--model_dir=nowhere"], "nowhere is no model directory"),
     "model to average missing": ("average", ["--model_dir=nowhere"], "nowhere is no model"),
@@ -472,10 +494,13 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outcomes(folder):
     """What became of every command, by its name in CASES or WORKING."""
-    before = listing(folder)
     commands = {**{name: case[:2] for name, case in CASES.items()}, **WORKING}
-    outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
-    assert listing(folder) == before
+    with ExitStack() as held:
+        for path in ("trained/.trainer", "model/.average", ".coming", "exported/.export"):
+            held.enter_context(held_alone(folder / f"{path}.lock", "", ""))
+        before = listing(folder)
+        outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
+        assert listing(folder) == before
     return dict(zip(commands, outcomes, strict=True))
 
 
