@@ -15,6 +15,7 @@ from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 
 if TYPE_CHECKING:
     from t2t_repro.analysis.attention_maps import AttentionMap
@@ -30,6 +31,7 @@ def main() -> None:
         raise UserError(f"--source={FLAGS.source!r} is empty, expected a sentence.")
     if FLAGS.word is not None and not FLAGS.pictures:
         raise UserError("--word asks for pictures, --nopictures for none: leave one of them out.")
+    import_tensorflow()
     from t2t_repro.analysis import attention_plots
     from t2t_repro.analysis.attention_maps import PairAttention, ids_to_show
     from t2t_repro.analysis.attention_page import Heading, as_html

@@ -7,20 +7,23 @@ The paper averages the last 5 checkpoints of the base model and the last 20 of t
 from absl import flags, logging
 
 from t2t_repro import command_line
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the averaging on its flags."""
+    import_tensorflow()
     from t2t_repro.training.averaging import average_weights
     from t2t_repro.training.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
     model = directory.new_model()
-    average_weights(model, checkpoints.values())
-    written = directory.write_averaged(model, max(checkpoints))
+    with directory.held_for_averaging():
+        average_weights(model, checkpoints.values())
+        written = directory.write_averaged(model, max(checkpoints))
     first, last = min(checkpoints), max(checkpoints)
     logging.info(
         "averaged %d checkpoints, steps %d to %d, into %s", len(checkpoints), first, last, written

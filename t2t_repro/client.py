@@ -14,6 +14,7 @@ from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 from t2t_repro.text_lines import converse, read_input, write_output, written
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def _connect() -> "RemoteTranslator":
     address = Address(server, FLAGS.model_name, FLAGS.version, FLAGS.timeout)
     predictor: Predictor
     if FLAGS.protocol == "grpc":
+        import_tensorflow()
         from t2t_repro.serving.grpc_predictor import GrpcPredictor
 
         predictor = GrpcPredictor(address)

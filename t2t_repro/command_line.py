@@ -6,6 +6,7 @@ misspelt flag need not wait for.
 
 import errno
 import importlib.util
+import io
 import os
 import re
 import sys
@@ -13,28 +14,35 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-# TensorFlow prints a page of start-up notes; they would hide the one line that matters.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 from absl import app, flags, logging
 
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
 EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
 # The machine's state, not a fault of the program: a traceback would say nothing more.
 _STORAGE_ERRORS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO
 }  # fmt: skip
 
+# Modules of TensorFlow that say of every checkpoint how many microseconds a callback took, of every
+# SavedModel the names of thousands of inputs, and at its loading that it has no gradients.
+_TALKATIVE = {
+    "functional_saver", "signature_serialization", "builder_impl", "fingerprinting_utils",
+    "function_deserialization",
+}  # fmt: skip
+
 
 def run(main: Callable[[], None]) -> NoReturn:
     """Parses the flags and runs `main`.
 
-    A UserError, or what is wrong with the disk, becomes one line on standard error and status 2.
+    A UserError, or what is wrong with the disk, becomes one line on standard error and status 2;
+    Ctrl-C one line and status 130.
     Any other exception is a bug, ours or the user's: it keeps its traceback, and status 1.
 
     Args:
@@ -43,8 +51,9 @@ def run(main: Callable[[], None]) -> NoReturn:
 
     def guarded(argv: Sequence[str]) -> None:
         logging.set_verbosity(logging.INFO)
-        # Of every checkpoint TensorFlow says how many microseconds a callback took.
-        logging.get_absl_logger().addFilter(lambda record: record.module != "functional_saver")
+        handler = logging.get_absl_handler().python_handler
+        handler.setStream(AboveBars())
+        handler.addFilter(lambda record: record.module not in _TALKATIVE)
         if len(argv) > 1:
             _fail(f"received the argument {argv[1]!r}, expected flags only: see --help.")
         try:
@@ -52,6 +61,9 @@ def run(main: Callable[[], None]) -> NoReturn:
         except UserError as error:
             # gin appends lines of its own about the call that it made.
             _fail(str(error).splitlines()[0])
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does; nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -70,6 +82,21 @@ def run(main: Callable[[], None]) -> NoReturn:
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
+
+
+class AboveBars(io.TextIOBase):
+    """Standard error for the log, whose lines do not tear the progress bars that are there."""
+
+    def write(self, text: str) -> int:
+        """Writes text that ends a line."""
+        from tqdm import tqdm
+
+        tqdm.write(text, file=sys.stderr, end="")
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes standard error."""
+        sys.stderr.flush()
 
 
 def storage_error(error: OSError) -> str | None:
@@ -102,22 +129,36 @@ def define_trained_model(is_required: bool = True) -> None:
     """Defines the flags of the verbs that use a trained model; evaluate can do without one."""
     define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
-    flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
+    flags.DEFINE_string(
+        "checkpoint",
+        None,
+        "averaged, best, latest or checkpoints/step-<n>; by default the first there is of "
+        "averaged, best, latest.",
+    )
 
 
 def load_translator(precision: str | None = None) -> "Translator":
     """Loads what the flags of `define_trained_model` say, to decode a batch a core.
 
-    See `experiment.load_translator`.
+    Says which checkpoint it is. See `experiment.load_translator`.
     """
+    import_tensorflow()
     from t2t_repro import experiment
     from t2t_repro.decoding.cores import one_core_a_batch
+    from t2t_repro.training.model_directory import ModelDirectory
 
     one_core_a_batch()
     given = flags.FLAGS
-    return experiment.load_translator(
-        Path(given.model_dir), given.gin_param, given.checkpoint, precision
-    )
+    directory = ModelDirectory(given.model_dir)
+    checkpoint = directory.checkpoint(given.checkpoint)
+    logging.info("using %s of %s", os.path.relpath(checkpoint, directory.path), directory.path)
+    if newer := directory.newer_than_average(checkpoint):
+        logging.warning(
+            f"that average is older than {os.path.relpath(newer, directory.path)}: average again "
+            f"(python -m t2t_repro.average --model_dir={directory.path}), or give "
+            "--checkpoint=latest"
+        )
+    return experiment.load_translator(directory.path, given.gin_param, given.checkpoint, precision)
 
 
 def define_experiment(is_required: bool = True) -> None:

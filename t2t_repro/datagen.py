@@ -8,6 +8,7 @@ from pathlib import Path
 from absl import flags, logging
 
 from t2t_repro import command_line
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -15,6 +16,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the preparation on its flags."""
     command_line.check_gin_file()
+    import_tensorflow()
     from t2t_repro import experiment
 
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, needed=["prepare"])

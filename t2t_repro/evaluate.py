@@ -14,6 +14,7 @@ from absl import flags
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 from t2t_repro.text_lines import read_input, write_output
 
 FLAGS = flags.FLAGS
@@ -22,6 +23,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
+    import_tensorflow()
     from t2t_repro import experiment
     from t2t_repro.analysis.run_record import Evaluation
     from t2t_repro.data.prepared import open_data

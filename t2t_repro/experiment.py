@@ -5,7 +5,8 @@ defines a second time.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import gin
@@ -27,6 +28,7 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import check_range
 from t2t_repro.strangers.bindings import check_harmless
+from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.guard_rails import (
@@ -144,10 +146,35 @@ def train(
         update = optimizer()
         update.build(model.trainable_variables)
         step = TrainStep(model, update, seed, use_xla())
-    # Outside the scope: the state is text, which TensorFlow cannot send to other workers.
-    checkpoints = Checkpoints(directory, model, update, step.average, is_writer=workers.is_chief)
-    pace = Pace()
     _say_what_trains(step, strategy)
+    with _alone_in(directory, workers):
+        return _train(step, directory, data_dir, workers, seed)
+
+
+@contextmanager
+def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
+    """Holds the model directory, of several workers for all of them.
+
+    Raises:
+        UserError: on every worker, if other processes train in it.
+    """
+    with ExitStack() as held:
+        with workers.chief_first():
+            if workers.is_chief:
+                held.enter_context(directory.held_for_training())
+        yield
+
+
+def _train(
+    step: TrainStep, directory: ModelDirectory, data_dir: Path, workers: Workers, seed: int
+) -> RunState:
+    """Does what `train` does once there is an update."""
+    model = step.model
+    # The state is text, which TensorFlow cannot send to other workers.
+    checkpoints = Checkpoints(
+        directory, model, step.optimizer, step.average, is_writer=workers.is_chief
+    )
+    pace = Pace()
 
     # The data.
     data = _training_data(data_dir, model, workers)
@@ -171,10 +198,12 @@ def train(
         state = checkpoints.restore()
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
-    _say_where_it_goes_on(state, differing)
+    announce_start(pace, state, differing)
 
     # The loop.
-    _compile(step, batches, is_new=not state.step)
+    start, began = state, time.monotonic()
+    if not pace.is_over(state):
+        _compile(step, batches, is_new=not state.step)
     with Journal(directory.tensorboard if workers.is_chief else None, pace, state) as journal:
         if differing or not state.step:
             journal.text("configuration", gin.config.markdown(operative), state.step)
@@ -183,6 +212,7 @@ def train(
     if loop.stopped_by:
         # As if the signal had ended the process: schedulers start such a job again.
         raise SystemExit(128 + loop.stopped_by)
+    announce_end(directory, data_dir, start, state, time.monotonic() - began)
     return state
 
 
@@ -215,13 +245,6 @@ def _training_data(data_dir: Path, model: Transformer, workers: Workers) -> Prep
             "prepare.max_length."
         )
     return data
-
-
-def _say_where_it_goes_on(state: RunState, differing: Sequence[str]) -> None:
-    if state.step:
-        logging.info("train: going on after step %d", state.step)
-        for difference in differing:
-            logging.warning("train: going on with another configuration: %s", difference)
 
 
 def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:

@@ -12,6 +12,7 @@ from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -23,20 +24,26 @@ def main() -> None:
 
 def _export_saved_model() -> None:
     command_line.check_model_name()
+    import_tensorflow()
+    from t2t_repro.data.file_lock import held_alone
     from t2t_repro.serving.saved_model import next_version, write_saved_model
     from t2t_repro.serving.servable import Servable
     from t2t_repro.serving.stored_weights import PRECISIONS
 
     export_dir = Path(FLAGS.export_dir)
-    version = next_version(export_dir, FLAGS.version)
+    next_version(export_dir, FLAGS.version)
     translator = command_line.load_translator(PRECISIONS[FLAGS.weights])
     servable = Servable(translator, FLAGS.weights)
-    written = write_saved_model(servable, export_dir, version, FLAGS.model_name)
+    lock = export_dir / ".export.lock"
+    with held_alone(lock, str(export_dir), "give another --export_dir"):
+        version = next_version(export_dir, FLAGS.version)
+        written = write_saved_model(servable, export_dir, version, FLAGS.model_name)
     logging.info("exported %s weights as version %d: %s", FLAGS.weights, version, written)
 
 
 def _export_ctranslate2() -> None:
     _check_ctranslate2()
+    import_tensorflow()
     from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 
     translator = command_line.load_translator("float32")

@@ -14,6 +14,7 @@ from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -30,6 +31,8 @@ def main() -> None:
     model_dir = Path(FLAGS.model_dir)
     command_line.check_new("model_dir")
     _check_files()
+    import_tensorflow()
+    from t2t_repro.data.file_lock import held_alone
     from t2t_repro.data.t2t_subwords import T2TSubwords
     from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.training.model_directory import ModelDirectory
@@ -37,14 +40,16 @@ def main() -> None:
     subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
     aside = model_dir.with_name(f".{model_dir.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    try:
-        directory = ModelDirectory(aside)
-        directory.describe(model, subwords.model_path, DECODING, DECODING)
-        directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
-        aside.rename(model_dir)
-    finally:
+    with held_alone(aside.with_suffix(".lock"), str(model_dir), "give another --model_dir"):
+        command_line.check_new("model_dir")
         shutil.rmtree(aside, ignore_errors=True)
+        try:
+            directory = ModelDirectory(aside)
+            directory.describe(model, subwords.model_path, DECODING, DECODING)
+            directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
+            aside.rename(model_dir)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
     logging.info(
         "imported %s parameters and %d subwords into %s",
         f"{model.count_params():,}",

@@ -9,12 +9,14 @@ from pathlib import Path
 from absl import flags
 
 from t2t_repro import command_line
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the report on its flags."""
+    import_tensorflow()
     from t2t_repro.analysis import ablation_report, training_cost
     from t2t_repro.analysis.run_record import read_run
 

@@ -12,6 +12,7 @@ from absl import flags
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -27,6 +28,7 @@ def main() -> None:
     import asyncio
 
     command_line.check_extra("serve", "aiohttp", "grpc_health")
+    import_tensorflow()
     from t2t_repro.serving.server import Options, serve
 
     given: dict[str, Any] = {name: FLAGS[name].value for name in Options._fields}

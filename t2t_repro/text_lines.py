@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from t2t_repro.errors import UserError
@@ -77,9 +78,15 @@ def written(number: int, found: Iterable[tuple[str, float]], scores: bool) -> It
 def converse(translated: Callable[[Sequence[str]], Iterator[str]]) -> None:
     """Asks for sentences at a terminal until there is none, and prints what becomes of each.
 
+    Where Python has readline, lines can be edited, and the arrow keys bring back earlier ones.
+
     Args:
         translated: the lines to print for lines of input.
     """
+    # Imported, it does so for input().
+    with suppress(ImportError):
+        import readline  # noqa: F401
+
     print("A sentence a line; an empty line ends.", file=sys.stderr)
     while True:
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from absl import flags
 
 from t2t_repro import command_line
+from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -24,11 +25,13 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the trainer on its flags."""
     if FLAGS.replay:
+        import_tensorflow()
         from t2t_repro import experiment
 
         experiment.replay_batch(Path(FLAGS.replay))
         return
     command_line.check_gin_file()
+    import_tensorflow()
     from t2t_repro import experiment
     from t2t_repro.training.devices import is_chief
     from t2t_repro.training.workers import end_with_the_others

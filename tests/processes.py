@@ -1,6 +1,7 @@
 """Processes of their own, for what cannot be done in the one that runs the tests."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,15 @@ def output_of(*arguments: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def assert_only_our_lines(err: str) -> None:
+    """Sees that standard error holds nothing but lines of our own log, and errors."""
+    log = re.compile(r"[IWE]\d{4} [\d:.]+ \d+ (\w+\.py):\d+\] .+")
+    ours = {path.name for path in (CHECKOUT / "t2t_repro").rglob("*.py")}
+    for line in err.splitlines():
+        found = log.fullmatch(line)
+        assert (found and found[1] in ours) or line.startswith("error: "), line
 
 
 def in_child(function: Callable[[], None], deadline: float | None = None) -> int:

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import gin
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from t2t_repro.command_line import storage_error
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.file_lock import held_alone
 from t2t_repro.data.prepared import prepare
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
@@ -63,6 +66,26 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         "datagen",
         ["--gin_file=x.gin"],
         "train.en has 3 lines, train.de has 2 lines: line 3 has no partner",
+    ),
+    "model in training": (
+        "trainer",
+        ["--gin_file=x.gin", "--model_dir=trained", "--data_dir=no_data"],
+        "trained is in use by process",
+    ),
+    "model being averaged": (
+        "average",
+        ["--model_dir=model", "--last=1"],
+        "model/averaged is in use by process",
+    ),
+    "import under way": (
+        "import_t2t",
+        ["--checkpoint=t2t", "--vocabulary=t2t.vocab", "--model_dir=coming"],
+        "coming is in use by process",
+    ),
+    "export under way": (
+        "export",
+        ["--model_dir=model", "--export_dir=exported"],
+        "exported is in use by process",
     ),
     "model missing": ("translate", ["--model_dir=nowhere"], "nowhere is no model directory"),
     "model to average missing": ("average", ["--model_dir=nowhere"], "nowhere is no model"),
@@ -321,6 +344,7 @@ WORKING: dict[str, tuple[str, list[str]]] = {
         "translate",
         ["--model_dir=model", "--n_best=2", "--scores", "--checkpoint=latest"],
     ),
+    "an old average": ("translate", ["--model_dir=stale"]),
     "existing translations": (
         "evaluate",
         ["--translations=train.en", "--reference=train.en"],
@@ -459,6 +483,8 @@ def folder(tmp_path_factory):
     directory = ModelDirectory(folder / "model")
     directory.describe(model, folder / "made.model", config, config)
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
+    shutil.copytree(folder / "model", folder / "stale")
+    ModelDirectory(folder / "stale").write_averaged(model, 5)
     imported = ModelDirectory(folder / "imported")
     imported.describe(model, folder / "t2t.vocab", config, config)
     imported.write_imported(model, step=7)
@@ -468,10 +494,13 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outcomes(folder):
     """What became of every command, by its name in CASES or WORKING."""
-    before = listing(folder)
     commands = {**{name: case[:2] for name, case in CASES.items()}, **WORKING}
-    outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
-    assert listing(folder) == before
+    with ExitStack() as held:
+        for path in ("trained/.trainer", "model/.average", ".coming", "exported/.export"):
+            held.enter_context(held_alone(folder / f"{path}.lock", "", ""))
+        before = listing(folder)
+        outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
+        assert listing(folder) == before
     return dict(zip(commands, outcomes, strict=True))
 
 
@@ -523,6 +552,14 @@ def test_n_best_and_scores_say_which_line_they_are_of(outcomes):
     for number in (1, 3, 4):
         scores = [float(row[1]) for row in rows if int(row[0]) == number]
         assert scores == sorted(scores, reverse=True)
+
+
+def test_the_checkpoint_that_was_taken_is_named(outcomes):
+    assert "] using checkpoints/step-7 of model\n" in outcomes["odd lines"].err
+    assert "older" not in outcomes["odd lines"].err
+    err = outcomes["an old average"].err
+    assert "] using averaged/step-5 of stale\n" in err
+    assert "that average is older than checkpoints/step-7: average again (python -m" in err
 
 
 def test_existing_translations_are_scored_without_a_model(outcomes):

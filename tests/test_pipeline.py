@@ -10,14 +10,13 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from t2t_repro.evaluation.scores import bleu
+from tests.processes import CHECKOUT, assert_only_our_lines
 
-CHECKOUT = Path(__file__).parents[1]
 STEPS = 500
 GIN = """
 prepare.corpus = @TextFilesCorpus()
@@ -69,7 +68,7 @@ def finish(process, given=None, status=0):
     finally:
         process.kill()
     assert process.returncode == status, err
-    assert "Traceback" not in err
+    assert_only_our_lines(err)
     return out, err
 
 
@@ -142,8 +141,6 @@ def test_a_signal_ends_the_run_with_a_checkpoint_and_it_goes_on_from_there(run):
     assert 50 <= run.stopped_at < 300
     assert f"stopped by a signal after step {run.stopped_at}" in run.stopped_log
     assert f"going on after step {run.stopped_at}\n" in run.resumed_log
-    # What TensorFlow says of its own callbacks is left out.
-    assert "Sharding callback" not in run.stopped_log + run.resumed_log
     # The data are made once.
     assert "learning 300 subwords" in run.stopped_log
     assert "learning 300 subwords" not in run.resumed_log
@@ -286,5 +283,29 @@ def test_a_run_that_is_over_stays_as_it_is(run):
     before = checkpoints()
     _, log = run.train()
     assert checkpoints() == before
-    assert f"going on after step {STEPS}" in log
+    assert f"finished already, after step {STEPS}; to train longer, bind Pace.steps" in log
     assert re.findall(r"step (\d+)/", log) == []
+
+
+def test_a_run_says_what_is_next(run):
+    """Commands that work where they are pasted."""
+    (line,) = [line for line in run.resumed_log.splitlines() if "finished" in line]
+    assert f"finished the last {STEPS - run.stopped_at} of {STEPS} steps in" in line
+    average, evaluate = line.split("; next: ")[1].split(", then ")
+    assert average == "python -m t2t_repro.average --model_dir=runs/reverse/model --last=5"
+    assert evaluate == "python -m t2t_repro.evaluate --model_dir=runs/reverse/model"
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("datagen", ["--gin_file=reverse.gin"]),
+        ("export", ["--model_dir=runs/reverse/model", "--export_dir=exported"]),
+        ("attention_maps", ["--model_dir=runs/reverse/model", "--source=ant bee", "--output=maps"]),
+        ("parse", ["--model_dir=runs/reverse/model", "--input=dev.source"]),
+        ("evaluate", ["--translations=dev.source", "--reference=dev.source"]),
+    ],
+)
+def test_no_verb_says_more_than_its_own_lines(run, verb, arguments):
+    """As a trainer does, and the others that are started here."""
+    finish(command(run.folder, verb, *arguments))

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from t2t_repro.bindings.configurables import say_where
@@ -74,11 +75,28 @@ def map_in_order(
 def _results(pool: ProcessPoolExecutor, blocks: Iterable[Any], ahead: int) -> Iterator[Any]:
     pending: deque[Future[Any]] = deque()
     for block in blocks:
-        pending.append(pool.submit(_call, block))
+        with _deaf_to_ctrl_c():
+            pending.append(pool.submit(_call, block))
         if len(pending) > ahead:
             yield pending.popleft().result()
     while pending:
         yield pending.popleft().result()
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Has processes that are started within it ignore Ctrl-C, which the parent hears of too.
+
+    It ends its workers in its own way. Only the main thread can do so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # Set in a worker process, once, and never in the process that starts them.
@@ -88,7 +106,7 @@ _function: Callable[[Any], Any]
 def _start(function: Callable[[Any], Any]) -> None:
     global _function
     _function = function
-    # The parent hears of Ctrl-C too, and ends its workers in its own way.
+    # It inherits this too, but on Windows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

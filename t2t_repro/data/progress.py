@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from absl import logging
 from tqdm import tqdm
 
+from t2t_repro.durations import in_words
+
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -52,4 +54,4 @@ class Progress(AbstractContextManager["Progress"]):
         line = f"{self._stage}: {self._done:,} pairs, {rate:,.0f} pairs/s"
         if self._total is None or not rate:
             return line
-        return f"{line}, {tqdm.format_interval((self._total - self._done) / rate)} to go"
+        return f"{line}, {in_words((self._total - self._done) / rate)} left"

@@ -222,8 +222,10 @@ def _sentences(
 ) -> _Sentences:
     """Cuts off what is too long and adds EOS; a blank sentence has no ids at all."""
     kept = tokens[:, : longest - 1]
-    ids = tf.concat([kept, tf.fill([kept.nrows(), 1], EOS_ID)], axis=1).to_tensor(PAD_ID)
     lengths, all_lengths = (tf.cast(rows.row_lengths(), tf.int32) + 1 for rows in (kept, tokens))
+    # Joining ragged rows transposes integers, at which oneDNN complains of a server's processor.
+    ids = tf.pad(kept.to_tensor(PAD_ID), [[0, 0], [0, 1]], constant_values=PAD_ID)
+    ids = tf.where(tf.range(tf.shape(ids)[1]) == lengths[:, None] - 1, EOS_ID, ids)
     return _Sentences(
         ids=tf.where(is_blank[:, None], PAD_ID, ids),
         lengths=tf.where(is_blank, 0, lengths),

@@ -9,6 +9,7 @@ from absl import logging
 
 from t2t_repro.decoding.cores import idle_workers, one_core_a_batch
 from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import without_notes
 from t2t_repro.serving.grpc_service import GrpcService
 from t2t_repro.serving.request_queue import RequestQueue
 from t2t_repro.serving.rest_service import Limits, RestService
@@ -56,7 +57,8 @@ async def serve(options: Options) -> None:
     """
     one_core_a_batch()
     versions = ServedVersions(options.model_name, Path(options.export_dir))
-    await versions.start()
+    with without_notes():
+        await versions.start()
     queue = RequestQueue(idle_workers(), options.max_batch_size, options.max_waiting)
     request_bytes = int(options.max_request_mb * 2**20)
     rest = RestService(versions, queue, Limits(request_bytes, options.client_seconds))

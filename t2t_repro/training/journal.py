@@ -4,17 +4,31 @@ import math
 import re
 import sys
 import time
-from contextlib import AbstractContextManager
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import tensorflow as tf
 from absl import logging
 from tqdm import tqdm
 
+from t2t_repro.durations import in_words
 from t2t_repro.training.durable import sync
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult
+
+# Over fewer updates a speed means nothing: of one it is known only roughly when it ended.
+_LEAST_UPDATES = 10
+
+_DESCRIPTIONS = {
+    "train/loss": "What is minimised: cross-entropy with label smoothing, less the smoothing's own "
+    "entropy, so that 0 is the least. It may lie below nll.",
+    "train/nll": "Cross-entropy without label smoothing, in nats a target token; perplexity is "
+    "e^nll.",
+    "train/padding_share": "Of the vectors that are computed, those that hold no token.",
+}
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -31,23 +45,26 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __init__(self, directory: Path | None, pace: Pace, state: RunState) -> None:
         if directory:
-            rewind(directory, state.step, "dev/" if state.awaits_evaluation else None)
+            rewind(directory, state.step, "dev/" if pace.owes_evaluation(state) else None)
             self._writer = tf.summary.create_file_writer(str(directory))
         else:
             self._writer = tf.summary.create_noop_writer()
         self._directory = directory
         self._pace = pace
         self._tokens = 0
-        self._since = time.monotonic()
+        self._first_step = state.step
+        self._began = time.monotonic()
+        self._paused = 0.0
+        # Seconds of training and tokens so far, after each of the last updates.
+        self._marks = deque([(0.0, 0)], maxlen=max(pace.report_every, _LEAST_UPDATES) + 1)
+        self._progress = ""
         self._bar = tqdm(
             total=pace.steps,
             initial=state.step,
-            unit="step",
+            bar_format="{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} updates{postfix}",
             dynamic_ncols=True,
             disable=not directory or not sys.stderr.isatty(),
         )
-        self._first_step = state.step
-        self._began = self._since
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
@@ -75,11 +92,11 @@ class Journal(AbstractContextManager["Journal"]):
             slots: likewise, those vectors included that hold no token.
         """
         self._tokens += tokens
+        self._marks.append((self._training_seconds(), self._tokens))
         self._bar.update(1)
         if not self._pace.reports(step):
             return
-        seconds = time.monotonic() - self._since
-        speed = self._tokens / seconds
+        speed = self._speed()
         loss, nll = float(result.loss), float(result.nll)
         learning_rate = float(result.learning_rate)
         self._scalars(
@@ -94,15 +111,24 @@ class Journal(AbstractContextManager["Journal"]):
             },
             step,
         )
-        self._bar.set_postfix_str(
-            f"loss {loss:.3f}, lr {learning_rate:.2e}, {speed:,.0f} src+tgt tok/s"
-        )
+        self._progress = f"loss {loss:.3f}, {speed:,.0f} src+tgt tok/s{self._time_left(step)}"
+        self._bar.set_postfix_str(self._progress)
         if self._bar.disable:
             logging.info(
                 f"step {step}/{self._pace.steps}: loss {loss:.4f}, nll {nll:.4f}, lr "
-                f"{learning_rate:.3e}, {speed:,.0f} src+tgt tok/s, {self._time_left(step)} left"
+                f"{learning_rate:.3e}, {speed:,.0f} src+tgt tok/s{self._time_left(step)}"
             )
-        self.restart_clock()
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Says that a dev evaluation is under way, which is no training time."""
+        began = time.monotonic()
+        self._bar.set_postfix_str("evaluating on the dev set")
+        try:
+            yield
+        finally:
+            self._bar.set_postfix_str(self._progress)
+            self._paused += time.monotonic() - began
 
     def evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
         """Reports a dev evaluation after update `step`, which took so long."""
@@ -120,17 +146,20 @@ class Journal(AbstractContextManager["Journal"]):
             for name, pixels in scores.images:
                 tf.summary.image(f"dev/{name}", pixels[None], step=step)
 
-    def restart_clock(self) -> None:
-        """Begins a new interval: what happened since the last update is no training time."""
-        self._tokens = 0
-        self._since = time.monotonic()
-
     def _scalars(self, values: dict[str, float], step: int) -> None:
         with self._writer.as_default():
             for name, value in values.items():
-                tf.summary.scalar(name, value, step=step)
+                tf.summary.scalar(name, value, step=step, description=_DESCRIPTIONS.get(name))
 
     def _time_left(self, step: int) -> str:
-        seconds = (time.monotonic() - self._began) / max(step - self._first_step, 1)
-        minutes = math.ceil(seconds * (self._pace.steps - step) / 60)
-        return f"{minutes // 60}:{minutes % 60:02d} h"
+        if step == self._pace.steps:
+            return ""
+        seconds = (time.monotonic() - self._began) / (step - self._first_step)
+        return f", {in_words(seconds * (self._pace.steps - step))} left"
+
+    def _training_seconds(self) -> float:
+        return time.monotonic() - self._began - self._paused
+
+    def _speed(self) -> float:
+        (began, before), (now, tokens) = self._marks[0], self._marks[-1]
+        return (tokens - before) / (now - began)

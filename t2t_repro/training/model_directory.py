@@ -14,6 +14,8 @@
       epoch.json               an epoch's sentences, tokens and batches
       scores/<split>.json      the last evaluation of a split
       xla_cache/               programs that XLA compiled, for the next start
+      .trainer.lock            there while it is trained; says by whom
+      .average.lock            there while checkpoints are averaged
 
 These names stand here and nowhere else: everybody asks a ModelDirectory.
 """
@@ -24,6 +26,7 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ import tensorflow as tf
 import t2t_repro
 from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.batches import EpochReport
+from t2t_repro.data.file_lock import held_alone
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
@@ -66,6 +70,23 @@ class ModelDirectory:
         self.tensorboard = path / "tensorboard"
         self.epoch_json = path / "epoch.json"
         self.xla_cache = path / "xla_cache"
+
+    def held_for_training(self) -> AbstractContextManager[None]:
+        """Returns a context in which no other process trains here.
+
+        Raises:
+            UserError: another process does.
+        """
+        lock = self.path / ".trainer.lock"
+        return held_alone(lock, str(self.path), "give another --model_dir")
+
+    def held_for_averaging(self) -> AbstractContextManager[None]:
+        """Returns a context in which no other process averages here.
+
+        Raises:
+            UserError: another process does.
+        """
+        return held_alone(self.path / ".average.lock", str(self.averaged), "end it")
 
     def scores_json(self, split: str) -> Path:
         """Returns the path of a split's evaluation."""
@@ -179,6 +200,12 @@ class ModelDirectory:
             "latest: train first, or give --checkpoint=averaged, best, latest or "
             "checkpoints/step-<n>."
         )
+
+    def newer_than_average(self, checkpoint: str) -> str | None:
+        """Returns the run's newest checkpoint if `checkpoint` is an average of older ones."""
+        averaged, last = CheckpointFolder(self.averaged), CheckpointFolder(self.checkpoints)
+        is_stale = max(last.steps(), default=0) > max(averaged.steps(), default=0)
+        return last.newest if is_stale and checkpoint == averaged.newest else None
 
     def last_checkpoints(self, count: int) -> dict[int, str]:
         """Returns the run's last `count` checkpoints, oldest first: their paths by their steps.

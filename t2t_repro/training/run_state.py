@@ -47,6 +47,7 @@ class RunState:
         best_nll: the least dev nll so far, in nats per token.
         stale: dev evaluations since then.
         awaits_evaluation: whether a dev evaluation is due that a signal has interrupted.
+        evaluated_at: the step of the last dev evaluation, or 0.
     """
 
     step: int = 0
@@ -56,6 +57,7 @@ class RunState:
     best_nll: float = math.inf
     stale: int = 0
     awaits_evaluation: bool = False
+    evaluated_at: int = 0
 
     def after_update(self) -> "RunState":
         """Returns where the run stands after one more batch."""
@@ -74,6 +76,7 @@ class RunState:
             best_nll=scores.nll if is_better else self.best_nll,
             stale=0 if is_better else self.stale + 1,
             awaits_evaluation=False,
+            evaluated_at=self.step,
         )
 
     def awaiting_evaluation(self) -> "RunState":
@@ -89,7 +92,7 @@ class Pace:
     Attributes:
         steps: the last step of the run.
         report_every: how often scalars are written.
-        evaluate_every: how often the dev set is scored.
+        evaluate_every: how often the dev set is scored; it is after the last step too.
         patience: the run ends after so many dev evaluations without a better dev nll, or None.
 
     Raises:
@@ -112,7 +115,12 @@ class Pace:
 
     def evaluates(self, step: int) -> bool:
         """Returns whether the dev set is scored after update `step`."""
-        return step % self.evaluate_every == 0
+        return step % self.evaluate_every == 0 or step == self.steps
+
+    def owes_evaluation(self, state: RunState) -> bool:
+        """Returns whether the dev set is scored before anything else, where a run goes on."""
+        is_unjudged = self.is_over(state) and state.evaluated_at != state.step
+        return state.awaits_evaluation or is_unjudged
 
     def is_out_of_patience(self, state: RunState) -> bool:
         """Returns whether dev nll has not improved for too long."""

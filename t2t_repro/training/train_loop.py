@@ -75,7 +75,7 @@ class TrainLoop:
             UserError: the loss stopped being finite.
         """
         with stop_requested() as self._stop:
-            if state.awaits_evaluation:
+            if self.pace.owes_evaluation(state):
                 state = self._evaluate(state)
             while not self._ends(state):
                 state = self._train_epoch(state)
@@ -106,7 +106,7 @@ class TrainLoop:
         self._read_last_update()
         began = time.monotonic()
         share = None
-        with self.step.average.in_place():
+        with self.journal.evaluating(), self.step.average.in_place():
             with contextlib.suppress(Preempted), self._stop.interrupting():
                 share = self.evaluation.share()
             shares = self.workers.gather(share)
@@ -119,7 +119,6 @@ class TrainLoop:
         evaluated = state.after_evaluation(scores)
         if evaluated.best_score > state.best_score:
             self.checkpoints.save_best(evaluated)
-        self.journal.restart_clock()
         return evaluated
 
     def _save(self, state: RunState) -> None:
@@ -169,4 +168,7 @@ class TrainLoop:
         if is_unfinished and self._is_stopped(state):
             # A worker that another's signal has stopped says SIGTERM.
             self.stopped_by = self._stop.number or signal.SIGTERM
-            logging.info("train: stopped by a signal after step %d", state.step)
+            logging.info(
+                "train: stopped by a signal after step %d; the same command goes on from there",
+                state.step,
+            )

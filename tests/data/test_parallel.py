@@ -12,6 +12,7 @@ import pytest
 
 from t2t_repro.data.parallel import map_in_order
 from t2t_repro.errors import UserError
+from tests.processes import CHECKOUT
 
 
 def late_if_even(number):
@@ -137,3 +138,34 @@ def _runs(process):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from t2t_repro import command_line
+from t2t_repro.data.parallel import map_in_order
+
+def blocks():
+    yield from range(5)
+    # The processes for these start.
+    os.killpg(0, signal.SIGINT)
+    time.sleep(60)
+
+if __name__ == "__main__":
+    command_line.run(lambda: print(list(map_in_order(abs, blocks(), 4))))
+"""
+
+
+def test_ctrl_c_is_one_line_whatever_the_workers_do(tmp_path):
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    done = subprocess.run(
+        [sys.executable, "interrupted.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        # A terminal's Ctrl-C reaches all processes of a group.
+        start_new_session=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

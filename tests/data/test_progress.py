@@ -13,8 +13,8 @@ def test_lines_come_now_and_then_with_count_rate_and_what_remains(monkeypatch, c
             shown.advance(1000)
     assert [record.getMessage() for record in caplog.records] == [
         "data: train: encoding: going on after 1,000 pairs",
-        "data: train: encoding: 3,000 pairs, 50 pairs/s, 02:00 to go",
-        "data: train: encoding: 5,000 pairs, 50 pairs/s, 01:20 to go",
+        "data: train: encoding: 3,000 pairs, 50 pairs/s, 2 min left",
+        "data: train: encoding: 5,000 pairs, 50 pairs/s, 2 min left",
     ]
 
 

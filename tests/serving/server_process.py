@@ -17,6 +17,8 @@ import tensorflow as tf
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
+from tests.processes import assert_only_our_lines
+
 
 class Server:
     """A server that has started.
@@ -92,6 +94,8 @@ def server_process(export_dir, *flags) -> Iterator[Server]:
             yield server
             server.terminate()
             assert process.wait(60) == 0, "\n".join(server.log())
+            server.await_log("the end")
+            assert_only_our_lines("\n".join(server.log()[:-1]))
         finally:
             process.kill()
 

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -52,6 +53,16 @@ def copy(run, tmp_path):
     """A model directory to spoil, in another place than where it was written."""
     shutil.copytree(run[0], tmp_path / "copy")
     return ModelDirectory(tmp_path / "copy")
+
+
+def test_an_average_is_old_where_the_run_has_gone_on(copy):
+    for step, newer in ((3, None), (2, "step-3")):
+        shutil.rmtree(copy.averaged, ignore_errors=True)
+        write_averaged(copy, step)
+        found = copy.newer_than_average(copy.checkpoint())
+        assert found and Path(found).name == newer if newer else found is None
+        for name in ("best", "latest"):
+            assert copy.newer_than_average(copy.checkpoint(name)) is None
 
 
 def write_averaged(directory, seed):

@@ -1,5 +1,6 @@
 """The loop: where a run goes on, when it ends, and what it leaves behind."""
 
+import itertools
 import math
 import os
 import signal
@@ -27,6 +28,13 @@ from tests.training.test_event_files import curve
 from tests.training.tiny import VOCAB, assert_same, tiny_step
 
 SENTENCES = 20
+USUAL_SCORES = (9.0, 0.0)
+
+
+def finished(step, epoch, batch):
+    """The state of a run whose only dev evaluation found `USUAL_SCORES` after its last update."""
+    nll, score = USUAL_SCORES
+    return RunState(step, epoch, batch, best_score=score, best_nll=nll, evaluated_at=step)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +94,7 @@ class Run:
 
     def __init__(self, model_dir, step, batches, steps, scores=(), pace=None, **checkpoints):
         self.step = step
-        self.found = iter(scores)
+        self.found = itertools.chain(scores, itertools.repeat(USUAL_SCORES))
         self.evaluated = []
         self.directory = ModelDirectory(model_dir)
         self.checkpoints = Checkpoints(self.directory, step.model, step.optimizer, **checkpoints)
@@ -150,7 +158,7 @@ def uninterrupted(tmp_path_factory, batches):
         return Run(model_dir, step, batches, steps, **options)
 
     run = begin(tmp_path_factory.mktemp("run"), batches)
-    assert run.go() == RunState(step=6, epoch=1, batch=2)
+    assert run.go() == finished(step=6, epoch=1, batch=2)
     return begin, run.values()
 
 
@@ -164,7 +172,7 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted):
     assert written(tmp_path) == [3]
     second = Run(tmp_path, tiny_step(dropout=0.2, slices=2), batches, 6)
     second.step.model.set_weights([0 * w for w in second.step.model.get_weights()])
-    assert second.go() == RunState(step=6, epoch=1, batch=2)
+    assert second.go() == finished(step=6, epoch=1, batch=2)
     assert_same(second.values(), end)
     assert written(tmp_path) == [3, 6]
 
@@ -203,7 +211,7 @@ def test_stopped_right_before_the_epoch_ends(tmp_path, batches, uninterrupted):
     first = begin(tmp_path, Meddling(batches, 4, send(signal.SIGINT)))
     assert first.go() == RunState(step=4, batch=4)
     second = begin(tmp_path, batches)
-    assert second.go() == RunState(step=6, epoch=1, batch=2)
+    assert second.go() == finished(step=6, epoch=1, batch=2)
     assert_same(second.values(), end)
 
 
@@ -252,7 +260,7 @@ def test_a_run_goes_through_the_plan(tmp_path, batches):
     """Two epochs: every sentence once in each, cut into slices, in a new order."""
     run = Run(tmp_path, FakeStep(), batches, 8)
     # Where an epoch ends, the state before and after it is the same place.
-    assert run.go() == RunState(step=8, epoch=1, batch=4)
+    assert run.go() == finished(step=8, epoch=1, batch=4)
     assert [step for step, *_ in run.step.seen] == list(range(8))
     epochs = [run.step.seen[:4], run.step.seen[4:]]
     rows = [
@@ -324,7 +332,7 @@ def test_best_checkpoint_has_the_best_score_and_patience_counts_nll(tmp_path, ba
     start = run.evaluated[0] - 2
     # After every second update, with the weights after it.
     assert run.evaluated == pytest.approx([start + 2, start + 4, start + 6, start + 8])
-    assert state == RunState(step=8, epoch=1, batch=4, best_score=12.0, best_nll=3.0, stale=2)
+    assert state == RunState(8, 1, 4, best_score=12.0, best_nll=3.0, stale=2, evaluated_at=8)
     assert written(tmp_path, "best") == [6]
     assert written(tmp_path) == [6, 8]
     # Patience that has ended has ended for the run that goes on as well.
@@ -371,3 +379,41 @@ def test_checkpoints_by_the_minute(tmp_path, batches):
     run = Run(tmp_path, FakeStep(), batches, 3, every_minutes=0)
     run.go()
     assert written(tmp_path) == [1, 2, 3]
+
+
+# The end of a run
+
+
+@pytest.mark.parametrize(("steps", "evaluated"), [(4, [2, 4]), (5, [2, 4, 5])])
+def test_the_last_updates_are_judged_once(tmp_path, batches, steps, evaluated):
+    """By a run that is started again, too."""
+    scores = [(4.0, 10.0 + number) for number in range(len(evaluated))]
+    run = Run(tmp_path, FakeStep(), batches, steps, scores, {"evaluate_every": 2})
+    end = run.go()
+    assert (end.best_score, end.evaluated_at) == (scores[-1][1], steps)
+    assert [step for step, _ in curve(tmp_path / "tensorboard", "dev/nll")] == evaluated
+    assert written(tmp_path, "best") == [steps]
+    again = Run(tmp_path, FakeStep(), batches, steps, pace={"evaluate_every": 2})
+    assert again.go() == end
+    assert again.evaluated == []
+
+
+def test_a_run_that_was_stopped_and_then_called_finished_is_judged(tmp_path, batches):
+    Run(tmp_path, FakeStep(), Meddling(batches, 3, send(signal.SIGTERM)), 6).go()
+    again = Run(tmp_path, FakeStep(), batches, 3, [(4.0, 10.0)])
+    assert again.go() == RunState(3, 0, 3, best_score=10.0, best_nll=4.0, evaluated_at=3)
+    assert again.step.seen == []
+    assert written(tmp_path, "best") == [3]
+
+
+def test_killed_in_its_last_evaluation_a_run_makes_it_again(tmp_path, batches, monkeypatch):
+    def kill():
+        raise KeyboardInterrupt
+
+    run = Run(tmp_path, FakeStep(), batches, 5, every_steps=2)
+    monkeypatch.setattr(run, "share", kill)
+    with pytest.raises(KeyboardInterrupt):
+        run.go()
+    again = Run(tmp_path, FakeStep(), batches, 5)
+    assert again.go() == finished(step=5, epoch=1, batch=1)
+    assert [step for step, *_ in again.step.seen] == [4]

@@ -1,0 +1,73 @@
+"""What a run says before its first update and after its last."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import logging
+
+from t2t_repro.durations import in_words
+from t2t_repro.training.checkpoint_folder import CheckpointFolder
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.run_state import Pace, RunState
+
+_PAPER_AVERAGES = 5  # Checkpoints of the base model (section 6.1).
+
+
+def announce_start(pace: Pace, state: RunState, differing: Sequence[str]) -> None:
+    """Says where a run goes on, or why it does not.
+
+    Args:
+        pace: of the run.
+        state: where it stands.
+        differing: what is configured otherwise than when it got there.
+    """
+    if not state.step:
+        return
+    if not pace.is_over(state):
+        logging.info("train: going on after step %d", state.step)
+    elif state.step >= pace.steps:
+        logging.info(
+            f"train: finished already, after step {state.step}; to train longer, bind Pace.steps "
+            f"to more than {state.step}"
+        )
+    else:
+        logging.info(
+            f"train: finished already, after step {state.step}, for want of patience; to train "
+            f"longer, bind Pace.patience to more than {state.stale}, or to None"
+        )
+    for difference in differing:
+        logging.warning("train: going on with another configuration: %s", difference)
+
+
+def announce_end(
+    directory: ModelDirectory, data_dir: Path, start: RunState, end: RunState, seconds: float
+) -> None:
+    """Says that a run is finished, how good its model is, and what to do next.
+
+    Args:
+        directory: of the model.
+        data_dir: of its data.
+        start: where the run stood when this process began.
+        end: where it stands now.
+        seconds: from the one to the other.
+    """
+    updates = end.step - start.step
+    if not updates:
+        return
+    how_many = f"the last {updates:,} of {end.step:,}" if start.step else f"{updates:,}"
+    logging.info(
+        f"train: finished {how_many} steps in {in_words(seconds)}; next: "
+        f"{', then '.join(_next_commands(directory, data_dir))}"
+    )
+
+
+def _next_commands(directory: ModelDirectory, data_dir: Path) -> list[str]:
+    model = f"--model_dir={shlex.quote(str(directory.path))}"
+    is_usual = data_dir == directory.path.parent / "data"
+    data = "" if is_usual else f" --data_dir={shlex.quote(str(data_dir))}"
+    evaluate = f"python -m t2t_repro.evaluate {model}{data}"
+    last = min(len(CheckpointFolder(directory.checkpoints).steps()), _PAPER_AVERAGES)
+    if last < 2:
+        return [evaluate]
+    return [f"python -m t2t_repro.average {model} --last={last}", evaluate]

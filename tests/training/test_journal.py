@@ -1,0 +1,81 @@
+"""What a run says of itself at a terminal, and of its speed everywhere."""
+
+import io
+import sys
+
+import pytest
+import tensorflow as tf
+from absl import flags, logging
+
+from t2t_repro.command_line import AboveBars
+from t2t_repro.training import journal
+from t2t_repro.training.journal import Journal
+from t2t_repro.training.run_state import DevScores, Pace, RunState
+from t2t_repro.training.train_step import StepResult
+from tests.training.test_event_files import curve
+
+RESULT = StepResult(*map(tf.constant, (2.5, 2.6, 5.0, 1.0, 0.1, 0.0)))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A list whose sum is the time."""
+    passed = [100.0]
+    monkeypatch.setattr(journal.time, "monotonic", lambda: sum(passed))
+    return passed
+
+
+def test_speed_is_of_several_updates_and_leaves_evaluations_out(tmp_path, clock):
+    """An update is looked at after the next one, before an evaluation at once: no time between."""
+    seconds = [2.0, 2.0] + [1.0] * 8 + [0.0, 2.0] + [1.0] * 8
+    pace = Pace(steps=20, report_every=1)
+    with Journal(tmp_path, pace, RunState()) as told:
+        for step, second in enumerate(seconds, start=1):
+            if step == 12:
+                with told.evaluating():
+                    clock.append(1000.0)
+            clock.append(second)
+            told.update(step, RESULT, tokens=100, slots=120)
+    speeds = dict(curve(tmp_path, "train/real_tokens_per_second"))
+    assert speeds[1] == pytest.approx(50.0)
+    assert max(speeds.values()) <= 100 * 10 / 9
+    assert speeds[20] == pytest.approx(100.0)
+
+
+def test_at_a_terminal_a_bar_says_what_is_done_and_log_lines_leave_it_whole(
+    tmp_path, clock, monkeypatch
+):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    handler = logging.get_absl_handler().python_handler
+    before = handler.setStream(AboveBars())
+    logging.get_absl_logger().addHandler(handler)
+    flags.FLAGS.mark_as_parsed()
+    try:
+        with Journal(tmp_path, Pace(steps=1000, report_every=10), RunState()) as told:
+            for step in range(1, 11):
+                clock.append(4.0)
+                told.update(step, RESULT, tokens=100, slots=120)
+            with told.evaluating():
+                clock.append(30.0)
+            logging.set_verbosity(logging.INFO)
+            told.evaluation(10, DevScores(2.0, 31.5, "| a |"), 30.0)
+    finally:
+        flags.FLAGS.unparse_flags()
+        logging.get_absl_logger().removeHandler(handler)
+        handler.setStream(before)
+    states = terminal.getvalue().replace("\n", "\r").split("\r")
+    assert any(
+        state.endswith("10/1000 updates, loss 2.500, 25 src+tgt tok/s, 1 h 6 min left")
+        for state in states
+    )
+    assert any(state.rstrip().endswith("updates, evaluating on the dev set") for state in states)
+    (line,) = [state for state in states if "BLEU" in state]
+    assert line.endswith("step 10: dev nll 2.0000, perplexity 7.389, BLEU 31.50 (30 s)")
+    assert "%" not in line
+    assert states[-2].endswith("1 h 6 min left")
