@@ -29,6 +29,7 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import check_range
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.announcements import announce_end, announce_start
+from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.guard_rails import (
@@ -100,6 +101,7 @@ def train(
     precision: str = "float32",
     optimizer: Callable[[], keras.Optimizer] = adam,
     deterministic: bool = False,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> RunState:
     """Trains a model, preparing the data first where that has not been done.
 
@@ -114,6 +116,7 @@ def train(
         optimizer: makes the optimizer.
         deterministic: whether TensorFlow computes every sum in a fixed order (its op determinism),
             so that two runs, killed or not, have the same bits. Slower on GPUs.
+        callbacks: Keras's, told what happens; see `Callbacks`.
 
     Returns:
         the state of the run at its end.
@@ -148,7 +151,7 @@ def train(
         step = TrainStep(model, update, seed, use_xla())
     _say_what_trains(step, strategy)
     with _alone_in(directory, workers):
-        return _train(step, directory, data_dir, workers, seed)
+        return _train(step, directory, data_dir, workers, seed, callbacks)
 
 
 @contextmanager
@@ -166,7 +169,12 @@ def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
 
 
 def _train(
-    step: TrainStep, directory: ModelDirectory, data_dir: Path, workers: Workers, seed: int
+    step: TrainStep,
+    directory: ModelDirectory,
+    data_dir: Path,
+    workers: Workers,
+    seed: int,
+    callbacks: Sequence[keras.callbacks.Callback],
 ) -> RunState:
     """Does what `train` does once there is an update."""
     model = step.model
@@ -175,6 +183,7 @@ def _train(
         directory, model, step.optimizer, step.average, is_writer=workers.is_chief
     )
     pace = Pace()
+    listeners = Callbacks(callbacks if workers.is_chief else (), model, pace.steps)
 
     # The data.
     data = _training_data(data_dir, model, workers)
@@ -204,7 +213,8 @@ def _train(
     start, began = state, time.monotonic()
     if not pace.is_over(state):
         _compile(step, batches, is_new=not state.step)
-    with Journal(directory.tensorboard if workers.is_chief else None, pace, state) as journal:
+    tensorboard = directory.tensorboard if workers.is_chief else None
+    with Journal(tensorboard, pace, state, listeners) as journal:
         if differing or not state.step:
             journal.text("configuration", gin.config.markdown(operative), state.step)
         loop = TrainLoop(step, batches, checkpoints, pace, evaluation, workers, journal)

@@ -1,4 +1,4 @@
-"""What a run says of itself: a progress bar, log lines, TensorBoard."""
+"""What a run says of itself: a progress bar, log lines, TensorBoard, and to callbacks."""
 
 import math
 import re
@@ -14,6 +14,7 @@ from absl import logging
 from tqdm import tqdm
 
 from t2t_repro.durations import in_words
+from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.durable import sync
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.run_state import DevScores, Pace, RunState
@@ -41,15 +42,23 @@ class Journal(AbstractContextManager["Journal"]):
         directory: where TensorBoard's event files go; None where another worker reports.
         pace: of the run.
         state: where it goes on.
+        callbacks: told everything too; see `Callbacks`.
     """
 
-    def __init__(self, directory: Path | None, pace: Pace, state: RunState) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        pace: Pace,
+        state: RunState,
+        callbacks: Callbacks | None = None,
+    ) -> None:
         if directory:
             rewind(directory, state.step, "dev/" if pace.owes_evaluation(state) else None)
             self._writer = tf.summary.create_file_writer(str(directory))
         else:
             self._writer = tf.summary.create_noop_writer()
         self._directory = directory
+        self._callbacks = callbacks or Callbacks([])
         self._pace = pace
         self._tokens = 0
         self._first_step = state.step
@@ -66,9 +75,14 @@ class Journal(AbstractContextManager["Journal"]):
             disable=not directory or not sys.stderr.isatty(),
         )
 
+    def __enter__(self) -> "Journal":
+        self._callbacks.begin()
+        return self
+
     def __exit__(self, *_: object) -> None:
         self._bar.close()
         self._writer.close()
+        self._callbacks.end()
 
     def text(self, name: str, markdown: str, step: int) -> None:
         """Writes a text to TensorBoard."""
@@ -94,6 +108,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._tokens += tokens
         self._marks.append((self._training_seconds(), self._tokens))
         self._bar.update(1)
+        self._callbacks.update(step, result)
         if not self._pace.reports(step):
             return
         speed = self._speed()
@@ -138,6 +153,7 @@ class Journal(AbstractContextManager["Journal"]):
             f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
         )
         tag = re.sub(r"\W+", "_", scores.metric.lower())
+        self._callbacks.evaluation(step, {"nll": scores.nll, tag: scores.score})
         self._scalars(
             {"dev/nll": scores.nll, "dev/perplexity": perplexity, f"dev/{tag}": scores.score}, step
         )

@@ -1,0 +1,99 @@
+"""Keras's callbacks in the train loop: how a run is told to W&B, MLflow, or one's own program."""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+from absl import logging
+
+from t2t_repro.errors import UserError
+from t2t_repro.training.train_step import StepResult
+
+
+class Callbacks:
+    """Tells Keras callbacks what happens in a run.
+
+    on_train_begin
+    on_train_batch_end   after every update: loss, nll, learning_rate, gradient_norm
+    on_test_end          after every dev evaluation: nll, and the metric's name
+    on_epoch_end         then too, for callbacks that wait for it: all these, those of the dev set
+                         as val_nll and so on
+    on_train_end         also where an error ends the run
+
+    The number of a batch and of an epoch is that of the update, counted from 0 as in Keras. Of
+    several workers, the first alone has callbacks. They read: what ends a run, and when checkpoints
+    are written, is the loop's business.
+
+    Args:
+        callbacks: Keras's, or classes derived from `keras.callbacks.Callback`.
+        model: that they are given.
+        steps: the last step of the run.
+
+    Raises:
+        UserError: one of them is no callback.
+    """
+
+    def __init__(
+        self,
+        callbacks: Sequence[keras.callbacks.Callback],
+        model: keras.Model | None = None,
+        steps: int | None = None,
+    ) -> None:
+        if not isinstance(callbacks, list | tuple) or not all(
+            isinstance(callback, keras.callbacks.Callback) for callback in callbacks
+        ):
+            raise UserError(
+                f"train.callbacks is {callbacks!r}, expected a list of Keras callbacks, such as "
+                "[@my_parts.MyCallback()], with brackets behind the name."
+            )
+        self._callbacks = callbacks
+        self._model = model
+        self._last: dict[str, float] = {}
+        self._warned = False
+        for callback in callbacks:
+            callback.set_params({"epochs": 1, "steps": steps, "verbose": 0})
+            callback.set_model(model)
+
+    def begin(self) -> None:
+        """Says that training begins, or goes on."""
+        if self._model is not None:
+            self._model.stop_training = False
+        for callback in self._callbacks:
+            callback.on_train_begin()
+
+    def update(self, step: int, result: StepResult) -> None:
+        """Reports one update.
+
+        Args:
+            step: updates so far, this one included.
+            result: of the update.
+        """
+        if not self._callbacks:
+            return
+        self._last = {
+            name: float(getattr(result, name))
+            for name in ("loss", "nll", "learning_rate", "gradient_norm")
+        }
+        for callback in self._callbacks:
+            callback.on_train_batch_end(step - 1, dict(self._last))
+        self._warn_if_asked_to_stop()
+
+    def evaluation(self, step: int, scores: Mapping[str, float]) -> None:
+        """Reports a dev evaluation after update `step`."""
+        together = self._last | {f"val_{name}": score for name, score in scores.items()}
+        for callback in self._callbacks:
+            callback.on_test_end(dict(scores))
+            callback.on_epoch_end(step - 1, dict(together))
+        self._warn_if_asked_to_stop()
+
+    def end(self) -> None:
+        """Says that training has ended."""
+        for callback in self._callbacks:
+            callback.on_train_end()
+
+    def _warn_if_asked_to_stop(self) -> None:
+        if getattr(self._model, "stop_training", False) and not self._warned:
+            self._warned = True
+            logging.warning(
+                "train: a callback has set stop_training, which ends no run here: bind "
+                "Pace.patience or Pace.steps"
+            )
