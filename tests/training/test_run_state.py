@@ -42,5 +42,5 @@ def test_a_run_ends_with_its_last_step_or_with_patience():
 @pytest.mark.parametrize("name", ["steps", "report_every", "evaluate_every", "patience"])
 @pytest.mark.parametrize("value", [0, -5])
 def test_what_is_no_number_of_updates_is_refused(name, value):
-    with pytest.raises(UserError, match=rf"^Pace\.{name} = {value}: expected at least 1"):
+    with pytest.raises(UserError, match=rf"^Pace\.{name} is {value}, expected an integer"):
         Pace(**{name: value})
