@@ -102,7 +102,18 @@ def define_trained_model(is_required: bool = True) -> None:
     """Defines the flags of the verbs that use a trained model; evaluate can do without one."""
     define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
+    define_allow_import()
     flags.DEFINE_string("checkpoint", None, "averaged, best, latest or checkpoints/step-<n>.")
+
+
+def define_allow_import() -> None:
+    """Defines --allow_import, for what a model directory's configuration would run."""
+    flags.DEFINE_multi_string(
+        "allow_import",
+        [],
+        "A module of yours that the model was trained with and may run; to be given once for a "
+        "model directory, unless you have trained it yourself.",
+    )
 
 
 def load_translator(precision: str | None = None) -> "Translator":
@@ -116,7 +127,7 @@ def load_translator(precision: str | None = None) -> "Translator":
     one_core_a_batch()
     given = flags.FLAGS
     return experiment.load_translator(
-        Path(given.model_dir), given.gin_param, given.checkpoint, precision
+        Path(given.model_dir), given.gin_param, given.checkpoint, precision, given.allow_import
     )
 
 
