@@ -6,6 +6,8 @@ from typing import Any
 
 import gin
 
+from t2t_repro.ranges import constructor_of, hints_of
+
 _WHERE = "It happened in the configurable"
 
 
@@ -21,15 +23,25 @@ def is_configurable(owner: Any) -> bool:
 def parameters_of(name: str) -> dict[str, inspect.Parameter]:
     """The parameters of a configurable that can be bound; none of a macro."""
     try:
-        signature = inspect.signature(gin.get_configurable(name))
+        owner = gin.get_configurable(name)
+        # Of a class Python would rather show the parameters of __new__, if it has one.
+        parameters = [*inspect.signature(constructor_of(owner)).parameters.values()]
     except (ValueError, KeyError):
         return {}
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
         parameter.name: parameter
-        for parameter in signature.parameters.values()
+        for parameter in parameters[inspect.isclass(owner) :]
         if parameter.kind in named and _can_be_bound(name, parameter.name)
     }
+
+
+def hints_of_configurable(name: str) -> dict[str, Any]:
+    """The annotations of a configurable, see `hints_of`; none of a macro."""
+    try:
+        return hints_of(gin.get_configurable(name))
+    except (ValueError, KeyError):
+        return {}
 
 
 def _can_be_bound(name: str, parameter: str) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from t2t_repro.data.slice_shapes import SliceShape, slots_needed
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import check_count
+from t2t_repro.ranges import Count, checked
 from t2t_repro.training.loss import CrossEntropy, LossSums
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import SummedUpdate
@@ -46,6 +46,7 @@ class StepResult(NamedTuple):
 
 
 @gin.configurable(denylist=["model", "optimizer", "seed", "jit_compile"])
+@checked
 class TrainStep:
     """The update: forward, loss, backward, sum over slices and replicas, clip, Adam.
 
@@ -59,6 +60,7 @@ class TrainStep:
             the number of replicas.
 
     Attributes:
+        seed: as given.
         slices: of a global batch.
         own_slices: those of them that the replicas of this process take.
         average: of the weights, which follows every update.
@@ -74,10 +76,10 @@ class TrainStep:
         seed: int,
         jit_compile: bool = False,
         loss: CrossEntropy | None = None,
-        slices: int = 1,
+        slices: Count = 1,
     ) -> None:
-        check_count("TrainStep.slices", slices)
         self.model = model
+        self.seed = seed
         self.optimizer = optimizer
         self.strategy = tf.distribute.get_strategy()
         replicas = self.strategy.num_replicas_in_sync

@@ -50,7 +50,7 @@ def test_a_norm_of_one_s_own_normalises_packed_vectors_too():
     assert isinstance(again.norm, Doubling)
 
 
-@pytest.mark.parametrize("name", ["relo", "test_named>nothing", "", 3, None, "t2t_repro>Dense"])
+@pytest.mark.parametrize("name", ["relo", "test_named>nothing", "", "t2t_repro>Dense"])
 def test_no_activation(name):
     with pytest.raises(
         UserError, match=r"LayerConfig.activation is .*, expected a name that Keras"
@@ -59,7 +59,7 @@ def test_no_activation(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["layernorm", "test_named>squared_relu", "t2t_repro>Transformer", "TFSMLayer", 3, None]
+    "name", ["layernorm", "test_named>squared_relu", "t2t_repro>Transformer", "TFSMLayer"]
 )
 def test_no_norm(name):
     with pytest.raises(UserError, match=r"LayerConfig.norm is .*, expected 'LayerNorm' or 'RMSNor"):
