@@ -104,7 +104,7 @@ TAKEN = {
     "paper_bleu.split_compounds": FLAG,
     "prepare.corpus": ("@TextFilesCorpus()",),
     "prepare.workers": ("None",),
-    "train.callbacks": ("[]",),
+    "train.callbacks": ("[]", "()"),
     "train.deterministic": FLAG,
     "train.optimizer": ("@adam",),
     "train.seed": ("0",),
