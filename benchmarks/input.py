@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
-from t2t_repro.data.prepared import prepare
+from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore, complete_token_store, token_block
 
@@ -214,7 +214,7 @@ def measure_preparation(
     recipe = TimedTraining(vocab_size=VOCAB_SIZE, sample_size=sample_size, normalization="nmt_nfkc")
     corpus = TextFilesCorpus(train=tuple(map(str, train)), dev=tuple(map(str, held_out)))
     watch = Stopwatch()
-    data = prepare(work / "data", corpus, Cleaning(), recipe, MAX_LENGTH)
+    data = Preparation(corpus, Cleaning(), recipe, MAX_LENGTH).run(work / "data")
     _, taken = watch.stop()
     learning = recipe.__dict__["seconds"]
     taken = {key: round(taken[key] - learning[key], 3) for key in taken}

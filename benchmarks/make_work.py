@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.multi30k import Multi30kCorpus
-from t2t_repro.data.prepared import SUBWORDS, PreparedData, prepare
+from t2t_repro.data.prepared import SUBWORDS, Preparation, PreparedData
 from t2t_repro.data.subwords import SubwordTraining
 from work import (
     DEFAULT_DIRECTORY,
@@ -62,13 +62,12 @@ def subword_model(work: Path, vocab_size: int) -> Path:
 
 def _prepare(work: Path, multi30k: str | None, vocab_size: int) -> PreparedData:
     """As gin/multi30k_tiny.gin does: lower-cased, tokenised text; a joint vocabulary."""
-    return prepare(
-        prepared_directory(work, vocab_size),
+    return Preparation(
         corpus=Multi30kCorpus(pretokenized=True, local_dir=multi30k),
         cleaning=Cleaning(drop_duplicates=False, drop_held_out=False),
         subwords=SubwordTraining(vocab_size, normalization="identity"),
         max_length=128,
-    )
+    ).run(prepared_directory(work, vocab_size))
 
 
 def _training(data: PreparedData, tokens: int) -> list[Batch]:

@@ -4,7 +4,7 @@ import importlib
 import io
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
@@ -24,6 +24,7 @@ def configure(
     gin_params: Sequence[str],
     roots: Collection[str],
     needed: Collection[str] = (),
+    given: Collection[str] = (),
 ) -> None:
     """Parses a gin file and bindings on top of it, replacing any earlier configuration.
 
@@ -34,6 +35,7 @@ def configure(
             is of one of them, or of something that these refer to. Those of an included file need
             not be read: an experiment may replace what they are for.
         needed: those of the roots whose parameters without a default have to be bound.
+        given: parameters that the program gives where they are not bound.
 
     Raises:
         UserError: there is no such file, a name in it does not exist, nothing would read a
@@ -41,18 +43,18 @@ def configure(
         Exception: whatever a module raises that the file imports.
     """
     gin.clear_config()
-    folders, own = [Path(), *_EXPERIMENTS], []
+    folders, found = [Path(), *_EXPERIMENTS], []
     if gin_file:
         path = find_gin_file(gin_file)
         folders[1:1] = path.resolve().parents
-        own = _parse_file(path, folders, ())
-    own += _parse("\n".join(gin_params), "--gin_param", folders, ())
+        found = _parse_file(path, folders, ())
+    found += _parse("\n".join(gin_params), "--gin_param", folders, ())
     with refused_by_gin():
         gin.finalize()
-    values = {name_of(binding): binding.value for binding in bindings_in(gin.config_str())}
+    values = {one.name: one.value for one in found}
     check_types(values)
-    check_read({name_of(binding) for binding in own}, values, roots)
-    check_bound(values, needed)
+    check_read({one.name for one in found if one.is_own}, values, roots)
+    check_bound([*values, *given], values, needed)
 
 
 def find_gin_file(given: str | Path) -> Path:
@@ -85,9 +87,15 @@ def check_file(gin_file: str | Path, given: str | None = None) -> None:
         raise UserError(f"{given} has {size:,} bytes; expected a file of bindings.")
 
 
-def _parse_file(
-    path: Path, folders: Sequence[Path], including: tuple[Path, ...]
-) -> list[BindingStatement]:
+class _Binding(NamedTuple):
+    """A binding, by its parameter's name; an included file's is not the experiment's own."""
+
+    name: str
+    value: Any
+    is_own: bool
+
+
+def _parse_file(path: Path, folders: Sequence[Path], including: tuple[Path, ...]) -> list[_Binding]:
     check_file(path)
     with refused_by_gin():
         text = path.read_text(encoding="utf-8")
@@ -96,7 +104,7 @@ def _parse_file(
 
 def _parse(
     text: str, name: str, folders: Sequence[Path], including: tuple[Path, ...]
-) -> list[BindingStatement]:
+) -> list[_Binding]:
     """Has gin act on a text, piece by piece between its includes.
 
     gin looks for an included file in a search path that belongs to the whole process, and can only
@@ -109,11 +117,11 @@ def _parse(
         including: the files that are being parsed.
 
     Returns:
-        the text's own bindings, without those of included files.
+        the bindings, those of included files among them, in the order in which gin acts on them.
     """
     lines, begin = io.StringIO(text).readlines(), 0
-    found = statements(text, name)
-    for statement in found:
+    found = []
+    for statement in statements(text, name):
         if isinstance(statement, ImportStatement):
             _import(statement)
         elif isinstance(statement, IncludeStatement):
@@ -121,9 +129,12 @@ def _parse(
             _bind(lines, begin, number - 1, name)
             begin = number
             path = _included(statement.filename, f"{name}, line {number}", folders, including)
-            _parse_file(path, folders, including)
+            included = _parse_file(path, folders, including)
+            found += [one._replace(is_own=False) for one in included]
+        elif isinstance(statement, BindingStatement):
+            found.append(_Binding(name_of(statement), statement.value, is_own=True))
     _bind(lines, begin, len(lines), name)
-    return [one for one in found if isinstance(one, BindingStatement)]
+    return found
 
 
 def _bind(lines: Sequence[str], begin: int, end: int, name: str) -> None:

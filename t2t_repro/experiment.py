@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import gin
 import keras
@@ -18,7 +19,7 @@ from t2t_repro.analysis.attention_images import attention_images  # noqa: F401 (
 from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.prepared import PreparedData, open_data, prepare
+from t2t_repro.data.prepared import Preparation, PreparedData, open_data
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
@@ -26,7 +27,7 @@ from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Seed, Several, checked
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
@@ -41,7 +42,7 @@ from t2t_repro.training.guard_rails import (
 )
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
-from t2t_repro.training.model_directory import PRECISIONS, ModelDirectory
+from t2t_repro.training.model_directory import ModelDirectory, Precision
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.run_state import Pace, RunState
@@ -80,12 +81,12 @@ def configure_experiment(
     gin_file: str | Path | None, gin_params: Sequence[str], needed: Collection[str] = ()
 ) -> None:
     """Parses the gin file of an experiment, or bindings alone; see `configure`."""
-    configure(gin_file, gin_params, TRAINING_ROOTS, needed)
+    configure(gin_file, gin_params, TRAINING_ROOTS, needed, ["Transformer.vocab_size"])
 
 
 def prepare_data(data_dir: Path) -> PreparedData:
-    """Prepares the data of the experiment that is configured; see `prepare`."""
-    return prepare(data_dir)
+    """Prepares the data of the experiment that is configured; see `Preparation`."""
+    return _preparation().run(data_dir)
 
 
 def default_directory(gin_file: str | Path, name: str) -> Path:
@@ -94,11 +95,12 @@ def default_directory(gin_file: str | Path, name: str) -> Path:
 
 
 @gin.configurable(denylist=["model_dir", "data_dir"])
+@checked
 def train(
     model_dir: Path,
     data_dir: Path,
-    seed: int = 1,
-    precision: str = "float32",
+    seed: Seed = 1,
+    precision: Precision = "float32",
     optimizer: Callable[[], keras.Optimizer] = adam,
     deterministic: bool = False,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -110,7 +112,7 @@ def train(
 
     Args:
         model_dir: see `ModelDirectory`.
-        data_dir: see `prepare`.
+        data_dir: see `Preparation`.
         seed: of initialisation, shuffling and dropout.
         precision: "float32" or "mixed_bfloat16".
         optimizer: makes the optimizer.
@@ -126,9 +128,8 @@ def train(
         SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
         OpError: of TensorFlow, where another worker was lost; see `end_with_the_others`.
     """
-    check_range("train.seed", seed, least=0, most=2**32 - 1)
-    _check_precision(precision)
     directory = ModelDirectory(model_dir)
+    preparation = _preparation()
 
     # Devices, and the processes that share them.
     check_gpus()
@@ -144,7 +145,7 @@ def train(
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     with strategy.scope():
-        model = Transformer(dtype=precision)  # type: ignore[call-arg]  # gin gives the rest
+        model = _new_model(preparation.subwords.vocab_size, precision)
         model.build()
         update = optimizer()
         update.build(model.trainable_variables)
@@ -186,7 +187,9 @@ def _train(
     listeners = Callbacks(callbacks if workers.is_chief else (), model, pace.steps)
 
     # The data.
-    data = _training_data(data_dir, model, workers)
+    with workers.chief_first():
+        data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
+    _check_room(model.vocab_size, model.longest, data.subwords.size, data.max_length)
     # Dropout of attention weights draws for padding too: cutting that off would change the draw.
     is_static = step.jit_compile or model.config.attention_dropout > 0
     batches = Batches(data.store("train"), seed, step.slices, is_static)
@@ -226,11 +229,23 @@ def _train(
     return state
 
 
-def _check_precision(precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise UserError(
-            f"train.precision is {precision!r}, expected {' or '.join(map(repr, PRECISIONS))}."
-        )
+def _preparation() -> Preparation:
+    """How the data are prepared, for a model that has room for them."""
+    preparation = Preparation()
+    bound = gin.get_bindings("Transformer")
+    subwords = preparation.subwords.vocab_size
+    is_learned = bound.get("positional_encoding") == "learned"
+    longest = bound.get("max_length") if is_learned else None
+    _check_room(bound.get("vocab_size", subwords), longest, subwords, preparation.max_length)
+    return preparation
+
+
+def _new_model(subwords: int, precision: Precision) -> Transformer:
+    """The model that is configured, with a row for every subword unless its rows are bound."""
+    rows: dict[str, Any] = (
+        {} if "vocab_size" in gin.get_bindings("Transformer") else {"vocab_size": subwords}
+    )
+    return Transformer(**rows, dtype=precision)
 
 
 def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
@@ -240,21 +255,17 @@ def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
     )
 
 
-def _training_data(data_dir: Path, model: Transformer, workers: Workers) -> PreparedData:
-    with workers.chief_first():
-        data = prepare_data(data_dir) if workers.is_chief else open_data(data_dir)
-    if data.subwords.size > model.vocab_size:
+def _check_room(rows: int, longest: int | None, subwords: int, max_length: int) -> None:
+    if subwords > rows:
         raise UserError(
-            f"Transformer.vocab_size is {model.vocab_size}, but the subword model has "
-            f"{data.subwords.size} entries: bind at least as many rows."
+            f"Transformer.vocab_size is {rows}, but the subword model has {subwords} entries: "
+            "leave it out, or bind at least as many rows."
         )
-    if model.longest is not None and data.max_length > model.longest:
+    if longest is not None and max_length > longest:
         raise UserError(
-            f"Transformer.max_length is {model.longest}, but the data have sentences of up to "
-            f"{data.max_length} subwords: bind at least as many positions, or lower "
-            "prepare.max_length."
+            f"Transformer.max_length is {longest}, but the data have sentences of up to "
+            f"{max_length} subwords: bind at least as many positions, or lower prepare.max_length."
         )
-    return data
 
 
 def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:
@@ -300,19 +311,16 @@ def replay_batch(file: Path) -> None:
 def evaluate(
     translations: Sequence[str],
     references: Sequence[str],
-    metrics: Sequence[Metric] = (bleu, chrf),
+    metrics: Several[Metric] = (bleu, chrf),
 ) -> list[Score]:
     """Scores translations by the metrics that the experiment names.
 
     Raises:
         UserError: the two are not as many lines, or something else than metrics was bound.
     """
-    mend = "bind (@bleu, @chrf) or the like."
-    if not isinstance(metrics, (list, tuple)) or not all(map(callable, metrics)):
-        raise UserError(f"evaluate.metrics is {metrics!r}, expected a list of metrics: {mend}")
     scores = [metric(translations, references) for metric in metrics]
     if not all(isinstance(score, Score) for score in scores):
-        raise UserError(f"evaluate.metrics are not all metrics: {mend}")
+        raise UserError("evaluate.metrics are not all metrics: bind (@bleu, @chrf) or the like.")
     return scores
 
 

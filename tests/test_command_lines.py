@@ -14,7 +14,7 @@ from t2t_repro.command_line import storage_error
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.file_lock import held_alone
-from t2t_repro.data.prepared import prepare
+from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
@@ -124,7 +124,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "bad beam": (
         "translate",
         ["--model_dir=model", "--gin_param=BeamSearch.beam_size = 0", "--output=x"],
-        "beam_size = 0: expected at least 1",
+        "beam_size is 0, expected an integer at least 1",
     ),
     "data missing": ("evaluate", ["--model_dir=model"], "data/prepared is not there"),
     "data of another vocabulary": (
@@ -473,7 +473,7 @@ def folder(tmp_path_factory):
     text = str(folder / "train.en")
     corpus = TextFilesCorpus((text, text), (text, text), (text, text))
     rules = Cleaning(drop_held_out=False)
-    prepare(folder / "other", corpus, rules, SubwordTraining(vocab_size=280))
+    Preparation(corpus, rules, SubwordTraining(vocab_size=280)).run(folder / "other")
     SubwordTraining(vocab_size=270).train(["a b c d e f g"] * 9, folder / "made.model")
     model = Transformer(300, 1, LayerConfig(d_model=8, d_ff=8, num_heads=2))
     model.build()

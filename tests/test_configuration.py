@@ -74,15 +74,18 @@ def refusal(gin_file, params=()):
             "choose_strategy.cpu_replicas = 'two'",
             "choose_strategy.cpu_replicas is 'two', expected an",
         ),
-        ("Pace.steps = 10.5", "Pace.steps is 10.5, expected an integer."),
-        ("Pace.patience = '3'", "Pace.patience is '3', expected an integer or None."),
-        ("train.seed = %a\na = %b\nb = 'x'", "train.seed is 'x', expected an integer."),
+        ("Pace.steps = 10.5", "Pace.steps is 10.5, expected an integer at least 1"),
+        ("Pace.patience = '3'", "Pace.patience is '3', expected an integer at least 1"),
+        ("train.seed = %a\na = %b\nb = 'x'", "train.seed is 'x', expected an integer at"),
         ("train.deterministic = 1", "train.deterministic is 1, expected True or False."),
-        ("DevEvaluation.metric = 'bleu'", "metric is 'bleu', expected a reference, @name."),
-        ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt', expected a reference, @name."),
-        ("TextFilesCorpus.train = 3", "TextFilesCorpus.train: received 3, expected"),
+        (
+            "DevEvaluation.metric = 'bleu'",
+            "metric is 'bleu', expected a function or class that gives",
+        ),
+        ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt', expected a Corpus, @name() with"),
+        ("TextFilesCorpus.train = 3", "TextFilesCorpus.train is 3, expected a text or a list."),
         ("TextFilesCorpus.train = 'nowhere.tsv'", "cannot read nowhere.tsv"),
-        ("Cleaning.max_words = 0", "Cleaning.max_words = 0: expected at least 1"),
+        ("Cleaning.max_words = 0", "Cleaning.max_words is 0, expected an integer at least 1"),
         ("Transformer.vocab_size = 'many'", "'many'"),
     ],
 )
@@ -96,7 +99,7 @@ def test_a_mistake_is_named_in_one_line_before_anything_is_done(gin_file, bindin
 
 @pytest.mark.parametrize(
     "missing",
-    ["prepare.corpus", "adam.learning_rate", "Transformer.vocab_size", "TextFilesCorpus.dev"],
+    ["prepare.corpus", "adam.learning_rate", "TextFilesCorpus.dev"],
 )
 def test_what_an_experiment_needs_is_asked_for(gin_file, missing):
     lines = gin_file.read_text().splitlines(keepends=True)
@@ -123,16 +126,12 @@ def test_a_subword_model_larger_than_the_embedding_is_refused_before_training(gi
     assert not (gin_file.parent / "model").exists()
 
 
-def test_impossible_beam_search_and_batches_are_one_line(gin_file):
-    for binding, message in [
-        ("BeamSearch.beam_size = 0", "beam_size = 0: expected at least 1"),
-        ("Batches.tokens_per_batch = 2", "a slice of 2 tokens has no room for"),
-    ]:
-        experiment.configure_experiment(gin_file, [binding])
-        with pytest.raises(UserError) as caught:
-            experiment.train(gin_file.parent / "model", gin_file.parent / "data")
-        assert message in str(caught.value).splitlines()[0]
-        assert not (gin_file.parent / "model").exists()
+def test_impossible_batches_are_one_line(gin_file):
+    experiment.configure_experiment(gin_file, ["Batches.tokens_per_batch = 2"])
+    with pytest.raises(UserError) as caught:
+        experiment.train(gin_file.parent / "model", gin_file.parent / "data")
+    assert "a slice of 2 tokens has no room for" in str(caught.value).splitlines()[0]
+    assert not (gin_file.parent / "model").exists()
 
 
 def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
@@ -140,7 +139,7 @@ def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
     def free(anything, *, size: "int" = 1, rate: float = 0.5, path: Path | None = None) -> None:
         pass
 
-    for value in ("free.anything = 'a'", "free.size = 'a'", "free.rate = 1", "free.path = 'a'"):
+    for value in ("free.anything = 'a'", "free.size = 2", "free.rate = 1", "free.path = 'a'"):
         configure(None, [value], ["free"])
     for value in ("True", "None", "'a'"):
         with pytest.raises(UserError, match=f"free.rate is {value}, expected a number"):
@@ -202,11 +201,16 @@ def test_an_included_file_may_bind_more_than_the_experiment_uses(tmp_path):
     )
     path = tmp_path / "mine.gin"
     path.write_text("include 'base.gin'\nadam.learning_rate = 0.1\n")
+
+    @gin.configurable
+    def own_optimizer():
+        pass
+
     configure(path, [], ["train"])
     with pytest.raises(UserError, match=r"binds InverseSquareRoot\.peak, but"):
         configure(path, ["InverseSquareRoot.peak = 2.0"], ["train"])
     with pytest.raises(UserError, match=r"binds adam\.learning_rate, but"):
-        configure(path, ["train.optimizer = @bleu"], ["train"])
+        configure(path, ["train.optimizer = @own_optimizer"], ["train"])
 
 
 def test_bindings_before_an_include_are_overridden_by_it_and_those_behind_are_not(tmp_path):

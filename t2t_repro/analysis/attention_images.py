@@ -1,6 +1,7 @@
 """Attention maps of a dev sentence, drawn at every dev evaluation for TensorBoard."""
 
 from collections.abc import Callable
+from typing import Annotated
 
 import gin
 import numpy as np
@@ -11,12 +12,13 @@ from t2t_repro.analysis.attention_plots import check_matplotlib, overview
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, Range, check_value, checked
 
 
 @gin.configurable(denylist=["model", "data"])
+@checked
 def attention_images(
-    model: Transformer, data: PreparedData, sentence: int = 1
+    model: Transformer, data: PreparedData, sentence: Count = 1
 ) -> Callable[[], list[tuple[str, NDArray[np.uint8]]]]:
     """Draws how a model attends in a dev sentence, with its reference as the target.
 
@@ -35,7 +37,8 @@ def attention_images(
     """
     check_matplotlib()
     source, target = data.text("dev")
-    check_range("attention_images.sentence", sentence, least=1, most=len(source))
+    among = Annotated[int, Range(least=1, most=len(source))]
+    check_value("attention_images.sentence", sentence, among)
     try:
         pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
     except UserError as error:

@@ -1,23 +1,21 @@
 """What a run reads, needs and can take of what is bound, said before anything is computed."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import gin
 
-from t2t_repro.bindings.configurables import is_configurable, parameters_of
+from t2t_repro.bindings.configurables import (
+    hints_of_configurable,
+    is_configurable,
+    parameters_of,
+)
+from t2t_repro.bindings.promises import Promised
 from t2t_repro.bindings.text import Reference
 from t2t_repro.errors import UserError
-
-_PLAIN = {
-    bool: "True or False",
-    int: "an integer",
-    float: "a number",
-    str: "a text",
-    NoneType: "None",
-}
+from t2t_repro.ranges import check_value
 
 
 def check_read(own: Collection[str], values: Mapping[str, Any], roots: Collection[str]) -> None:
@@ -39,17 +37,18 @@ def check_read(own: Collection[str], values: Mapping[str, Any], roots: Collectio
         )
 
 
-def check_bound(values: Mapping[str, Any], needed: Collection[str]) -> None:
+def check_bound(given: Collection[str], values: Mapping[str, Any], needed: Collection[str]) -> None:
     """Checks that a run finds what it needs.
 
     Args:
+        given: names of the parameters that have a value.
         values: all that is bound, by name.
         needed: names of the configurables that the program will call by itself.
 
     Raises:
         UserError: a parameter without a default is not bound.
     """
-    bound = {name.split("/")[-1] for name in values}
+    bound = {name.split("/")[-1] for name in given}
     for reference in sorted(_reached(values, needed)):
         for name, parameter in parameters_of(reference.name).items():
             is_required = parameter.default is gin.REQUIRED or (
@@ -65,42 +64,35 @@ def check_bound(values: Mapping[str, Any], needed: Collection[str]) -> None:
 
 
 def check_types(values: Mapping[str, Any]) -> None:
-    """Checks numbers, texts, True, False and None against the annotations of parameters.
+    """Checks what is bound against the annotations of parameters.
 
     Args:
         values: all that is bound, by name.
 
     Raises:
-        UserError: a value is of another type than its parameter.
+        UserError: a value is none that its parameter takes, or a reference to something else.
     """
     for name, value in values.items():
-        value = _without_macros(value, values)
-        parameter = parameters_of(_owner(name)).get(name.rsplit(".", 1)[-1])
-        kinds = _kinds(parameter.annotation) if parameter else ()
-        is_fit = type(value) in kinds or (type(value) is int and float in kinds)
-        if type(value) in _PLAIN and kinds and not is_fit:
-            expected = " or ".join(_PLAIN.get(kind, "a reference, @name") for kind in kinds)
-            raise UserError(f"{name} is {value!r}, expected {expected}.")
+        hints, parameter = hints_of_configurable(_owner(name)), name.rsplit(".", 1)[-1]
+        value = _as_promises(value, values)
+        if parameter in hints:
+            check_value(name, value, hints[parameter])
+        if isinstance(value, float) and not math.isfinite(value):
+            # gin cannot write it into the model directory.
+            raise UserError(f"{name} is {value!r}, expected a finite number.")
 
 
-def _without_macros(value: Any, values: Mapping[str, Any]) -> Any:
-    """What a macro stands for; it may be another's value."""
+def _as_promises(value: Any, values: Mapping[str, Any]) -> Any:
+    """A value whose references are promises, and whose macros are what they stand for."""
     seen: set[Reference] = set()
     while isinstance(value, Reference) and value.startswith("%") and value not in seen:
         seen.add(value)
         value = values.get(value[1:], value)
+    if isinstance(value, Reference):
+        return Promised(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_as_promises(item, values) for item in value)
     return value
-
-
-def _kinds(annotation: Any) -> Sequence[Any]:
-    """The types that an annotation lists, if it can be known of each what values it has."""
-    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    is_known = all(
-        # No number and no text is a function, or has a protocol of ours.
-        kind in _PLAIN or get_origin(kind) is Callable or getattr(kind, "_is_protocol", False)
-        for kind in kinds
-    )
-    return kinds if is_known else ()
 
 
 def _reached(values: Mapping[str, Any], roots: Collection[str]) -> set[Reference]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import gin
 
+from t2t_repro.ranges import hints_of
+
 _WHERE = "It happened in the configurable"
 
 
@@ -30,6 +32,14 @@ def parameters_of(name: str) -> dict[str, inspect.Parameter]:
         for parameter in signature.parameters.values()
         if parameter.kind in named and _can_be_bound(name, parameter.name)
     }
+
+
+def hints_of_configurable(name: str) -> dict[str, Any]:
+    """The annotations of a configurable, see `hints_of`; none of a macro."""
+    try:
+        return hints_of(gin.get_configurable(name))
+    except (ValueError, KeyError):
+        return {}
 
 
 def _can_be_bound(name: str, parameter: str) -> bool:

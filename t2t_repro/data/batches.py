@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.slice_shapes import SliceShape, choose_shapes, slots_needed
 from t2t_repro.data.token_store import TokenStore
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, checked
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class EpochReport:
 
 
 @gin.configurable(denylist=["store", "seed", "slices", "is_static"])
+@checked
 class Batches:
     """The batches of a training run, a pure function of (seed, epoch, batch).
 
@@ -76,11 +77,9 @@ class Batches:
         seed: int,
         slices: int = 1,
         is_static: bool = False,
-        tokens_per_batch: int = 25_000,
-        max_shapes: int = 6,
+        tokens_per_batch: Count = 25_000,
+        max_shapes: Count = 6,
     ) -> None:
-        check_range("Batches.tokens_per_batch", tokens_per_batch, least=1)
-        check_range("Batches.max_shapes", max_shapes, least=1)
         self._store = store
         self._lengths = store.source_lengths, store.target_lengths
         self._seed = seed

@@ -5,6 +5,7 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import gin
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, Range, checked
 
 REASONS = (
     "empty_side",
@@ -22,7 +23,7 @@ REASONS = (
     "duplicate",
     "over_long_subwords",
 )
-"""Why a pair is dropped, in the order in which the rules are tried; the last by `prepare`."""
+"""Why a pair is dropped, in the order in which the rules are tried; the last by `Preparation`."""
 
 # Hashes in an array at most: merging two takes as much again for a moment, 128 megabytes.
 _LONGEST_RUN = 2**24
@@ -32,6 +33,7 @@ _MERGE_RATIO = 8
 
 
 @gin.configurable
+@checked
 @dataclass(frozen=True)
 class Cleaning:
     """The rules. A pair with an empty (or blank) side is always dropped.
@@ -53,14 +55,10 @@ class Cleaning:
         UserError: a number is below 1.
     """
 
-    max_words: int = 250
-    max_length_ratio: float = 9.0
+    max_words: Count = 250
+    max_length_ratio: Annotated[float, Range(least=1, most=1e9)] = 9.0
     drop_duplicates: bool = True
     drop_held_out: bool = True
-
-    def __post_init__(self) -> None:
-        check_range("Cleaning.max_words", self.max_words, least=1)
-        check_range("Cleaning.max_length_ratio", self.max_length_ratio, least=1)
 
 
 class CleaningReport(Counter[str]):

@@ -22,7 +22,7 @@ import shutil
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import gin
 from absl import logging
@@ -38,7 +38,7 @@ from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.strangers.json_files import read_json
 
 SUBWORDS = "subwords.model"
@@ -47,10 +47,11 @@ _SPLIT = re.compile(r"[\w-][\w.-]*")
 _FORMAT = 1
 _FOLDER = "prepared"
 _MOST_NAMED = 5
+_MOST_WORKERS = 1024
 
 
 class PreparedData:
-    """What `prepare` wrote, open for reading.
+    """What `Preparation` wrote, open for reading.
 
     Attributes:
         directory: where it lies.
@@ -131,22 +132,13 @@ def _read_splits(names: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-@gin.configurable(denylist=["data_dir"])
-def prepare(
-    data_dir: Path,
-    corpus: Corpus = gin.REQUIRED,
-    cleaning: Cleaning | None = None,
-    subwords: SubwordTraining | None = None,
-    max_length: int = 256,
-    workers: int | None = None,
-) -> PreparedData:
-    """Makes whatever is missing of `data_dir`, and opens it.
+@gin.configurable("prepare")
+@checked
+@dataclasses.dataclass(frozen=True)
+class Preparation:
+    """How data are prepared; what is wrong with it is said before any are.
 
-    Killed and called again with the same arguments, it goes on from the last whole block, and ends
-    with the same bytes.
-
-    Args:
-        data_dir: see the module.
+    Attributes:
         corpus: where sentence pairs come from.
         cleaning: which training pairs to drop.
         subwords: how to learn the subword model.
@@ -155,50 +147,55 @@ def prepare(
         workers: processes that clean and encode a large corpus; by default one a core, eight at
             most. The result does not depend on it.
 
-    Returns:
-        The data, ready for training.
-
     Raises:
-        UserError: an argument or the corpus cannot be used, or `data_dir` holds data made in
-            another way.
+        UserError: an argument cannot be used.
     """
-    cleaning, subwords = cleaning or Cleaning(), subwords or SubwordTraining()
-    workers = workers or default_workers()
-    _check_made("corpus", corpus, Corpus, "@TextFilesCorpus()")
-    _check_made("cleaning", cleaning, Cleaning, "@Cleaning()")
-    _check_made("subwords", subwords, SubwordTraining, "@SubwordTraining()")
-    check_range("prepare.max_length", max_length, least=1)
-    check_range("prepare.workers", workers, least=1)
-    downloads = data_dir / "downloads"
-    corpus.prepare(downloads)
-    identity = {
-        "format": _FORMAT,
-        "corpus": corpus.describe(),
-        "cleaning": dataclasses.asdict(cleaning),
-        "subwords": dataclasses.asdict(subwords),
-        "max_length": max_length,
-    }
-    identity = json.loads(json.dumps(identity))
-    directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
-    if directory.exists():
-        logging.info("data: %s is there", directory)
-    else:
-        cleaned = CleanedCorpus(corpus, downloads, cleaning, workers)
-        # Workers of one training that start together would write to the same files otherwise.
-        with locked(data_dir / ".prepared.lock"):
-            if not directory.exists():
-                _clear_unless_made_alike(aside, identity)
-                _make(directory, aside, identity, cleaned, subwords)
-    shutil.rmtree(aside, ignore_errors=True)
-    there = PreparedData(directory)
-    _check_identity(there, identity)
-    return there
 
+    corpus: Corpus = gin.REQUIRED
+    cleaning: Cleaning = dataclasses.field(default_factory=Cleaning)
+    subwords: SubwordTraining = dataclasses.field(default_factory=SubwordTraining)
+    max_length: Count = 256
+    workers: Annotated[int, Range(least=1, most=_MOST_WORKERS)] | None = None
 
-def _check_made(name: str, value: object, kind: type, such_as: str) -> None:
-    # Without its brackets, gin hands on the class.
-    if isinstance(value, type) or not isinstance(value, kind):
-        raise UserError(f"prepare.{name} = {value!r}: expected such as {such_as}, with brackets")
+    def run(self, data_dir: Path) -> PreparedData:
+        """Makes whatever is missing of `data_dir`, and opens it.
+
+        Killed and called again, it goes on from the last whole block, and ends with the same bytes.
+
+        Args:
+            data_dir: see the module.
+
+        Returns:
+            The data, ready for training.
+
+        Raises:
+            UserError: the corpus cannot be used, or `data_dir` holds data made in another way.
+        """
+        downloads = data_dir / "downloads"
+        self.corpus.prepare(downloads)
+        identity = {
+            "format": _FORMAT,
+            "corpus": self.corpus.describe(),
+            "cleaning": dataclasses.asdict(self.cleaning),
+            "subwords": dataclasses.asdict(self.subwords),
+            "max_length": self.max_length,
+        }
+        identity = json.loads(json.dumps(identity))
+        directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
+        if directory.exists():
+            logging.info("data: %s is there", directory)
+        else:
+            workers = self.workers or default_workers()
+            cleaned = CleanedCorpus(self.corpus, downloads, self.cleaning, workers)
+            # Workers of one training that start together would write to the same files otherwise.
+            with locked(data_dir / ".prepared.lock"):
+                if not directory.exists():
+                    _clear_unless_made_alike(aside, identity)
+                    _make(directory, aside, identity, cleaned, self.subwords)
+        shutil.rmtree(aside, ignore_errors=True)
+        there = PreparedData(directory)
+        _check_identity(there, identity)
+        return there
 
 
 def _make(

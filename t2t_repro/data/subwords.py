@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
 
 import gin
 import numpy as np
@@ -25,7 +25,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
 
@@ -44,6 +44,7 @@ class Sentences(Protocol):
 
 
 @gin.configurable
+@checked
 @dataclass(frozen=True)
 class SubwordTraining:
     """The recipe of a subword vocabulary.
@@ -67,23 +68,13 @@ class SubwordTraining:
         UserError: a number is outside of its range, or the rule is unknown.
     """
 
-    vocab_size: int = 37_000
-    sample_size: int = 5_000_000
+    vocab_size: Count = 37_000
+    sample_size: Count = 5_000_000
     seed: int = 1
-    character_coverage: float = 0.9999
+    character_coverage: Annotated[float, Range(above=0, most=1)] = 0.9999
     split_digits: bool = False
     split_scripts: bool = True
-    normalization: str = "nmt_nfkc"
-
-    def __post_init__(self) -> None:
-        check_range("SubwordTraining.vocab_size", self.vocab_size, least=1)
-        check_range("SubwordTraining.sample_size", self.sample_size, least=1)
-        check_range("SubwordTraining.character_coverage", self.character_coverage, 0, 1)
-        if self.normalization not in ("nmt_nfkc", "identity"):
-            raise UserError(
-                f"SubwordTraining.normalization = {self.normalization!r}: "
-                "expected 'nmt_nfkc' or 'identity'"
-            )
+    normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
 
     def train(self, sentences: Sentences, model_path: Path) -> "Subwords":
         """Learns the vocabulary and writes the model in one piece: whole, or not at all.

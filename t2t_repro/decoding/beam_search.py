@@ -7,7 +7,7 @@ the batch in which a sentence is decoded has no influence on its translation.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import gin
 import tensorflow as tf
@@ -15,7 +15,7 @@ import tensorflow as tf
 from t2t_repro import kernels
 from t2t_repro.decoding.search import UNFILLED_SCORE, Cache, SearchResult, StepModel
 from t2t_repro.kernels import best_extensions as fast
-from t2t_repro.ranges import check_count, check_range
+from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 SEGMENT = 16
@@ -23,6 +23,7 @@ SEGMENT = 16
 
 # The cache is as many times as large as that of a single hypothesis.
 _MAX_BEAM = 1024
+_MAX_PENALTY = 100
 
 _IMPOSSIBLE = float("-inf")
 
@@ -89,6 +90,7 @@ _best_extensions = kernels.fast(fast.best_extensions, best_extensions)
 
 
 @gin.configurable
+@checked
 @dataclass(frozen=True)
 class BeamSearch:
     """Finds ids y with a high score(y) = log P(y) / lp(|y|) (paper, section 6.1).
@@ -107,12 +109,8 @@ class BeamSearch:
         UserError: a number is outside of its range.
     """
 
-    beam_size: int = 4
-    length_penalty: float = 0.6
-
-    def __post_init__(self) -> None:
-        check_count("BeamSearch.beam_size", self.beam_size, 1, _MAX_BEAM)
-        check_range("BeamSearch.length_penalty", self.length_penalty, least=0)
+    beam_size: Annotated[int, Range(least=1, most=_MAX_BEAM)] = 4
+    length_penalty: Annotated[float, Range(least=0, most=_MAX_PENALTY)] = 0.6
 
     def search(
         self,

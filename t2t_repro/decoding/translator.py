@@ -3,7 +3,7 @@
 import bisect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import gin
 import numpy as np
@@ -16,10 +16,9 @@ from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
-from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import StepDecoder
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import check_count
+from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import PAD_ID
 
 
@@ -36,6 +35,7 @@ class Translation(NamedTuple):
 
 
 @gin.configurable(denylist=["model", "subwords"])
+@checked
 class Translator:
     """Translates sentences with a model, the same whatever is translated with them.
 
@@ -61,21 +61,12 @@ class Translator:
         model: Transformer,
         subwords: SubwordModel,
         search: Search | None = None,
-        max_extra_length: int = 50,
-        max_source_length: int = 1024,
-        tokens_per_batch: int = 8192,
-        workers: int | None = None,
-    ) -> None:
         # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
-        check_count("Translator.max_extra_length", max_extra_length, 0, 10_000)
-        check_count("Translator.max_source_length", max_source_length, 1, 1_000_000)
-        check_count("Translator.tokens_per_batch", tokens_per_batch, 1, 100_000_000)
-        check_count("Translator.workers", workers or 1, 1, 1024)
-        if isinstance(search, type) or not isinstance(search, Search | None):
-            raise UserError(
-                f"Translator.search is {search!r}, expected @BeamSearch() or another object with "
-                "beam_size and search()."
-            )
+        max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50,
+        max_source_length: Annotated[int, Range(least=1, most=1_000_000)] = 1024,
+        tokens_per_batch: Annotated[int, Range(least=1, most=100_000_000)] = 8192,
+        workers: Annotated[int, Range(least=1, most=1024)] | None = None,
+    ) -> None:
         self.model = model
         self.subwords = subwords
         self.search: Search = search or BeamSearch()

@@ -50,7 +50,7 @@ class _Counts(NamedTuple):
     missed: int = 0
 
 
-@gin.configurable
+@gin.configurable(denylist=["hypotheses", "references"])
 def bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """EVALB's labelled F1 with COLLINS.prm, in percent.
 
@@ -77,7 +77,7 @@ def bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return _score(BRACKET_F1, counts, counts.expected, counts.valid)
 
 
-@gin.configurable
+@gin.configurable(denylist=["hypotheses", "references"])
 def strict_bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """F1 over every sentence: a hypothesis that EVALB leaves out has found no bracket of its own.
 

@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, checked
 from t2t_repro.training.run_state import DevScores, Images
 from t2t_repro.training.workers import Workers
 
@@ -36,6 +36,7 @@ class _Share(NamedTuple):
 
 
 @gin.configurable(denylist=["model", "data", "workers"])
+@checked
 class DevEvaluation:
     """Scores the dev set: nll by teacher forcing, a metric (BLEU) by beam search.
 
@@ -60,11 +61,9 @@ class DevEvaluation:
         data: PreparedData,
         workers: Workers,
         metric: Metric = bleu,
-        sentences: int | None = None,
+        sentences: Count | None = None,
         images: Callable[[Transformer, PreparedData], Callable[[], Images]] | None = None,
     ) -> None:
-        if sentences is not None:
-            check_range("DevEvaluation.sentences", sentences, least=1)
         self._draw = images(model, data) if images else list
         source, target = data.text("dev")
         self._source, self._target = source[:sentences], target[:sentences]

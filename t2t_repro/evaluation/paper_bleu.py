@@ -23,16 +23,18 @@ import gin
 from sacrebleu.metrics import BLEU
 
 from t2t_repro.evaluation.scores import Score, sacrebleu_score
+from t2t_repro.ranges import Text, checked
 
 PAPER_BLEU = "BLEU as in the paper (tokenised)"
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
-@gin.configurable
+@gin.configurable(denylist=["hypotheses", "references"])
+@checked
 def paper_bleu(
     hypotheses: Sequence[str],
     references: Sequence[str],
-    language: str = "de",
+    language: Text = "de",
     split_compounds: bool = True,
 ) -> Score:
     """Cased corpus BLEU of words as Moses tokenises them, without smoothing (multi-bleu.perl).

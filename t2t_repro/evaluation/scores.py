@@ -31,7 +31,7 @@ class Score(NamedTuple):
         return f"{self.name} {self.value:.2f}{signature}"
 
 
-@gin.configurable
+@gin.configurable(denylist=["hypotheses", "references"])
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """BLEU of plain text: sacreBLEU's own tokenisation (13a), cased.
 
@@ -41,7 +41,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return sacrebleu_score(BLEU(), "BLEU", hypotheses, references)
 
 
-@gin.configurable
+@gin.configurable(denylist=["hypotheses", "references"])
 def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """BLEU of text that is tokenised already, lower-cased: words are what spaces separate.
 
@@ -55,7 +55,7 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Scor
     return sacrebleu_score(metric, "tokenised lower-cased BLEU", hypotheses, references)
 
 
-@gin.configurable
+@gin.configurable(denylist=["hypotheses", "references"])
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """chrF: F2 of character n-grams up to 6.
 
@@ -65,7 +65,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return sacrebleu_score(CHRF(), "chrF", hypotheses, references)
 
 
-@gin.configurable
+@gin.configurable(denylist=["hypotheses", "references"])
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """The share of hypotheses that are the reference, character for character, in percent.
 

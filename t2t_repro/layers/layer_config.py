@@ -1,27 +1,20 @@
 """The sizes that all layers of both stacks share, under the paper's names."""
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import gin
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.named import named_activation, named_norm
+from t2t_repro.ranges import Range, Rate, checked
 
-_SIZES = ("d_model", "d_ff", "num_heads", "d_k", "d_v")
-
-
-def is_size(value: object) -> bool:
-    """Whether a value is an integer, and at least 1."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def is_rate(value: object) -> bool:
-    """Whether a value is a rate of dropout."""
-    return isinstance(value, int | float) and 0 <= value < 1
+Normalization = Literal["post", "pre"]
+Size = Annotated[int, Range(least=1, most=1_000_000)]
 
 
 @gin.configurable
+@checked
 @dataclasses.dataclass(frozen=True)
 class LayerConfig:
     """Sizes and rates of one encoder or decoder layer; the defaults are the base model's.
@@ -47,34 +40,22 @@ class LayerConfig:
             does not exist.
     """
 
-    d_model: int = 512
-    d_ff: int = 2048
-    num_heads: int = 8
-    d_k: int | None = None
-    d_v: int | None = None
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    relu_dropout: float = 0.0
-    normalization: str = "post"
+    d_model: Size = 512
+    d_ff: Size = 2048
+    num_heads: Size = 8
+    d_k: Size | None = None
+    d_v: Size | None = None
+    dropout: Rate = 0.1
+    attention_dropout: Rate = 0.0
+    relu_dropout: Rate = 0.0
+    normalization: Normalization = "post"
     activation: str = "relu"
     norm: str = "LayerNorm"
     recompute: bool = False
 
     def __post_init__(self) -> None:
-        if self.normalization not in ("post", "pre"):
-            raise UserError(
-                f"LayerConfig.normalization is {self.normalization!r}, expected 'post' or 'pre'."
-            )
-        if not isinstance(self.recompute, bool):
-            raise UserError(f"LayerConfig.recompute is {self.recompute!r}, expected True or False.")
         named_activation(self.activation)
         named_norm(self.norm)
-        for name, size in dataclasses.asdict(self).items():
-            is_given = size is not None or name not in ("d_k", "d_v")
-            if name in _SIZES and is_given and not is_size(size):
-                raise UserError(f"LayerConfig.{name} is {size!r}, expected an integer, at least 1.")
-            if name.endswith("dropout") and not is_rate(size):
-                raise UserError(f"LayerConfig.{name} is {size!r}, expected 0 or more, below 1.")
         if self.d_model % 2:
             raise UserError(
                 f"LayerConfig.d_model is {self.d_model}, expected an even number: "

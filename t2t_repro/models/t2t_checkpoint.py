@@ -18,10 +18,10 @@ from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.layer_config import is_size
 from t2t_repro.models.t2t_hparams import BODY, layer_config, number_of_layers, read_hparams
 from t2t_repro.models.t2t_target_space import with_source_vector
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import Count, fits
 from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 
 NamedVariables = Iterator[tuple[str, keras.Variable]]
@@ -231,7 +231,7 @@ def _check_shape(name: str, variable: keras.Variable, value: np.ndarray, path: s
 
 
 def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
-    if not is_size(divisor):
+    if not fits(divisor, Count):
         raise UserError(f"hparams.json has vocab_divisor={divisor!r}, expected 1 or more.")
     expected = -(-subwords // divisor) * divisor
     if rows != expected:

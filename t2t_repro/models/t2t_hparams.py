@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.layers.layer_config import LayerConfig, Normalization
 from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
 from t2t_repro.strangers.json_files import read_json
 
@@ -129,10 +129,10 @@ def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
     )
 
 
-def _normalization(hparams: dict[str, Any], shapes: Shapes) -> str:
+def _normalization(hparams: dict[str, Any], shapes: Shapes) -> Normalization:
     # Only a model that norms before its sub-layers needs a norm after the last.
     final = f"{BODY}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
-    found = "pre" if final in shapes else "post"
+    found: Normalization = "pre" if final in shapes else "post"
     said = (hparams.get("layer_preprocess_sequence"), hparams.get("layer_postprocess_sequence"))
     if said not in ((None, None), SEQUENCES[found]):
         raise UserError(

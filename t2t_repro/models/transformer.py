@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import gin
 import keras
@@ -20,11 +20,14 @@ from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
 from t2t_repro.models.source_target_model import Pair, SourceTargetModel, source_and_target
-from t2t_repro.ranges import check_count
+from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.vocabulary import PAD_ID
 
 _MAX_LAYERS = 1000
-_TIED = "all", "target_softmax", "source_target", "none"
+_MAX_ROWS = 10_000_000
+
+Rows = Annotated[int, Range(least=1, most=_MAX_ROWS)]
+Tied = Literal["all", "target_softmax", "source_target", "none"]
 
 Sums = TypeVar("Sums")
 Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
@@ -32,7 +35,8 @@ Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-@gin.configurable
+@gin.configurable(denylist=["name", "dtype", "trainable"])
+@checked
 class Transformer(SourceTargetModel):
     """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
 
@@ -71,24 +75,19 @@ class Transformer(SourceTargetModel):
 
     def __init__(
         self,
-        vocab_size: int,
-        num_layers: int = 6,
+        vocab_size: Rows,
+        num_layers: Annotated[int, Range(least=1, most=_MAX_LAYERS)] = 6,
         config: LayerConfig | dict[str, Any] | None = None,
-        positional_encoding: str = "interleaved",
-        max_length: int | None = None,
-        neighbourhood: int | None = None,
-        tied_embeddings: str = "all",
-        source_vocab_size: int | None = None,
+        positional_encoding: Literal["interleaved", "concatenated", "learned"] = "interleaved",
+        max_length: Rows | None = None,
+        neighbourhood: Count | None = None,
+        tied_embeddings: Tied = "all",
+        source_vocab_size: Rows | None = None,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
     ) -> None:
         super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
-        check_count("Transformer.vocab_size", vocab_size)
-        check_count("Transformer.num_layers", num_layers, most=_MAX_LAYERS)
-        check_count("Transformer.max_length", max_length or 1)
-        check_count("Transformer.neighbourhood", neighbourhood or 1)
-        check_count("Transformer.source_vocab_size", source_vocab_size or 1)
         _check_tied_embeddings(tied_embeddings, source_vocab_size)
         self.vocab_size = vocab_size
         self.source_vocab_size = source_vocab_size or vocab_size

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import time
 from pathlib import Path
+from typing import Annotated
 
 import gin
 import keras
@@ -12,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
@@ -22,6 +23,7 @@ _DO_NOT_FIT = (AssertionError, IndexError, TypeError, ValueError, RecursionError
 
 
 @gin.configurable(denylist=["directory", "model", "optimizer", "average", "is_writer"])
+@checked
 class Checkpoints:
     """Writes, keeps and restores checkpoints in a model directory.
 
@@ -51,14 +53,11 @@ class Checkpoints:
         model: keras.Model,
         optimizer: keras.Optimizer,
         average: MovingAverage | None = None,
-        every_steps: int = 1000,
-        every_minutes: float | None = None,
-        keep: int = 20,
+        every_steps: Count = 1000,
+        every_minutes: Annotated[float, Range(least=0, most=1e9)] | None = None,
+        keep: Count = 20,
         is_writer: bool = True,
     ) -> None:
-        check_range("Checkpoints.every_steps", every_steps, least=1)
-        check_range("Checkpoints.every_minutes", every_minutes or 0, least=0)
-        check_range("Checkpoints.keep", keep, least=1)
         self.every_steps = every_steps
         self.every_minutes = every_minutes
         self.keep = keep

@@ -1,18 +1,24 @@
 """Which devices train: every visible GPU, or the CPU; of one machine, or of several."""
 
 import os
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import gin
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import Range, checked
 
 _Resolver: TypeAlias = tf.distribute.cluster_resolver.ClusterResolver
 
+Replicas = Annotated[int, Range(least=1, most=256)]
+
 
 @gin.configurable
-def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
+@checked
+def choose_strategy(
+    cpu_replicas: Replicas = 1,
+) -> tf.distribute.Strategy:
     """Chooses how replicas are laid out.
 
     All visible GPUs under one MirroredStrategy (CUDA_VISIBLE_DEVICES narrows them); without a GPU
@@ -51,6 +57,7 @@ def choose_strategy(cpu_replicas: int = 1) -> tf.distribute.Strategy:
 
 
 @gin.configurable
+@checked
 def use_xla(jit_compile: bool | None = None) -> bool:
     """Whether XLA compiles forward and backward pass.
 

@@ -7,12 +7,12 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from t2t_repro.errors import UserError
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, Positive, checked
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @gin.configurable
+@checked
 class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """rate = peak · min(step / warmup_steps, sqrt(warmup_steps / step)), step = 1, 2, ...
 
@@ -26,10 +26,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         UserError: an argument is not positive.
     """
 
-    def __init__(self, peak: float, warmup_steps: int = 4000) -> None:
-        check_range(f"{type(self).__name__}.warmup_steps", warmup_steps, least=1)
-        if not peak > 0:
-            raise UserError(f"the learning rate's peak is {peak}, expected a positive rate.")
+    def __init__(self, peak: Positive, warmup_steps: Count = 4000) -> None:
         self.peak = peak
         self.warmup_steps = warmup_steps
 
@@ -46,6 +43,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @gin.configurable
+@checked
 class TransformerSchedule(InverseSquareRoot):
     """rate = constant · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
 
@@ -61,9 +59,9 @@ class TransformerSchedule(InverseSquareRoot):
         UserError: an argument is not positive.
     """
 
-    def __init__(self, d_model: int, warmup_steps: int = 4000, constant: float = 1.0) -> None:
-        check_range("TransformerSchedule.d_model", d_model, least=1)
-        check_range("TransformerSchedule.warmup_steps", warmup_steps, least=1)
+    def __init__(
+        self, d_model: Count, warmup_steps: Count = 4000, constant: Positive = 1.0
+    ) -> None:
         super().__init__(constant * (d_model * warmup_steps) ** -0.5, warmup_steps)
         self.d_model = d_model
         self.constant = constant

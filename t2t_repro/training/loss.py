@@ -11,8 +11,8 @@ import keras
 import tensorflow as tf
 
 from t2t_repro import kernels
-from t2t_repro.errors import UserError
 from t2t_repro.kernels import cross_entropy
+from t2t_repro.ranges import Rate, checked
 from t2t_repro.vocabulary import PAD_ID
 
 
@@ -34,6 +34,7 @@ class LossSums(NamedTuple):
 
 
 @gin.configurable
+@checked
 class CrossEntropy:
     """The paper's loss: the truth has the probability 1 - ε, every other entry ε / (V - 1).
 
@@ -44,8 +45,8 @@ class CrossEntropy:
         UserError: it is no share below 1.
     """
 
-    def __init__(self, label_smoothing: float = 0.1) -> None:
-        self.label_smoothing = _checked_share("CrossEntropy.label_smoothing", label_smoothing)
+    def __init__(self, label_smoothing: Rate = 0.1) -> None:
+        self.label_smoothing = label_smoothing
 
     def __call__(self, vectors: tf.Tensor, table: tf.Tensor, labels: tf.Tensor) -> LossSums:
         """Sums the loss of some tokens, from the decoder's output.
@@ -75,6 +76,7 @@ class CrossEntropy:
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
+@checked
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """The loss of `CrossEntropy` as one of Keras's, for `compile`: its mean over the tokens.
 
@@ -93,15 +95,13 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     def __init__(
         self,
-        label_smoothing: float = 0.1,
+        label_smoothing: Rate = 0.1,
         name: str = "label_smoothed_cross_entropy",
         reduction: str | None = "sum_over_batch_size",
         dtype: Any = None,
     ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
-        self.label_smoothing = _checked_share(
-            "LabelSmoothedCrossEntropy.label_smoothing", label_smoothing
-        )
+        self.label_smoothing = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Computes the loss of every label.
@@ -131,12 +131,6 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
-
-
-def _checked_share(name: str, share: float) -> float:
-    if not isinstance(share, int | float) or not 0.0 <= share < 1.0:
-        raise UserError(f"{name} is {share!r}, expected 0 or more, below 1.")
-    return share
 
 
 def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:

@@ -28,7 +28,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import keras
 import tensorflow as tf
@@ -45,8 +45,10 @@ from t2t_repro.strangers.model_json import check_size, no_transformer, read_mode
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
 
-PRECISIONS = ("float32", "mixed_bfloat16")
+Precision = Literal["float32", "mixed_bfloat16"]
 """In which a model computes; its weights are float32."""
+
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class ModelDirectory:

@@ -5,15 +5,17 @@ Not in the paper, which averages checkpoints (section 6.1); see `training.averag
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
+from t2t_repro.ranges import Range, checked
 
 
 @gin.configurable(denylist=["weights"])
+@checked
 class MovingAverage(tf.Module):
     """The average θ̄ of the weights θ, which follows every update.
 
@@ -29,13 +31,12 @@ class MovingAverage(tf.Module):
         UserError: the decay is not between 0 and 1.
     """
 
-    def __init__(self, weights: Sequence[keras.Variable], decay: float | None = None) -> None:
+    def __init__(
+        self,
+        weights: Sequence[keras.Variable],
+        decay: Annotated[float, Range(above=0, below=1)] | None = None,
+    ) -> None:
         super().__init__()
-        if decay is not None and not (isinstance(decay, float) and 0 < decay < 1):
-            raise UserError(
-                f"MovingAverage.decay is {decay!r}, expected a number between 0 and 1, such as "
-                "0.9999, or None."
-            )
         self._decay = decay
         self._weights = [weight.value for weight in weights] if decay else []
         self._strategy = tf.distribute.get_strategy()

@@ -7,18 +7,20 @@ import tensorflow as tf
 from t2t_repro import kernels
 from t2t_repro.errors import UserError
 from t2t_repro.kernels.adam import FusedAdam
+from t2t_repro.ranges import Positive, Rate, checked
 from t2t_repro.training.moving_average import MovingAverage
 
 _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
 
 
 @gin.configurable
+@checked
 def adam(
-    learning_rate: keras.optimizers.schedules.LearningRateSchedule | float = gin.REQUIRED,
-    beta_1: float = 0.9,
-    beta_2: float = 0.98,
-    epsilon: float = 1e-9,
-    clip_norm: float | None = None,
+    learning_rate: Positive | keras.optimizers.schedules.LearningRateSchedule = gin.REQUIRED,
+    beta_1: Rate = 0.9,
+    beta_2: Rate = 0.98,
+    epsilon: Positive = 1e-9,
+    clip_norm: Positive | None = None,
 ) -> keras.optimizers.Adam:
     """Builds Adam with the paper's β1 = 0.9, β2 = 0.98 and ε = 1e-9.
 
@@ -36,13 +38,11 @@ def adam(
         the optimizer, without variables yet.
 
     Raises:
-        UserError: the learning rate is none.
+        UserError: an argument cannot be used.
     """
-    if not isinstance(learning_rate, float | int | keras.optimizers.schedules.LearningRateSchedule):
-        raise UserError(
-            f"adam.learning_rate is {learning_rate!r}, expected a number, or a schedule such as "
-            "@TransformerSchedule(), with brackets."
-        )
+    if isinstance(learning_rate, int):
+        # Keras takes no other number than a float.
+        learning_rate = float(learning_rate)
     return _Adam(
         learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, global_clipnorm=clip_norm
     )

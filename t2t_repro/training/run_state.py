@@ -9,7 +9,7 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, checked
 
 Images = Sequence[tuple[str, NDArray[np.uint8]]]
 """Name and pixels, [height, width, 3], of each."""
@@ -85,6 +85,7 @@ class RunState:
 
 
 @gin.configurable
+@checked
 @dataclasses.dataclass(frozen=True)
 class Pace:
     """What happens when, in optimizer updates.
@@ -99,15 +100,10 @@ class Pace:
         UserError: one of them is below 1.
     """
 
-    steps: int = 100_000
-    report_every: int = 50
-    evaluate_every: int = 1000
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in dataclasses.asdict(self).items():
-            if value is not None:
-                check_range(f"Pace.{name}", value, least=1)
+    steps: Count = 100_000
+    report_every: Count = 50
+    evaluate_every: Count = 1000
+    patience: Count | None = None
 
     def reports(self, step: int) -> bool:
         """Returns whether scalars are written after update `step`."""

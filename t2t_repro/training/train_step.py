@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from t2t_repro.data.slice_shapes import SliceShape, slots_needed
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import check_count
+from t2t_repro.ranges import Count, checked
 from t2t_repro.training.loss import CrossEntropy, LossSums
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import SummedUpdate
@@ -46,6 +46,7 @@ class StepResult(NamedTuple):
 
 
 @gin.configurable(denylist=["model", "optimizer", "seed", "jit_compile"])
+@checked
 class TrainStep:
     """The update: forward, loss, backward, sum over slices and replicas, clip, Adam.
 
@@ -74,9 +75,8 @@ class TrainStep:
         seed: int,
         jit_compile: bool = False,
         loss: CrossEntropy | None = None,
-        slices: int = 1,
+        slices: Count = 1,
     ) -> None:
-        check_count("TrainStep.slices", slices)
         self.model = model
         self.optimizer = optimizer
         self.strategy = tf.distribute.get_strategy()

@@ -143,7 +143,9 @@ def test_a_hopeless_budget_is_refused(store):
 @pytest.mark.parametrize("value", [0, -8])
 @pytest.mark.parametrize("name", ["tokens_per_batch", "max_shapes"])
 def test_numbers_that_are_none_are_refused(store, name, value):
-    with pytest.raises(UserError, match=f"Batches.{name} = {value!r}: expected at least 1"):
+    with pytest.raises(
+        UserError, match=f"Batches.{name} is {value!r}, expected an integer at least 1"
+    ):
         Batches(store, 1, **{name: value})
 
 

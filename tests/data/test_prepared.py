@@ -23,7 +23,7 @@ from t2t_repro.data.cleaning import REASONS, Cleaning
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import SUBWORDS as SUBWORDS_FILE
-from t2t_repro.data.prepared import PreparedData, prepare
+from t2t_repro.data.prepared import Preparation, PreparedData
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
 from tests.token_stores import read_pair
@@ -76,7 +76,7 @@ def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
     train = pairs_of(60, 1) + ODD_PAIRS
     corpus = corpus_of(tmp_path, train, dev=pairs_of(5, 2) + ODD_PAIRS[:1])
     rules = Cleaning(drop_held_out=False)
-    data = prepare(tmp_path / "data", corpus, rules, SUBWORDS)
+    data = Preparation(corpus, rules, SUBWORDS).run(tmp_path / "data")
     assert data.splits == SPLITS
     assert data.subwords.size == 300
     read = list(zip(*data.text("train"), strict=True))
@@ -108,7 +108,9 @@ def test_the_manifest_counts_every_pair_that_is_dropped_and_why(tmp_path, caplog
     corpus = corpus_of(tmp_path, kept + dropped, dev=dev)
     subwords = SubwordTraining(vocab_size=280, character_coverage=0.98)
     caplog.set_level("INFO", logger="absl")
-    data = prepare(tmp_path / "data", corpus, Cleaning(max_words=30), subwords, max_length=64)
+    data = Preparation(corpus, Cleaning(max_words=30), subwords, max_length=64).run(
+        tmp_path / "data"
+    )
     manifest = json.loads((tmp_path / "data" / "prepared" / "manifest.json").read_text())
     assert manifest["cleaning"]["train"] == {
         "kept": 60,
@@ -133,13 +135,13 @@ def test_the_manifest_counts_every_pair_that_is_dropped_and_why(tmp_path, caplog
 
 def test_a_second_call_rewrites_nothing_and_opens_the_same(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path, pairs_of(60, 1))
-    prepare(tmp_path / "data", corpus, Cleaning(drop_held_out=False), SUBWORDS)
+    Preparation(corpus, Cleaning(drop_held_out=False), SUBWORDS).run(tmp_path / "data")
     before = contents(tmp_path / "data")
     monkeypatch.setattr(prepared, "_write_text", None)
     again = TextFilesCorpus(
         *((str(tmp_path / f"{s}.en"), str(tmp_path / f"{s}.de")) for s in SPLITS)
     )
-    data = prepare(tmp_path / "data", again, Cleaning(drop_held_out=False), SUBWORDS)
+    data = Preparation(again, Cleaning(drop_held_out=False), SUBWORDS).run(tmp_path / "data")
     assert contents(tmp_path / "data") == before
     assert list((tmp_path / "data").iterdir()) == [tmp_path / "data" / "prepared"]
     assert len(data.store("train")) == 60
@@ -150,7 +152,7 @@ def test_the_same_input_makes_the_same_bytes(tmp_path):
     corpus = corpus_of(tmp_path, pairs_of(60, 1))
     made = []
     for name in ("a", "b"):
-        prepare(tmp_path / name, corpus, Cleaning(drop_held_out=False), SUBWORDS)
+        Preparation(corpus, Cleaning(drop_held_out=False), SUBWORDS).run(tmp_path / name)
         made.append({path: data for path, (_, data) in contents(tmp_path / name).items()})
         del made[-1]["prepared/verified.json"]
     assert made[0] == made[1]
@@ -165,7 +167,7 @@ def test_data_made_otherwise_are_refused_in_one_line(tmp_path, changed):
         "subwords": SUBWORDS,
         "max_length": 100,
     }
-    prepare(tmp_path / "data", **given)
+    Preparation(**given).run(tmp_path / "data")
     before = contents(tmp_path / "data")
     other = {
         "cleaning": Cleaning(drop_held_out=False, max_words=77),
@@ -178,7 +180,7 @@ def test_data_made_otherwise_are_refused_in_one_line(tmp_path, changed):
             (tmp_path / "train.en").read_text().replace("red", "tan")
         )
     with pytest.raises(UserError) as caught:
-        prepare(tmp_path / "data", **{**given, changed: other[changed]})
+        Preparation(**{**given, changed: other[changed]}).run(tmp_path / "data")
     line = str(caught.value).splitlines()[0]
     assert f"was made with {changed}" in line
     assert " there, " in line
@@ -216,7 +218,7 @@ def test_a_failure_leaves_nothing(tmp_path, breakage, vocab_size, max_length, me
     recipe = SubwordTraining(vocab_size=vocab_size, character_coverage=1.0)
     rules = Cleaning(drop_held_out=False)
     with pytest.raises(UserError, match=message) as caught:
-        prepare(tmp_path / "data", corpus, rules, recipe, max_length)
+        Preparation(corpus, rules, recipe, max_length).run(tmp_path / "data")
     assert ".partial" not in str(caught.value).splitlines()[0]
     assert list((tmp_path / "data").glob("*")) == list((tmp_path / "data").glob(".*")) == []
 
@@ -226,7 +228,7 @@ def test_what_a_killed_run_left_is_cleared_away(tmp_path):
     left = tmp_path / "data" / ".prepared.partial"
     left.mkdir(parents=True)
     (left / "train.source.txt").write_text("half a senten")
-    prepare(tmp_path / "data", corpus, Cleaning(drop_held_out=False), SUBWORDS)
+    Preparation(corpus, Cleaning(drop_held_out=False), SUBWORDS).run(tmp_path / "data")
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
     assert "half" not in (tmp_path / "data" / "prepared" / "train.source.txt").read_text()
 
@@ -260,7 +262,7 @@ def plainly_prepared(folder, corpus, rules):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_blocks_and_workers_change_no_byte(tmp_path, monkeypatch, workers):
     corpus, rules = repetitive_corpus(tmp_path), Cleaning()
-    whole = prepare(tmp_path / "whole", corpus, rules, SUBWORDS, 64)
+    whole = Preparation(corpus, rules, SUBWORDS, 64).run(tmp_path / "whole")
     kept = plainly_prepared(tmp_path, corpus, rules)
     assert list(zip(*whole.text("train"), strict=True)) == kept
     ids = [tuple(whole.subwords.encode(pair)) for pair in kept]
@@ -269,7 +271,7 @@ def test_blocks_and_workers_change_no_byte(tmp_path, monkeypatch, workers):
     assert [read_pair(store, i) for i in range(len(store))] == ids
     assert 100 < len(store) == len(kept) - 1
     monkeypatch.setattr(clean_text, "_PAIRS_IN_BLOCK", 7)
-    prepare(tmp_path / "blocks", corpus, rules, SUBWORDS, 64, workers)
+    Preparation(corpus, rules, SUBWORDS, 64, workers).run(tmp_path / "blocks")
     assert files_of(tmp_path / "blocks") == files_of(tmp_path / "whole")
 
 
@@ -305,22 +307,22 @@ def kill_at_write(monkeypatch, number):
 def test_killed_anywhere_it_goes_on_and_ends_with_the_same_bytes(tmp_path, monkeypatch):
     corpus = repetitive_corpus(tmp_path)
     given = (corpus, Cleaning(), SUBWORDS, 64)
-    prepare(tmp_path / "whole", *given, workers=1)
+    Preparation(*given, workers=1).run(tmp_path / "whole")
     expected = files_of(tmp_path / "whole")
     for number in itertools.count(0, 3):
         folder = tmp_path / str(number)
         kill_at_write(monkeypatch, number)
         try:
-            prepare(folder, *given, workers=1)
+            Preparation(*given, workers=1).run(folder)
         except Killed:
             assert not (folder / "prepared").exists()
             kill_at_write(monkeypatch, 4)
             with contextlib.suppress(Killed):
-                prepare(folder, *given, workers=1)
+                Preparation(*given, workers=1).run(folder)
         else:
             break
         monkeypatch.setattr(BlockFiles, "append", APPEND)
-        prepare(folder, *given, workers=1)
+        Preparation(*given, workers=1).run(folder)
         assert files_of(folder) == expected
     assert number > 40
 
@@ -331,20 +333,20 @@ def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
     given = (corpus, Cleaning(), SUBWORDS, 64)
     kill_at_write(monkeypatch, 40)
     with pytest.raises(Killed):
-        prepare(tmp_path / "data", *given, workers=1)
+        Preparation(*given, workers=1).run(tmp_path / "data")
     left = tmp_path / "data" / ".prepared.partial" / "result"
     before = {name: path.stat().st_ino for name, path in ((p.name, p) for p in left.iterdir())}
     assert SUBWORDS_FILE in before
     monkeypatch.undo()
     monkeypatch.setattr(TextFilesCorpus, "read", "not called")
     monkeypatch.setattr(SubwordTraining, "train", None)
-    data = prepare(tmp_path / "data", *given, workers=1)
+    data = Preparation(*given, workers=1).run(tmp_path / "data")
     assert {name: (data.directory / name).stat().st_ino for name in before} == before
 
 
 def test_killed_before_the_last_step_it_describes_the_same_files(tmp_path, monkeypatch):
     given = (repetitive_corpus(tmp_path), Cleaning(), SUBWORDS, 64)
-    prepare(tmp_path / "whole", *given)
+    Preparation(*given).run(tmp_path / "whole")
 
     def die(self, target):
         raise Killed
@@ -353,8 +355,8 @@ def test_killed_before_the_last_step_it_describes_the_same_files(tmp_path, monke
         with monkeypatch.context() as patch:
             patch.setattr(Path, "rename", die)
             with pytest.raises(Killed):
-                prepare(tmp_path / "data", *given)
-    prepare(tmp_path / "data", *given)
+                Preparation(*given).run(tmp_path / "data")
+    Preparation(*given).run(tmp_path / "data")
     assert files_of(tmp_path / "data") == files_of(tmp_path / "whole")
 
 
@@ -364,7 +366,7 @@ def test_what_was_left_of_something_else_is_not_used(tmp_path, monkeypatch, chan
     corpus, rules, max_length = repetitive_corpus(tmp_path), Cleaning(), 64
     kill_at_write(monkeypatch, 40)
     with pytest.raises(Killed):
-        prepare(tmp_path / "data", corpus, rules, SUBWORDS, max_length, workers=1)
+        Preparation(corpus, rules, SUBWORDS, max_length, workers=1).run(tmp_path / "data")
     monkeypatch.undo()
     if changed == "corpus":
         corpus = corpus_of(tmp_path, pairs_of(70, 8))
@@ -372,8 +374,8 @@ def test_what_was_left_of_something_else_is_not_used(tmp_path, monkeypatch, chan
         rules = Cleaning(drop_duplicates=False)
     else:
         max_length = 50
-    prepare(tmp_path / "fresh", corpus, rules, SUBWORDS, max_length, workers=1)
-    prepare(tmp_path / "data", corpus, rules, SUBWORDS, max_length, workers=1)
+    Preparation(corpus, rules, SUBWORDS, max_length, workers=1).run(tmp_path / "fresh")
+    Preparation(corpus, rules, SUBWORDS, max_length, workers=1).run(tmp_path / "data")
     assert files_of(tmp_path / "data") == files_of(tmp_path / "fresh")
 
 
@@ -381,7 +383,7 @@ def test_two_that_prepare_the_same_at_once_wait_for_each_other(tmp_path):
     corpus = corpus_of(tmp_path, pairs_of(60, 1))
 
     def run(_):
-        return prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS).text("train")
+        return Preparation(corpus, Cleaning(), SUBWORDS).run(tmp_path / "data").text("train")
 
     with ThreadPoolExecutor(4) as pool:
         texts = list(pool.map(run, range(4)))
@@ -406,7 +408,7 @@ def test_who_waits_says_so_and_a_killed_holder_leaves_no_lock(tmp_path, caplog):
     assert holder.stdout.readline() == b"held\n"
     caplog.set_level("INFO", logger="absl")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(prepare, tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+        waiting = pool.submit(Preparation(corpus, Cleaning(), SUBWORDS).run, tmp_path / "data")
         while not waiting.done() and "waiting for another process" not in caplog.text:
             time.sleep(0.01)
         assert not waiting.done()
@@ -419,7 +421,7 @@ def test_who_waits_says_so_and_a_killed_holder_leaves_no_lock(tmp_path, caplog):
 class OwnCorpus:
     """A user's corpus, with what is wrong in its train split."""
 
-    splits = ("train", "dev")
+    splits: tuple[str, ...] = ("train", "dev")
 
     def __init__(self, wrong):
         self._wrong = wrong
@@ -438,7 +440,7 @@ class OwnCorpus:
 
 def test_a_bug_in_ones_own_corpus_keeps_its_traceback(tmp_path):
     with pytest.raises(IndexError) as caught:
-        prepare(tmp_path / "data", OwnCorpus(lambda: [][1]), Cleaning(), SUBWORDS)
+        Preparation(OwnCorpus(lambda: [][1]), Cleaning(), SUBWORDS).run(tmp_path / "data")
     text = "".join(traceback.format_exception(caught.value))
     assert "lambda: [][1]" in text
 
@@ -447,7 +449,7 @@ def test_a_bug_in_ones_own_corpus_keeps_its_traceback(tmp_path):
 def test_what_is_no_pair_of_sentences_is_shown(tmp_path, pair):
     message = re.escape(f"OwnCorpus.read gives {pair!r} in the split 'train', expected pairs")
     with pytest.raises(UserError, match=message):
-        prepare(tmp_path / "data", OwnCorpus(lambda: pair), Cleaning(), SUBWORDS)
+        Preparation(OwnCorpus(lambda: pair), Cleaning(), SUBWORDS).run(tmp_path / "data")
 
 
 @pytest.mark.parametrize(
@@ -463,24 +465,21 @@ def test_what_is_no_pair_of_sentences_is_shown(tmp_path, pair):
 )
 def test_a_wrong_argument_is_said_before_anything_is_made(tmp_path, name, value):
     given = {"corpus": corpus_of(tmp_path, pairs_of(60, 1))} | {name: value}
-    with pytest.raises(UserError, match=f"prepare.{name} = .*: expected"):
-        prepare(tmp_path / "data", **given)
+    with pytest.raises(UserError, match=f"Preparation.{name} is .*, expected"):
+        Preparation(**given).run(tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 def test_a_split_that_cleaning_empties_is_named_with_the_reasons(tmp_path):
     corpus = corpus_of(tmp_path, [("", "a"), ("b", ""), ("c", "c" * 20)])
     with pytest.raises(UserError, match=r"'train' has no sentence pairs left .*empty side 2"):
-        prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+        Preparation(corpus, Cleaning(), SUBWORDS).run(tmp_path / "data")
 
 
 def test_a_split_that_is_not_there_is_named(tmp_path):
-    data = prepare(
-        tmp_path / "data",
-        corpus_of(tmp_path, pairs_of(60, 1)),
-        Cleaning(drop_held_out=False),
-        SUBWORDS,
-    )
+    data = Preparation(
+        corpus_of(tmp_path, pairs_of(60, 1)), Cleaning(drop_held_out=False), SUBWORDS
+    ).run(tmp_path / "data")
     for open_split in (data.store, data.text):
         with pytest.raises(UserError, match=r"no split 'valid'.*train, dev, test"):
             open_split("valid")
@@ -488,17 +487,17 @@ def test_a_split_that_is_not_there_is_named(tmp_path):
 
 def test_data_older_than_a_setting_are_as_good_as_its_default(tmp_path):
     corpus = corpus_of(tmp_path, pairs_of(60, 1))
-    data = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+    data = Preparation(corpus, Cleaning(), SUBWORDS).run(tmp_path / "data")
     path = data.directory / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["identity"]["subwords"]["split_scripts"]
     path.write_text(json.dumps(manifest))
-    prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
+    Preparation(corpus, Cleaning(), SUBWORDS).run(tmp_path / "data")
     other = dataclasses.replace(SUBWORDS, split_scripts=False)
     with pytest.raises(
         UserError, match=r"was made with subwords\.split_scripts True there, False now: "
     ):
-        prepare(tmp_path / "data", corpus, Cleaning(), other)
+        Preparation(corpus, Cleaning(), other).run(tmp_path / "data")
 
 
 def damage(path, how):
@@ -519,7 +518,7 @@ def damage(path, how):
 )
 def test_a_damaged_file_is_named(tmp_path, name, how):
     corpus = corpus_of(tmp_path, pairs_of(60, 1))
-    directory = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS).directory
+    directory = Preparation(corpus, Cleaning(), SUBWORDS).run(tmp_path / "data").directory
     if name == "manifest.json" and how == "changed":
         (directory / name).write_text('{"splits": []}')
     else:
@@ -531,7 +530,7 @@ def test_a_damaged_file_is_named(tmp_path, name, how):
 
 def test_checksums_are_read_once_for_every_copy(tmp_path, monkeypatch):
     corpus = corpus_of(tmp_path, pairs_of(60, 1))
-    directory = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS).directory
+    directory = Preparation(corpus, Cleaning(), SUBWORDS).run(tmp_path / "data").directory
     read, inner = [], file_manifest._sha256
 
     def counting(path):
@@ -550,9 +549,9 @@ def test_checksums_are_read_once_for_every_copy(tmp_path, monkeypatch):
 
 def test_a_vocabulary_of_other_data(tmp_path):
     corpus = corpus_of(tmp_path, pairs_of(60, 1))
-    data = prepare(tmp_path / "data", corpus, Cleaning(), SUBWORDS)
-    other = prepare(
-        tmp_path / "other", corpus, Cleaning(), dataclasses.replace(SUBWORDS, vocab_size=290)
+    data = Preparation(corpus, Cleaning(), SUBWORDS).run(tmp_path / "data")
+    other = Preparation(corpus, Cleaning(), dataclasses.replace(SUBWORDS, vocab_size=290)).run(
+        tmp_path / "other"
     )
     (data.directory / "subwords.model").write_bytes(
         (other.directory / "subwords.model").read_bytes()
@@ -604,7 +603,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from t2t_repro.data import clean_text
-from t2t_repro.data.prepared import prepare
+from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 
@@ -612,5 +611,5 @@ if __name__ == "__main__":
     clean_text._PAIRS_IN_BLOCK = 20
     files = {split: (f"{split}.en", f"{split}.de") for split in ("train", "dev")}
     recipe = SubwordTraining(vocab_size=280, character_coverage=1.0)
-    prepare(Path(sys.argv[1]), TextFilesCorpus(**files), subwords=recipe, workers=2)
+    Preparation(TextFilesCorpus(**files), subwords=recipe, workers=2).run(Path(sys.argv[1]))
 """

@@ -435,15 +435,15 @@ def test_gin_binds_the_constructor():
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("beam_size", 0, "at least 1 and at most 1024"),
-        ("beam_size", 1025, "at least 1 and at most 1024"),
-        ("beam_size", 2.5, "an integer, at least 1"),
-        ("length_penalty", -0.1, "at least 0"),
-        ("length_penalty", float("nan"), "at least 0"),
+        ("beam_size", 0, "an integer at least 1 and at most 1024"),
+        ("beam_size", 1025, "an integer at least 1 and at most 1024"),
+        ("beam_size", 2.5, "an integer at least 1"),
+        ("length_penalty", -0.1, "a number at least 0"),
+        ("length_penalty", float("nan"), "a number at least 0"),
     ],
 )
 def test_constructor_refuses(name, value, expected):
-    with pytest.raises(UserError, match=f"BeamSearch.{name} = {value!r}: expected {expected}"):
+    with pytest.raises(UserError, match=f"BeamSearch.{name} is {value!r}, expected {expected}"):
         BeamSearch(**{name: value})
 
 

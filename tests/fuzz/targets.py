@@ -20,7 +20,7 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.corpora.treebank import TreebankCorpus
 from t2t_repro.data.linear_trees import delinearise
-from t2t_repro.data.prepared import PreparedData, prepare
+from t2t_repro.data.prepared import Preparation, PreparedData
 from t2t_repro.data.subword_model import open_subwords
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.data.token_store import TokenStore
@@ -133,13 +133,12 @@ def _read_store(folder: Path) -> None:
 def _write_prepared(folder: Path) -> None:
     _write_text(folder)
     sides = str(folder / "a.en"), str(folder / "a.de")
-    prepare(
-        folder,
+    Preparation(
         TextFilesCorpus(train=sides, dev=sides),
         Cleaning(drop_held_out=False, drop_duplicates=False),
         SubwordTraining(vocab_size=300),
         workers=1,
-    )
+    ).run(folder)
     for path in folder.iterdir():
         if path.is_file():
             path.unlink()

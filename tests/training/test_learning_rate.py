@@ -92,19 +92,22 @@ def test_keras_optimizers_are_described_with_it():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: InverseSquareRoot(0.0, 30), "peak is 0.0, expected a positive rate"),
+        (lambda: InverseSquareRoot(0.0, 30), "peak is 0.0, expected a number above 0"),
         (lambda: InverseSquareRoot(-1.0, 30), "peak is -1.0,"),
         (
             lambda: InverseSquareRoot(0.1, 0),
-            "warmup_steps = 0: expected at least 1",
+            "warmup_steps is 0, expected an integer at least 1",
         ),
         (
             lambda: TransformerSchedule(512, 0),
-            "TransformerSchedule.warmup_steps = 0: exp",
+            "TransformerSchedule.warmup_steps is 0, exp",
         ),
-        (lambda: TransformerSchedule(512, -5), "warmup_steps = -5"),
-        (lambda: TransformerSchedule(0), "TransformerSchedule.d_model = 0: expected at least 1"),
-        (lambda: TransformerSchedule(512, constant=-2.0), "peak is -"),
+        (lambda: TransformerSchedule(512, -5), "warmup_steps is -5"),
+        (
+            lambda: TransformerSchedule(0),
+            "TransformerSchedule.d_model is 0, expected an integer at least 1",
+        ),
+        (lambda: TransformerSchedule(512, constant=-2.0), "constant is -"),
     ],
 )
 def test_bad_arguments(make, message):

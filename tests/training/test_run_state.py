@@ -56,5 +56,5 @@ def test_an_end_that_was_not_evaluated_and_a_put_off_evaluation_are_owed():
 @pytest.mark.parametrize("name", ["steps", "report_every", "evaluate_every", "patience"])
 @pytest.mark.parametrize("value", [0, -5])
 def test_what_is_no_number_of_updates_is_refused(name, value):
-    with pytest.raises(UserError, match=rf"^Pace\.{name} = {value}: expected at least 1"):
+    with pytest.raises(UserError, match=rf"^Pace\.{name} is {value}, expected an integer"):
         Pace(**{name: value})

@@ -358,5 +358,5 @@ def test_an_optimizer_that_applies_gradients_in_a_way_of_its_own():
 
 @pytest.mark.parametrize("slices", [0, -1, 1.5, "2"])
 def test_slices_that_are_no_number(slices):
-    with pytest.raises(UserError, match=r"TrainStep.slices = .*: expected .*at least 1"):
+    with pytest.raises(UserError, match=r"TrainStep.slices is .*, expected .*at least 1"):
         tiny_step(slices=slices)

@@ -15,7 +15,7 @@ import gin
 from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.data.corpora.generated_pieces import pieces_of
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import check_range
+from t2t_repro.ranges import Count, checked
 
 # English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
 # a digit behind it where one kind occurs twice; two pieces of one kind always differ. German
@@ -27,6 +27,7 @@ FRAMES: tuple[Pair, ...] = tuple(zip(_LINES[::2], _LINES[1::2], strict=True))
 
 
 @gin.configurable
+@checked
 class GeneratedCorpus:
     """Synthetic English-German sentences: for trying the pipeline out, not for translating.
 
@@ -53,15 +54,13 @@ class GeneratedCorpus:
     def __init__(
         self,
         seed: int = 1,
-        train_size: int = 120_000,
-        dev_size: int = 1_000,
-        test_size: int = 1_000,
+        train_size: Count = 120_000,
+        dev_size: Count = 1_000,
+        test_size: Count = 1_000,
     ) -> None:
         self._seed = seed
         # Held-out splits come first, so that a longer train takes nothing away from them.
         self._sizes = {"dev": dev_size, "test": test_size, "train": train_size}
-        for split, size in self._sizes.items():
-            check_range(f"GeneratedCorpus.{split}_size", size, least=1)
         # Frames are drawn evenly: the smallest is the first from which nothing new can be drawn.
         limit = len(FRAMES) * min(map(_capacity, FRAMES)) // 2
         if sum(self._sizes.values()) > limit:

@@ -4,17 +4,18 @@ import http.client
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split
 from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import Text, checked
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 
-_LANGUAGES = ("en", "de", "fr", "cs")
+Language = Literal["en", "de", "fr", "cs"]
 _TIMEOUT_SECONDS = 60
 
 # The repository's name of each split and its number of lines, which shows up a truncated file.
@@ -27,6 +28,7 @@ _SPLIT_FILES = {
 
 
 @gin.configurable
+@checked
 class Multi30kCorpus:
     """Multi30k, task 1 (Elliott et al., 2016, arXiv:1605.00459), from github.com/multi30k/dataset.
 
@@ -50,18 +52,12 @@ class Multi30kCorpus:
 
     def __init__(
         self,
-        source_language: str = "en",
-        target_language: str = "de",
+        source_language: Language = "en",
+        target_language: Language = "de",
         pretokenized: bool = False,
-        local_dir: str | None = None,
+        local_dir: Text | None = None,
     ) -> None:
         self._languages = (source_language, target_language)
-        for language in self._languages:
-            if language not in _LANGUAGES:
-                raise UserError(
-                    f"Multi30kCorpus: received the language {language!r}, expected one of "
-                    f"{', '.join(_LANGUAGES)}"
-                )
         check_languages("Multi30kCorpus", source_language, target_language)
         self._pretokenized = pretokenized
         self._local_dir = None if local_dir is None else Path(local_dir).expanduser()

@@ -110,12 +110,12 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
         )
         if not usable:
             raise UserError(
-                f"TextFilesCorpus.{split}: received {entry!r}, expected a pair of files "
+                f"TextFilesCorpus.{split} is {entry!r}, expected a pair of files "
                 "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"
             )
         parsed.append(tuple(Path(str(name)).expanduser() for name in names))
     if not parsed:
-        raise UserError(f"TextFilesCorpus.{split}: received an empty list, expected files")
+        raise UserError(f"TextFilesCorpus.{split} is an empty list, expected files")
     return parsed
 
 

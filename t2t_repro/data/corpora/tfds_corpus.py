@@ -9,12 +9,14 @@ import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split, given_splits
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import Text, checked
 
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.
 _READ_BATCH = 1024
 
 
 @gin.configurable
+@checked
 class TfdsCorpus:
     """A translation data set of TensorFlow Datasets (TFDS), e.g. WMT 2014.
 
@@ -39,13 +41,13 @@ class TfdsCorpus:
 
     def __init__(
         self,
-        name: str = "wmt14_translate/de-en",
-        source_language: str = "en",
-        target_language: str = "de",
-        data_dir: str | None = None,
-        train_split: str = "train",
-        dev_split: str = "validation",
-        test_split: str | None = "test",
+        name: Text = "wmt14_translate/de-en",
+        source_language: Text = "en",
+        target_language: Text = "de",
+        data_dir: Text | None = None,
+        train_split: Text = "train",
+        dev_split: Text = "validation",
+        test_split: Text | None = "test",
     ) -> None:
         check_languages("TfdsCorpus", source_language, target_language)
         self._name = name

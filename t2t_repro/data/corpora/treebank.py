@@ -12,11 +12,13 @@ from t2t_repro.data.line_files import identify
 from t2t_repro.data.linear_trees import linearise
 from t2t_repro.data.trees import check_brackets, read_trees
 from t2t_repro.errors import UserError
+from t2t_repro.ranges import Text, checked
 
 _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
 
 
 @gin.configurable
+@checked
 class TreebankCorpus:
     """Files of Penn-style trees, e.g. the Wall Street Journal's (paper, section 6.3).
 
@@ -50,7 +52,7 @@ class TreebankCorpus:
         train: str | Sequence[str],
         dev: str | Sequence[str],
         test: str | Sequence[str] | None = None,
-        folder: str = ".",
+        folder: Text = ".",
     ) -> None:
         given = given_splits(train, dev, test)
         self._folder = Path(folder).expanduser()
@@ -136,7 +138,7 @@ def _entries(split: str, value: str | Sequence[str]) -> list[str]:
     )
     if not usable or not entries:
         raise UserError(
-            f"TreebankCorpus.{split}: received {value!r}, expected the name of a file or folder, "
+            f"TreebankCorpus.{split} is {value!r}, expected the name of a file or folder, "
             "a pattern such as '0*/*.mrg', or a list of these"
         )
     return list(entries)

@@ -10,7 +10,7 @@ from t2t_repro.configuration import configure
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.treebank import TreebankCorpus
 from t2t_repro.data.linear_trees import delinearise, linearise
-from t2t_repro.data.prepared import prepare
+from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.data.trees import read_trees
 from t2t_repro.errors import UserError
@@ -57,7 +57,7 @@ def test_files_patterns_and_folders_name_the_same(tmp_path):
 def test_mistakes_are_named():
     assert corpus(test=None).splits == ("train", "dev")
     for value in (3, [], [""], [3]):
-        with pytest.raises(UserError, match=r"TreebankCorpus\.train: received .*, expected"):
+        with pytest.raises(UserError, match=r"TreebankCorpus\.train is .*, expected"):
             corpus(value)
     for bad in ("nowhere", "nowhere*"):
         with pytest.raises(UserError, match="nowhere"):
@@ -82,7 +82,7 @@ def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):
     bad.write_text(text)
     for bank in (corpus(train=["02", str(bad)]), corpus(dev=str(bad))):
         with pytest.raises(UserError, match=message):
-            prepare(tmp_path / "data", bank, CLEANING, SUBWORDS)
+            Preparation(bank, CLEANING, SUBWORDS).run(tmp_path / "data")
         assert list((tmp_path / "data").glob("*")) == []
         assert list((tmp_path / "data").glob(".*")) == []
 
@@ -94,12 +94,12 @@ def test_an_unbalanced_bracket_is_found_before_anything_else_is_done(tmp_path):
         with pytest.raises(UserError, match=message):
             corpus(test=str(bad)).prepare(tmp_path)
     with pytest.raises(UserError, match="line 1"):
-        prepare(tmp_path / "data", corpus(str(bad)), CLEANING, SUBWORDS)
+        Preparation(corpus(str(bad)), CLEANING, SUBWORDS).run(tmp_path / "data")
     assert list(tmp_path.iterdir()) == [bad]
 
 
 def test_subwords_keep_the_symbols_whole_and_the_trees_exact(tmp_path):
-    data = prepare(tmp_path, corpus(), CLEANING, SUBWORDS)
+    data = Preparation(corpus(), CLEANING, SUBWORDS).run(tmp_path)
     manifest = json.loads((data.directory / "manifest.json").read_text())
     assert {name: split["kept"] for name, split in manifest["cleaning"].items()} == {
         "train": 42,
