@@ -129,11 +129,22 @@ def define_trained_model(is_required: bool = True) -> None:
     """Defines the flags of the verbs that use a trained model; evaluate can do without one."""
     define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
+    define_allow_import()
     flags.DEFINE_string(
         "checkpoint",
         None,
         "averaged, best, latest or checkpoints/step-<n>; by default the first there is of "
         "averaged, best, latest.",
+    )
+
+
+def define_allow_import() -> None:
+    """Defines --allow_import, for what a model directory's configuration would run."""
+    flags.DEFINE_multi_string(
+        "allow_import",
+        [],
+        "A module of yours that the model was trained with and may run; to be given once for a "
+        "model directory, unless you have trained it yourself.",
     )
 
 
@@ -158,7 +169,9 @@ def load_translator(precision: str | None = None) -> "Translator":
             f"(python -m t2t_repro.average --model_dir={directory.path}), or give "
             "--checkpoint=latest"
         )
-    return experiment.load_translator(directory.path, given.gin_param, given.checkpoint, precision)
+    return experiment.load_translator(
+        directory.path, given.gin_param, given.checkpoint, precision, given.allow_import
+    )
 
 
 def define_experiment(is_required: bool = True) -> None:

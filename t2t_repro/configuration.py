@@ -1,6 +1,5 @@
 """gin: parsing an experiment's file, and refusing what nothing would use."""
 
-import importlib
 import io
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
 from t2t_repro.bindings.checks import check_bound, check_read, check_types
+from t2t_repro.bindings.modules import find_module, import_found
 from t2t_repro.bindings.text import Text, bindings_in, name_of, refused_by_gin, statements
 from t2t_repro.errors import UserError
 
@@ -43,12 +43,15 @@ def configure(
         Exception: whatever a module raises that the file imports.
     """
     gin.clear_config()
-    folders, found = [Path(), *_EXPERIMENTS], []
-    if gin_file:
-        path = find_gin_file(gin_file)
+    folders, found, files = (
+        [Path(), *_EXPERIMENTS],
+        [],
+        [find_gin_file(gin_file)] if gin_file else [],
+    )
+    for path in files:
         folders[1:1] = path.resolve().parents
         found = _parse_file(path, folders, ())
-    found += _parse("\n".join(gin_params), "--gin_param", folders, ())
+    found += _parse("\n".join(gin_params), "--gin_param", folders, tuple(files))
     with refused_by_gin():
         gin.finalize()
     values = {one.name: one.value for one in found}
@@ -114,7 +117,7 @@ def _parse(
         text: to be parsed.
         name: of its file, for errors.
         folders: where included files are looked for, one after the other.
-        including: the files that are being parsed.
+        including: the files that are being parsed; modules are looked for beside them.
 
     Returns:
         the bindings, those of included files among them, in the order in which gin acts on them.
@@ -123,7 +126,7 @@ def _parse(
     found = []
     for statement in statements(text, name):
         if isinstance(statement, ImportStatement):
-            _import(statement)
+            _import(statement, [str(file.resolve().parent) for file in reversed(including)])
         elif isinstance(statement, IncludeStatement):
             number = statement.location.line_num
             _bind(lines, begin, number - 1, name)
@@ -157,18 +160,18 @@ def _included(
     return path
 
 
-def _import(statement: ImportStatement) -> None:
+def _import(statement: ImportStatement, folders: Sequence[str]) -> None:
     """Imports a module before gin does, which hides where in it an error arose."""
     if statement.module.startswith("__gin__."):
         return
     try:
-        importlib.import_module(statement.module)
+        import_found(statement.module, find_module(statement.module, folders))
     except ModuleNotFoundError as error:
         if not f"{statement.module}.".startswith(f"{error.name}."):
             raise
         raise UserError(
-            f"gin: {statement.format()!r}: there is no module {error.name}; expected one in the "
-            "working directory, or in a folder of PYTHONPATH."
+            f"gin: {statement.format()!r}: there is no module {error.name}; expected one "
+            "beside the gin file, in the working directory, or in a folder of PYTHONPATH."
         ) from error
 
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.analysis.attention_images import attention_images  # noqa: F401 (for gin)
+from t2t_repro.bindings.text import modules_in
 from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
@@ -29,6 +30,7 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Seed, Several, checked
 from t2t_repro.strangers.bindings import check_harmless
+from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
@@ -207,6 +209,8 @@ def _train(
             check_disk(directory, checkpoints.variables, checkpoints.keep)
             directory.describe(model, data.subwords.model_path, config, operative)
             directory.write_epoch(report)
+            directory.write_modules(folders_of(modules_in(config)))
+            remember(directory.path, modules_in(config))
         state = checkpoints.restore()
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
@@ -285,11 +289,12 @@ def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:
             )
 
 
-def replay_batch(file: Path) -> None:
+def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
     """Prints what a batch that gave no finite loss does; see `replay`.
 
     Args:
         file: that the trainer wrote into a model directory; see `Checkpoints.save_bad_batch`.
+        allowed: modules that the user confirms; see `import_confirmed`.
 
     Raises:
         UserError: it is no such file.
@@ -300,7 +305,7 @@ def replay_batch(file: Path) -> None:
     if max(batch.source.max(), batch.target.max()) >= model.vocab_size:
         raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
     load_last_weights(model, str(file.with_suffix("")))
-    _configure_as_trained(directory, [])
+    _configure_as_trained(directory, [], allowed)
     seed = gin.get_bindings("train").get("seed", 1)
     optimizer = keras.optimizers.SGD(0.0)
     step = TrainStep(model, optimizer, seed, slices=len(batch.source))
@@ -329,6 +334,7 @@ def load_translator(
     gin_params: Sequence[str] = (),
     checkpoint: str | None = None,
     precision: str | None = None,
+    allowed: Collection[str] = (),
 ) -> Translator:
     """Loads a trained model for translation, with the configuration it was trained with.
 
@@ -339,19 +345,22 @@ def load_translator(
         gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
         checkpoint: see `ModelDirectory.checkpoint`.
         precision: see `ModelDirectory.new_model`.
+        allowed: modules that the user confirms; see `import_confirmed`.
 
     Raises:
         UserError: something is missing or cannot be used.
     """
     directory = ModelDirectory(model_dir)
     subwords = directory.subwords()
-    _configure_as_trained(directory, gin_params)
+    _configure_as_trained(directory, gin_params, allowed)
     return Translator(directory.load_model(checkpoint, precision), subwords)
 
 
-def _configure_as_trained(directory: ModelDirectory, gin_params: Sequence[str]) -> None:
+def _configure_as_trained(
+    directory: ModelDirectory, gin_params: Sequence[str], allowed: Collection[str]
+) -> None:
     """Parses what a model directory, perhaps a stranger's, says, and bindings on top of it."""
     path = directory.config_gin
-    check_harmless(path, gin_params)
+    import_confirmed(directory.path, check_harmless(path), directory.module_folders(), allowed)
     # Included: the run may have bound, in a file that it included, what it made no use of.
     configure_experiment(None, [f"include {str(path)!r}", *gin_params])

@@ -28,7 +28,7 @@ def main() -> None:
         import_tensorflow()
         from t2t_repro import experiment
 
-        experiment.replay_batch(Path(FLAGS.replay))
+        experiment.replay_batch(Path(FLAGS.replay), FLAGS.allow_import)
         return
     command_line.check_gin_file()
     import_tensorflow()
@@ -51,6 +51,7 @@ def cli() -> None:
     """Defines the flags, reads the command line, and trains."""
     command_line.define_experiment(is_required=False)
     flags.DEFINE_string("replay", None, "A batch to run again, in place of training.")
+    command_line.define_allow_import()
     flags.register_multi_flags_validator(
         ["gin_file", "replay"],
         lambda given: bool(given["gin_file"]) != bool(given["replay"]),

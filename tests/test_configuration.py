@@ -1,5 +1,6 @@
 """What gin refuses, and what it lets through: each mistake is one line, before anything is done."""
 
+import json
 from pathlib import Path
 
 import gin
@@ -119,11 +120,40 @@ def test_a_missing_include_is_named_with_the_line_that_asks_for_it(gin_file):
     assert "tiny.gin" in line
 
 
-def test_a_subword_model_larger_than_the_embedding_is_refused_before_training(gin_file):
-    experiment.configure_experiment(gin_file, ["Transformer.vocab_size = 269"])
-    with pytest.raises(UserError, match=r"Transformer.vocab_size is 269, but .* has 270 entries"):
-        experiment.train(gin_file.parent / "model", gin_file.parent / "data")
-    assert not (gin_file.parent / "model").exists()
+def test_an_embedding_without_room_for_the_data_is_refused_before_they_are_prepared(gin_file):
+    message = "Transformer.vocab_size is 269, but the subword model has 270 entries"
+    assert message in refusal(gin_file, ["Transformer.vocab_size = 269"])
+    learned = [
+        "Transformer.positional_encoding = 'learned'",
+        "Transformer.max_length = %longest",
+        "longest = 50",
+    ]
+    message = "Transformer.max_length is 50, but the data have sentences of up to 256 subwords"
+    assert message in refusal(gin_file, learned)
+    # The data's own verb says so too.
+    experiment.configure_experiment(gin_file, learned)
+    with pytest.raises(UserError, match=message):
+        experiment.prepare_data(gin_file.parent / "data")
+    assert not (gin_file.parent / "data").exists()
+
+
+def test_a_model_has_a_row_for_every_subword_unless_its_rows_are_bound(gin_file, tmp_path):
+    """One binding; and the recipe that `prepare` is given counts, wherever it is bound."""
+    text = "".join(
+        line for line in EXPERIMENT.splitlines(True) if not line.startswith("Transformer.vocab")
+    ).format(tmp_path)
+    own_recipe = "prepare.subwords = @own/SubwordTraining()\nown/SubwordTraining.vocab_size = 272\n"
+    for rest, rows in (
+        ("", 270),
+        (own_recipe, 272),
+        ("Transformer.vocab_size = 300\n", 300),
+        (f"Transformer.vocab_size = %rows\nrows = 301\n{own_recipe}", 301),
+    ):
+        gin_file.write_text(text + rest)
+        experiment.configure_experiment(gin_file, [], needed=experiment.TRAINING_ROOTS)
+        model_dir = tmp_path / f"model-{rows}"
+        experiment.train(model_dir, tmp_path / f"data-{rows % 10}")
+        assert json.loads((model_dir / "model.json").read_text())["vocab_size"] == rows
 
 
 def test_impossible_batches_are_one_line(gin_file):
@@ -203,14 +233,14 @@ def test_an_included_file_may_bind_more_than_the_experiment_uses(tmp_path):
     path.write_text("include 'base.gin'\nadam.learning_rate = 0.1\n")
 
     @gin.configurable
-    def own_optimizer():
+    def plain_optimizer():
         pass
 
     configure(path, [], ["train"])
     with pytest.raises(UserError, match=r"binds InverseSquareRoot\.peak, but"):
         configure(path, ["InverseSquareRoot.peak = 2.0"], ["train"])
     with pytest.raises(UserError, match=r"binds adam\.learning_rate, but"):
-        configure(path, ["train.optimizer = @own_optimizer"], ["train"])
+        configure(path, ["train.optimizer = @plain_optimizer"], ["train"])
 
 
 def test_bindings_before_an_include_are_overridden_by_it_and_those_behind_are_not(tmp_path):

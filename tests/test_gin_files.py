@@ -16,6 +16,7 @@ from t2t_repro.analysis.table_3 import TABLE_3, Row
 from t2t_repro.configuration import configure
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment, evaluate
 from t2t_repro.layers.layer_config import LayerConfig
@@ -56,11 +57,16 @@ def betas():
     return optimizer.beta_1, optimizer.beta_2, optimizer.epsilon
 
 
+def rows():
+    """Of the embedding: one for every subword, unless bound."""
+    return bound("Transformer.vocab_size") or SubwordTraining().vocab_size
+
+
 def shape():
     """The sizes of the model that is configured."""
     learned = bound("Transformer.positional_encoding") == "learned"
     return ModelShape(
-        bound("Transformer.vocab_size"),
+        rows(),
         bound("Transformer.num_layers") or 6,
         LayerConfig(),
         bound("Transformer.max_length") if learned else 0,
@@ -88,16 +94,16 @@ def test_every_file_parses_and_every_line_of_it_has_an_effect(gin_file):
 @every_file
 def test_every_whole_experiment_can_be_put_together(gin_file):
     configure_experiment(gin_file, [])
-    if not (bound("prepare.corpus") and bound("Transformer.vocab_size")):
+    if not bound("prepare.corpus") or not bound("adam.learning_rate"):
         pytest.skip("a part of experiments, included by others")
     # The embedding has a row for every subword.
-    assert bound("Transformer.vocab_size") >= SubwordTraining().vocab_size
+    assert rows() >= SubwordTraining().vocab_size
     schedule = adam()._learning_rate
     rates = [float(schedule(step)) for step in range(0, 20_000, 500)]
     assert 0 < min(rates) <= max(rates) < 0.02
     # In a graph nothing is allocated.
     with tf.Graph().as_default():
-        model = Transformer()  # type: ignore[call-arg]  # gin gives the rest
+        model = Transformer(rows())
         model.build()
     assert model.count_params() == parameters()
 
@@ -289,7 +295,7 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     )
     assert bound("CrossEntropy.label_smoothing") == 0.1
     assert betas() == (0.9, 0.98, 1e-9)
-    assert SubwordTraining().vocab_size == bound("Transformer.vocab_size") == vocab
+    assert SubwordTraining().vocab_size == rows() == vocab
     assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (21, 0.3)
     assert bound("Translator.max_extra_length") == 300
     # T2T's transformer_parsing_base and _big.
@@ -314,6 +320,43 @@ def test_multi30k_has_its_protocol_s_numbers():
     assert rate(2000) == pytest.approx(0.005)
     assert np.isclose(rate(8000), 0.0025)
     assert (BeamSearch().beam_size, BeamSearch().length_penalty) == (5, 1.0)
+
+
+OWN_TEXT = """
+prepare.corpus = @TextFilesCorpus()
+TextFilesCorpus.train = [('train.en', 'train.de'), 'more.tsv.gz']
+TextFilesCorpus.dev = ('dev.en', 'dev.de')
+"""
+OWN_SCHEDULE = """
+adam.learning_rate = @own/InverseSquareRoot()
+own/InverseSquareRoot.peak = 1e-3
+"""
+
+
+@gin.configurable
+def own_optimizer(learning_rate=gin.REQUIRED):
+    """A user's."""
+
+
+@every_file
+def test_an_experiment_may_be_included_with_what_is_the_user_s_own(gin_file, tmp_path):
+    path = tmp_path / "mine.gin"
+    own_optimizer = "train.optimizer = @own_optimizer\nown_optimizer.learning_rate = 0.1\n"
+    for own in (OWN_TEXT, OWN_SCHEDULE, own_optimizer, OWN_TEXT + own_optimizer):
+        path.write_text(f"include '{gin_file}'\nSubwordTraining.vocab_size = 4000\n{own}")
+        configure_experiment(path, [])
+        for unused in ("strict_bracket_f1_of = 1", "GeneratedCorpus.seed = 3"):
+            if "prepare.corpus" in own:
+                with pytest.raises(UserError, match=f"binds {unused.split()[0]}, but nothing"):
+                    configure_experiment(path, [unused])
+
+
+def test_an_included_experiment_with_one_s_own_text_is_whole(tmp_path):
+    path = tmp_path / "mine.gin"
+    for name in ("quickstart", "multi30k_tiny", "base", "big"):
+        path.write_text(f"include 'gin/{name}.gin'\nSubwordTraining.vocab_size = 4000\n{OWN_TEXT}")
+        configure_experiment(path, [], needed=TRAINING_ROOTS)
+        assert rows() == 4000
 
 
 @every_file

@@ -19,7 +19,6 @@ TreebankCorpus.train = '02'
 TreebankCorpus.test = '02/made*'
 prepare.max_length = 80
 SubwordTraining.vocab_size = 500
-Transformer.vocab_size = 500
 Transformer.num_layers = 1
 d_model = 64
 LayerConfig.d_ff = 128

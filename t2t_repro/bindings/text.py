@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gin.config_parser import BindingStatement, ConfigParser, ParserDelegate
+from gin.config_parser import BindingStatement, ConfigParser, ImportStatement, ParserDelegate
 
 from t2t_repro.errors import UserError
 
@@ -72,6 +72,12 @@ def bindings_in(text: str) -> list[BindingStatement]:
     """The bindings of a text; see `statements`."""
     found = statements(text, "the configuration")
     return [one for one in found if isinstance(one, BindingStatement)]
+
+
+def modules_in(text: str) -> list[str]:
+    """The names of the modules that a text imports; see `statements`."""
+    found = statements(text, "the configuration")
+    return [one.module for one in found if isinstance(one, ImportStatement)]
 
 
 def name_of(binding: BindingStatement) -> str:

@@ -357,10 +357,6 @@ def _embed(embedding: SharedEmbedding, ids: tf.Tensor, places: Places | None) ->
 
 
 def _check_tied_embeddings(tied: str, source_vocab_size: int | None) -> None:
-    if tied not in _TIED:
-        raise UserError(
-            f"Transformer.tied_embeddings is {tied!r}, expected {', '.join(map(repr, _TIED))}."
-        )
     if source_vocab_size and tied not in ("target_softmax", "none"):
         raise UserError(
             f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings={tied!r} "

@@ -5,6 +5,7 @@
       subwords.model           SentencePiece's, or a vocabulary of T2T's
       config.gin               what the gin file and --gin_param bound
       operative_config.gin     what was in effect, defaults included
+      modules.json             the user's own modules, and the folders that they were found in
       versions.json            of t2t_repro, TensorFlow, Keras, Python
       checkpoints/step-<n>.*   the last of the run: all that it needs to go on
       best/step-<n>.*          the one with the best dev score
@@ -64,6 +65,7 @@ class ModelDirectory:
         self.subwords_model = path / "subwords.model"
         self.config_gin = path / "config.gin"
         self.operative_config_gin = path / "operative_config.gin"
+        self.modules_json = path / "modules.json"
         self.versions_json = path / "versions.json"
         self.checkpoints = path / "checkpoints"
         self.best = path / "best"
@@ -126,6 +128,18 @@ class ModelDirectory:
     def write_epoch(self, report: EpochReport) -> None:
         """Writes down what an epoch holds."""
         _write_json(self.epoch_json, dataclasses.asdict(report))
+
+    def write_modules(self, folders: Mapping[str, str]) -> None:
+        """Writes down where the modules lie that the configuration imports."""
+        _write_json(self.modules_json, folders)
+
+    def module_folders(self) -> dict[str, str]:
+        """Returns where the training run found the modules that its configuration imports."""
+        try:
+            folders = dict(read_json(self.modules_json))
+        except (OSError, TypeError, ValueError):
+            return {}
+        return {name: folder for name, folder in folders.items() if isinstance(folder, str)}
 
     def write_scores(self, split: str, evaluation: Mapping[str, Any]) -> None:
         """Writes down an evaluation, in place of the split's last one."""

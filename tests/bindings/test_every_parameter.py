@@ -62,6 +62,7 @@ TAKEN = {
     "LayerConfig.dropout": ONES,
     "LayerConfig.recompute": FLAG,
     "LayerConfig.relu_dropout": ONES,
+    "MovingAverage.decay": ("0.5", "None"),
     "Multi30kCorpus.local_dir": (*NAME, "None"),
     "Multi30kCorpus.pretokenized": FLAG,
     "Pace.patience": ("None",),

@@ -114,5 +114,5 @@ def test_the_paper_has_none(tmp_path):
 
 @pytest.mark.parametrize("decay", [0.0, 1.0, -0.5, 2, "0.9"])
 def test_what_is_no_decay(decay):
-    with pytest.raises(UserError, match=r"MovingAverage.decay is .*, expected a number between 0 "):
+    with pytest.raises(UserError, match=r"MovingAverage.decay is .*, expected a number above 0"):
         MovingAverage(tiny_model().trainable_variables, decay)

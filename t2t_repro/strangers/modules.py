@@ -1,0 +1,165 @@
+"""Modules that a model directory's configuration imports: nothing of them runs unasked.
+
+A module runs that is installed, that this user has trained the model with, or that the user has
+confirmed by name, once for a model directory. What was confirmed is remembered for the user, with a
+checksum of every file: code that has changed is asked for again.
+"""
+
+import hashlib
+import json
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Collection, Mapping
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from absl import logging
+
+from t2t_repro.bindings.modules import find_module, folder_of, import_found
+from t2t_repro.errors import UserError
+from t2t_repro.strangers.json_files import read_json
+
+_OURS = "t2t_repro"
+
+Files = dict[str, str]
+"""Paths of source files, and their SHA-256."""
+
+
+def import_confirmed(
+    model_dir: Path, names: Collection[str], folders: Mapping[str, str], allowed: Collection[str]
+) -> None:
+    """Imports the modules of a configuration, if all of them may run.
+
+    Args:
+        model_dir: of the configuration.
+        names: of the modules.
+        folders: where the training run found them, as the model directory says.
+        allowed: names that the user confirms now.
+
+    Raises:
+        UserError: a module may not run, or is not there. Nothing has run then.
+        Exception: whatever a module raises.
+    """
+    confirmed = _confirmed().get(_key(model_dir), {})
+    found = {}
+    for name in names:
+        top = name.partition(".")[0]
+        places = [*filter(None, [folders.get(top)]), *sys.path]
+        found[name] = spec = find_module(name, places)
+        if name in allowed or top == _OURS:
+            continue
+        if spec is None:
+            raise UserError(
+                f"{model_dir} was trained with the module {name}, which is not there; expected it "
+                "in the working directory or in a folder of PYTHONPATH: if you trust it, give "
+                f"--allow_import={name} too."
+            )
+        if not _is_installed(str(spec.origin)) and not _is_unchanged(spec, confirmed.get(top, {})):
+            raise UserError(
+                f"{model_dir} was trained with the module {name}, which would run code that may be "
+                f"a stranger's: {spec.origin}; if you trust it, give --allow_import={name}, once."
+            )
+    for name, spec in found.items():
+        try:
+            import_found(name, spec)
+        except ModuleNotFoundError as error:
+            if not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise UserError(
+                f"--allow_import={name}: there is no such module; expected it in the working "
+                "directory or in a folder of PYTHONPATH."
+            ) from error
+    if set(names) & set(allowed):
+        remember(model_dir, names)
+
+
+def remember(model_dir: Path, names: Collection[str]) -> None:
+    """Notes that modules, which are loaded, may run again for a model directory.
+
+    Args:
+        model_dir: of the model.
+        names: of the modules; what is installed needs no note.
+    """
+    files = {name.partition(".")[0]: _files(name) for name in names}
+    files = {name: found for name, found in files.items() if found}
+    if not files:
+        return
+    notes, path = _confirmed(), _notes_file()
+    notes[_key(model_dir)] = files
+    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
+        os.replace(aside, path)
+    except OSError as error:
+        logging.warning("%s cannot be written (%s): modules will be asked for again", path, error)
+
+
+def folders_of(names: Collection[str]) -> dict[str, str]:
+    """Where modules that are loaded lie: the folder of each, or of its package, by its name."""
+    specs = {name.partition(".")[0]: find_module(name, ()) for name in names}
+    return {
+        name: str(folder_of(spec)) for name, spec in specs.items() if spec and spec.has_location
+    }
+
+
+def _files(name: str) -> Files:
+    """The files of a module, and of what it has imported from beside it."""
+    spec = find_module(name, ())
+    if spec is None or not spec.has_location or spec.name == _OURS:
+        return {}
+    folder = folder_of(spec).resolve()
+    loaded = {
+        Path(file).resolve()
+        for top, module in list(sys.modules.items())
+        if top.partition(".")[0] not in (_OURS, "__main__")
+        if isinstance(file := getattr(module, "__file__", None), str)
+    }
+    return {
+        str(file): _checksum(file)
+        for file in loaded
+        if file.is_relative_to(folder) and file.is_file() and not _is_installed(str(file))
+    }
+
+
+def _is_unchanged(spec: ModuleSpec, files: Files) -> bool:
+    """Whether a module and all that belongs to it are as they were confirmed."""
+    own = str(Path(str(spec.origin)).resolve())
+    return own in files and all(
+        Path(file).is_file() and _checksum(Path(file)) == checksum
+        for file, checksum in files.items()
+    )
+
+
+def _is_installed(file: str) -> bool:
+    paths = sysconfig.get_paths()
+    folders = (paths["purelib"], paths["platlib"], site.getusersitepackages())
+    return any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
+
+
+def _confirmed() -> dict[str, dict[str, Files]]:
+    """What was confirmed: files by module, by model directory. A damaged note confirms nothing."""
+    try:
+        notes = read_json(_notes_file())
+        for modules in notes.values():
+            for files in modules.values():
+                if not all(isinstance(text, str) for text in (*files, *files.values())):
+                    return {}
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return dict(notes)
+
+
+def _notes_file() -> Path:
+    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder) / "t2t_repro" / "confirmed.json"
+
+
+def _key(model_dir: Path) -> str:
+    return str(model_dir.resolve())
+
+
+def _checksum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
