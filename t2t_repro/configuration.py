@@ -43,15 +43,14 @@ def configure(
         Exception: whatever a module raises that the file imports.
     """
     gin.clear_config()
-    folders, found, files = (
-        [Path(), *_EXPERIMENTS],
-        [],
-        [find_gin_file(gin_file)] if gin_file else [],
-    )
-    for path in files:
-        folders[1:1] = path.resolve().parents
-        found = _parse_file(path, folders, ())
-    found += _parse("\n".join(gin_params), "--gin_param", folders, tuple(files))
+    folders: list[Path] = [Path(), *_EXPERIMENTS]
+    files: tuple[Path, ...] = ()
+    found: list[_Binding] = []
+    if gin_file:
+        files = (find_gin_file(gin_file),)
+        folders[1:1] = files[0].resolve().parents
+        found = _parse_file(files[0], folders, ())
+    found += _parse("\n".join(gin_params), "--gin_param", folders, files)
     with refused_by_gin():
         gin.finalize()
     values = {one.name: one.value for one in found}

@@ -147,7 +147,7 @@ def _confirmed() -> dict[str, dict[str, Files]]:
             for files in modules.values():
                 if not all(isinstance(text, str) for text in (*files, *files.values())):
                     return {}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, TypeError, ValueError, AttributeError):
         return {}
     return dict(notes)
 

@@ -1,0 +1,56 @@
+"""A module of one's own, from the gin file to a translation, and in a stranger's hands."""
+
+import shutil
+
+from tests.commands import outcomes_of
+from tests.test_bugs import GIN
+
+MY_PARTS = """
+import gin
+import my_helper
+from t2t_repro.evaluation.scores import Score
+
+@gin.configurable
+def my_metric(translations, references, scale: float = 1.0) -> Score:
+    return Score("mine", scale)
+
+print("my_parts runs")
+"""
+
+
+def test_a_module_beside_the_gin_file_comes_along_and_a_stranger_s_is_asked_for(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    mine, here, stranger = (tmp_path / name for name in ("mine", "here", "stranger"))
+    for folder in (mine, here):
+        folder.mkdir()
+    (mine / "my_parts.py").write_text(MY_PARTS)
+    (mine / "my_helper.py").write_text("")
+    (mine / "my.gin").write_text(
+        "import my_parts\n" + GIN + "adam.learning_rate = 0.001\n"
+        "DevEvaluation.metric = @my_parts.my_metric\nmy_metric.scale = 3.0\n"
+    )
+    for language in ("en", "de"):
+        (here / f"train.{language}").write_text("abc abc\nacb\n" * 20)
+    translate = ("translate", ["--model_dir=model"], "abc\n")
+    train = ("trainer", ["--gin_file=../mine/my.gin", "--model_dir=model", "--data_dir=data"], "")
+    trained, translated = outcomes_of([train, translate], here)
+    assert trained.status == 0, trained.err
+    assert translated.status == 0, translated.err
+    assert "my_parts runs" in translated.out
+
+    # The model directory goes to another machine, with hostile code in it and around it.
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other_config"))
+    stranger.mkdir()
+    shutil.copytree(here / "model", stranger / "model")
+    shutil.copy(mine / "my_parts.py", stranger)
+    shutil.copy(mine / "my_helper.py", stranger)
+    shutil.rmtree(mine)
+    allowed = ("translate", ["--model_dir=model", "--allow_import=my_parts"], "abc\n")
+    first, confirmed, second = outcomes_of([translate, allowed, translate], stranger)
+    assert (first.status, first.out) == (2, "")
+    [line] = [line for line in first.err.splitlines() if line.startswith("error: ")]
+    assert f"{stranger / 'my_parts.py'}; if you trust it, give --allow_import=my_parts" in line
+    assert [one.status for one in (confirmed, second)] == [0, 0]
+    assert translated.out == confirmed.out == second.out
