@@ -95,10 +95,17 @@ class Promise(ABC):
         """Whether the value can be what an annotation says; neither a union nor Annotated."""
 
 
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that takes what a function or class is called with."""
+    if not inspect.isclass(owner):
+        return owner
+    init = owner.__init__
+    return owner.__new__ if init is object.__init__ else init
+
+
+def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function, or of a class's constructor, by parameter; and "return"."""
-    function = vars(function).get("__init__", function) if inspect.isclass(function) else function
-    function = inspect.unwrap(function)
+    function = inspect.unwrap(constructor_of(owner))
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):
@@ -182,7 +189,7 @@ def checked(owner: _Owner) -> _Owner:
     Returns:
         the function, or the class itself. A call raises a UserError where a value does not fit.
     """
-    function = owner.__init__ if inspect.isclass(owner) else owner
+    function = constructor_of(owner)
     signature = inspect.signature(function)
     hints = hints_of(function)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import gin
 
-from t2t_repro.ranges import hints_of
+from t2t_repro.ranges import constructor_of, hints_of
 
 _WHERE = "It happened in the configurable"
 
@@ -23,13 +23,15 @@ def is_configurable(owner: Any) -> bool:
 def parameters_of(name: str) -> dict[str, inspect.Parameter]:
     """The parameters of a configurable that can be bound; none of a macro."""
     try:
-        signature = inspect.signature(gin.get_configurable(name))
+        owner = gin.get_configurable(name)
+        # Of a class Python would rather show the parameters of __new__, if it has one.
+        parameters = [*inspect.signature(constructor_of(owner)).parameters.values()]
     except (ValueError, KeyError):
         return {}
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
         parameter.name: parameter
-        for parameter in signature.parameters.values()
+        for parameter in parameters[inspect.isclass(owner) :]
         if parameter.kind in named and _can_be_bound(name, parameter.name)
     }
 

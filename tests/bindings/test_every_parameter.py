@@ -10,6 +10,7 @@ from t2t_repro.bindings.configurables import parameters_of
 from t2t_repro.configuration import configure
 from t2t_repro.errors import UserError
 from t2t_repro.experiment import TRAINING_ROOTS
+from t2t_repro.ranges import constructor_of
 
 NAMES = sorted(
     selector.split(".")[-1]
@@ -115,8 +116,8 @@ def make(name):
     made = gin.get_configurable(name)
     needed = {
         parameter.name
-        for parameter in inspect.signature(made).parameters.values()
-        if parameter.default is parameter.empty
+        for parameter in inspect.signature(constructor_of(made)).parameters.values()
+        if parameter.default is parameter.empty and parameter.name != "self"
     }
     # Devices cannot be chosen again.
     if needed <= set(parameters_of(name)) and name != "choose_strategy":
