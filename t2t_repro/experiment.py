@@ -209,8 +209,7 @@ def _train(
             check_disk(directory, checkpoints.variables, checkpoints.keep)
             directory.describe(model, data.subwords.model_path, config, operative)
             directory.write_epoch(report)
-            directory.write_modules(folders_of(modules_in(config)))
-            remember(directory.path, modules_in(config))
+            _remember_modules(directory, modules_in(config))
         state = checkpoints.restore()
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
@@ -270,6 +269,13 @@ def _check_room(rows: int, longest: int | None, subwords: int, max_length: int) 
             f"Transformer.max_length is {longest}, but the data have sentences of up to "
             f"{max_length} subwords: bind at least as many positions, or lower prepare.max_length."
         )
+
+
+def _remember_modules(directory: ModelDirectory, names: Sequence[str]) -> None:
+    """Notes where the user's own modules are, and that they may run for this model again."""
+    if names:
+        directory.write_modules(folders_of(names))
+        remember(directory.path, names)
 
 
 def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:

@@ -87,7 +87,7 @@ def _watch_places(fault: Fault | None, place: Place) -> None:
     from t2t_repro.training import checkpoint_folder, journal, train_step
 
     watched: list[tuple[Any, str, str]] = [
-        (experiment, "prepare_data", "data preparation"),
+        (experiment.Preparation, "run", "data preparation"),
         (experiment.DevEvaluation, "share", "evaluation"),
         (checkpoint_folder.CheckpointFolder, "write", "checkpoint"),
         (checkpoint_folder.CheckpointFolder, "tidy", "restoring"),
