@@ -53,7 +53,7 @@ class Range:
             "at least": self.least, "above": self.above, "at most": self.most, "below": self.below
         }  # fmt: skip
         given = {text: end for text, end in ends.items() if not math.isinf(end)}
-        return " and ".join(
+        return " " + " and ".join(
             f"{text} {end if isinstance(end, int) else format(end, 'g')}"
             for text, end in given.items()
         )
@@ -66,7 +66,7 @@ class NotEmpty:
         return len(value) > 0
 
     def __str__(self) -> str:
-        return "that is not empty"
+        return ", not empty"
 
 
 Count = Annotated[int, Range(least=1, most=_MOST_INT)]
@@ -148,7 +148,7 @@ def expected(hint: Any) -> str:
     """What an annotation asks for, in words: "an integer at least 1 or None"."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return " ".join([expected(parts[0]), *(str(one) for one in parts[1:])])
+        return expected(parts[0]) + "".join(map(str, parts[1:]))
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(expected, parts)))
     if origin is Literal:
@@ -156,11 +156,17 @@ def expected(hint: Any) -> str:
     if hint is None or hint in _PLAIN:
         return _PLAIN[NoneType if hint is None else hint][1]
     if origin is Callable or origin is type:
-        made = f" that gives a {parts[-1].__name__}" if inspect.isclass(parts[-1]) else ""
+        made = f" that gives {_a(parts[-1])}" if inspect.isclass(parts[-1]) else ""
         return f"a function or class{made}, @name without parentheses"
     if (origin or hint) in SEQUENCES:
-        return "a list"
-    return f"a {getattr(origin or hint, '__name__', hint)}, @name() with parentheses"
+        is_of_functions = parts and get_origin(parts[0]) is Callable
+        return f"a list, each {expected(parts[0])}" if is_of_functions else "a list"
+    return f"{_a(origin or hint)}, @name() with parentheses"
+
+
+def _a(kind: Any) -> str:
+    name = getattr(kind, "__name__", str(kind))
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:

@@ -55,13 +55,13 @@ def test_what_an_annotation_takes_and_what_not(hint, taken, refused):
         (1, Rate | None, "a.b is 1, expected a number at least 0 and below 1 or None."),
         ("x", Literal["post", "pre"], "a.b is 'x', expected 'post' or 'pre'."),
         (1, str | Sequence[str], "a.b is 1, expected a text or a list."),
-        ([], Several[str], "a.b is [], expected a list that is not empty."),
+        ([], Several[str], "a.b is [], expected a list, not empty."),
         (1, Shape, "a.b is 1, expected a Shape, @name() with parentheses."),
         (
             1,
             Callable[[], int] | None,
-            "a.b is 1, expected a function or class that gives a int, @name without parentheses or "
-            "None.",
+            "a.b is 1, expected a function or class that gives an int, @name without parentheses "
+            "or None.",
         ),
         (10**100, bool, f"a.b is 1{'0' * 59}...{'0' * 12}, expected True or False."),
     ],

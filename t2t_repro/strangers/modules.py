@@ -11,7 +11,9 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Collection, Mapping
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -61,18 +63,39 @@ def import_confirmed(
                 f"{model_dir} was trained with the module {name}, which would run code that may be "
                 f"a stranger's: {spec.origin}; if you trust it, give --allow_import={name}, once."
             )
-    for name, spec in found.items():
-        try:
-            import_found(name, spec)
-        except ModuleNotFoundError as error:
-            if not f"{name}.".startswith(f"{error.name}."):
-                raise
-            raise UserError(
-                f"--allow_import={name}: there is no such module; expected it in the working "
-                "directory or in a folder of PYTHONPATH."
-            ) from error
+    with _from_source_alone():
+        for name, spec in found.items():
+            _import(name, spec)
     if set(names) & set(allowed):
         remember(model_dir, names)
+
+
+@contextmanager
+def _from_source_alone() -> Iterator[None]:
+    """What is imported within is what the files say that a person can read.
+
+    Compiled code that lies beside them is not looked at: it may be of another text. And the folders
+    of the modules do not stay among those that other imports look into.
+    """
+    before = list(sys.path), sys.pycache_prefix, sys.dont_write_bytecode
+    with tempfile.TemporaryDirectory() as nothing:
+        sys.pycache_prefix, sys.dont_write_bytecode = nothing, True
+        try:
+            yield
+        finally:
+            sys.path[:], sys.pycache_prefix, sys.dont_write_bytecode = before
+
+
+def _import(name: str, spec: ModuleSpec | None) -> None:
+    try:
+        import_found(name, spec)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise UserError(
+            f"--allow_import={name}: there is no such module; expected it in the working "
+            "directory or in a folder of PYTHONPATH."
+        ) from error
 
 
 def remember(model_dir: Path, names: Collection[str]) -> None:

@@ -1,5 +1,7 @@
 """A stranger's model directory runs nothing of its own; one's own is translated with as it is."""
 
+import importlib
+import py_compile
 import sys
 from pathlib import Path
 
@@ -72,6 +74,28 @@ def test_a_stranger_s_module_runs_once_it_is_confirmed_and_is_asked_for_again_wh
         assert "may be a stranger's" in refused(model_dir, model_dir)
         (model_dir / name).write_text(before)
         assert use(model_dir, model_dir) == str(file)
+
+
+def test_what_runs_is_the_text_that_one_can_read(tmp_path):
+    """Compiled code beside it may be of another text, and says itself whether it is looked at."""
+    model_dir = write_parts(tmp_path / "model")
+    file = model_dir / "own_parts.py"
+    readable = file.read_text()
+    file.write_text("RAN = 'hidden'\n")
+    py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    file.write_text(readable)
+    assert use(model_dir, model_dir, allowed=["own_parts"]) == str(file)
+    assert use(model_dir, model_dir) == str(file)
+
+
+def test_what_else_lies_there_is_not_imported_later(tmp_path):
+    model_dir = write_parts(tmp_path / "model")
+    (model_dir / "no_such_extra.py").write_text("")
+    path = list(sys.path)
+    use(model_dir, model_dir, allowed=["own_parts"])
+    assert sys.path == path
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_extra")
 
 
 def test_what_was_confirmed_holds_for_that_directory_and_that_file_alone(tmp_path, monkeypatch):
