@@ -15,11 +15,13 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the averaging on its flags."""
     import_tensorflow()
+    from t2t_repro.experiment import configure_as_trained
     from t2t_repro.training.averaging import average_weights
     from t2t_repro.training.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
+    configure_as_trained(directory, [], FLAGS.allow_import)
     model = directory.new_model()
     with directory.held_for_averaging():
         average_weights(model, checkpoints.values())
@@ -33,6 +35,7 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and averages."""
     command_line.define_model_dir()
+    command_line.define_allow_import()
     flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")
     command_line.run(main)
 

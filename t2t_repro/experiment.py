@@ -63,6 +63,7 @@ TRAINING_ROOTS = (
     "LayerConfig",
     "TrainStep",
     "CrossEntropy",
+    "MovingAverage",
     "Checkpoints",
     "Pace",
     "DevEvaluation",
@@ -307,11 +308,11 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
     """
     directory = ModelDirectory.of_checkpoint(file)
     batch = read_batch(file)
+    configure_as_trained(directory, [], allowed)
     model = directory.new_model()
     if max(batch.source.max(), batch.target.max()) >= model.vocab_size:
         raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
     load_last_weights(model, str(file.with_suffix("")))
-    _configure_as_trained(directory, [], allowed)
     seed = gin.get_bindings("train").get("seed", 1)
     optimizer = keras.optimizers.SGD(0.0)
     step = TrainStep(model, optimizer, seed, slices=len(batch.source))
@@ -358,14 +359,25 @@ def load_translator(
     """
     directory = ModelDirectory(model_dir)
     subwords = directory.subwords()
-    _configure_as_trained(directory, gin_params, allowed)
+    configure_as_trained(directory, gin_params, allowed)
     return Translator(directory.load_model(checkpoint, precision), subwords)
 
 
-def _configure_as_trained(
+def configure_as_trained(
     directory: ModelDirectory, gin_params: Sequence[str], allowed: Collection[str]
 ) -> None:
-    """Parses what a model directory, perhaps a stranger's, says, and bindings on top of it."""
+    """Parses what a model directory, perhaps a stranger's, says, and bindings on top of it.
+
+    Comes before its model is built: what its modules register may be part of it.
+
+    Args:
+        directory: of the training run.
+        gin_params: bindings on top of its configuration.
+        allowed: modules that the user confirms; see `import_confirmed`.
+
+    Raises:
+        UserError: it holds what may not run, or cannot be used.
+    """
     path = directory.config_gin
     import_confirmed(directory.path, check_harmless(path), directory.module_folders(), allowed)
     # Included: the run may have bound, in a file that it included, what it made no use of.

@@ -187,7 +187,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _value(variable: keras.Variable | tf.Variable) -> tf.Variable:
-    return getattr(variable, "value", variable)
+    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def _gigabytes(count: int) -> str:
