@@ -1,5 +1,6 @@
 """The layers in a functional model of Keras's, whose masks are attached to tensors."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -22,7 +23,7 @@ IDS = np.array([[5, 3, 9, 2, 4, 1], [7, 7, 1, 0, 0, 0]])
 MEMORY_IDS = np.array([[6, 1, 0, 0], [8, 2, 10, 1]])
 MASK, MEMORY_MASK = tf.constant(IDS != 0), tf.constant(MEMORY_IDS != 0)
 
-OF_ITSELF = {
+OF_ITSELF: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
     "restricted attention": lambda: RestrictedSelfAttention(2, 3, 5, neighbourhood=3),
     "encoder": lambda: Encoder(2, SIZES),
@@ -30,7 +31,7 @@ OF_ITSELF = {
     "recomputed encoder": lambda: Encoder(2, RECOMPUTED),
     "restricted encoder": lambda: Encoder(2, SIZES, neighbourhood=3),
 }
-OF_A_MEMORY = {
+OF_A_MEMORY: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
     "decoder": lambda: Decoder(2, SIZES),
     "pre-norm decoder": lambda: Decoder(2, PRE),
