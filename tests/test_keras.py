@@ -157,6 +157,16 @@ def test_ids_may_be_of_any_integers_and_in_any_pair(fitted, dtype):
         assert loss == pytest.approx(fitted.model.test_on_batch(PAIR, TARGET)[0], rel=1e-6)
 
 
+def test_ids_that_keras_made_floating_point_are_the_same_ids():
+    """bfloat16 would make 256 of 257."""
+    model = Transformer(400, 1, LayerConfig(16, 32, 2), dtype="mixed_bfloat16")
+    ids = np.array([[257, 399, 1, 0]])
+    expected = model((ids, ids))
+    assert expected.dtype == tf.bfloat16
+    as_floats = model((ids.astype(np.float32), ids.astype(np.float32)))
+    np.testing.assert_array_equal(tf.cast(as_floats, tf.float32), tf.cast(expected, tf.float32))
+
+
 def test_data_sets_of_dictionaries_train():
     pairs = tf.data.Dataset.from_tensor_slices(({"source": SOURCE, "target": TARGET}, TARGET))
     history = compiled_model().fit(pairs.batch(SENTENCES // 2), epochs=3, verbose=0).history

@@ -90,15 +90,16 @@ def test_keras_mask_of_a_memory_is_the_explicit_mask(kind, training):
     assert np.abs(unmasked[0] - output[0])[tokens[0]].max() > 1e-3
 
 
-def test_a_decoder_does_not_see_padding_on_the_left():
+@pytest.mark.parametrize("sizes", [SIZES, RECOMPUTED])
+def test_a_decoder_does_not_see_padding_on_the_left(sizes):
     ids, x = vectors_of("ids")
     memory = keras.Input((None, WIDTH))
-    layer = Decoder(1, SIZES)
+    layer = Decoder(1, sizes)
     model = keras.Model([ids, memory], [x, layer(x, memory)])
     randomize(model)
     left = np.array([[0, 0, 5, 3, 1]])
     memory = np.random.default_rng(1).normal(size=(1, 3, WIDTH)).astype(np.float32)
-    x, output = (np.asarray(one) for one in model([left, memory]))
+    x, output = (np.asarray(one) for one in model([left, memory], training=True))
     np.testing.assert_allclose(output[:, 2:], layer(x[:, 2:], memory), atol=1e-5)
 
 
