@@ -50,6 +50,8 @@ def test_links_lead_somewhere():
 
 def test_the_notebook_runs_and_learns(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    # Where IPython keeps what was typed.
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(DOCS / "keras.ipynb", as_version=4)
     nbformat.validate(notebook)
     stored = printed(notebook)

@@ -28,6 +28,7 @@ OF_ITSELF: dict[str, Callable[[], Any]] = {
     "restricted attention": lambda: RestrictedSelfAttention(2, 3, 5, neighbourhood=3),
     "encoder": lambda: Encoder(2, SIZES),
     "pre-norm encoder": lambda: Encoder(2, PRE),
+    "RMS-norm encoder": lambda: Encoder(2, {**PRE, "norm": "RMSNormalization"}),
     "recomputed encoder": lambda: Encoder(2, RECOMPUTED),
     "restricted encoder": lambda: Encoder(2, SIZES, neighbourhood=3),
 }
