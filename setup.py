@@ -101,6 +101,10 @@ setup(
             "ruff>=0.6",
             "mypy>=1.11",
             "PyYAML>=6",
+            # Runs docs/keras.ipynb.
+            "ipykernel>=6",
+            "nbclient>=0.10",
+            "nbformat>=5.10",
             PLOTS,
             CTRANSLATE2,
             *SERVE,

@@ -13,14 +13,14 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[1]
 
 
-def output_of(*arguments: str) -> str:
-    """What `python <arguments>`, in the checkout, writes to standard output; it has to end well.
+def output_of(*arguments: str, folder: Path = CHECKOUT) -> str:
+    """What `python <arguments>`, in a folder, writes to standard output; it has to end well.
 
     It begins without TensorFlow: a process that has computed with it cannot fork.
     """
     done = subprocess.run(
         [sys.executable, *arguments],
-        cwd=CHECKOUT,
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,

@@ -1,9 +1,6 @@
 """What a Keras user does with the package, none of our command lines in sight."""
 
-import subprocess
-import sys
 import types
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -24,7 +21,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.model_directory import ModelDirectory
 from tests.decoding.random_translator import random_model, write_subwords
-from tests.processes import CHECKOUT
+from tests.processes import output_of
 from tests.training.tiny import devices
 
 VOCAB, SENTENCES, LENGTH = 20, 64, 7
@@ -119,19 +116,8 @@ def test_a_file_is_loaded_by_a_process_that_knows_nothing(fitted, tmp_path, impo
         iterations=fitted.model.optimizer.iterations.numpy(),
         rate=fitted.model.optimizer.learning_rate.numpy(),
     )
-    assert in_a_new_process(f"import sys\n{imports}\n{LOAD}", tmp_path) == "done\n"
-
-
-def in_a_new_process(code: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    code = f"import sys\n{imports}\n{LOAD}"
+    assert output_of("-c", code, str(tmp_path)) == "done\n"
 
 
 # compile, fit, evaluate, predict, summary
@@ -169,6 +155,16 @@ def test_ids_may_be_of_any_integers_and_in_any_pair(fitted, dtype):
         np.testing.assert_allclose(fitted.model.predict(pair, verbose=0), expected, atol=1e-5)
         loss = fitted.model.test_on_batch(pair, target)[0]
         assert loss == pytest.approx(fitted.model.test_on_batch(PAIR, TARGET)[0], rel=1e-6)
+
+
+def test_ids_that_keras_made_floating_point_are_the_same_ids():
+    """bfloat16 would make 256 of 257."""
+    model = Transformer(400, 1, LayerConfig(16, 32, 2), dtype="mixed_bfloat16")
+    ids = np.array([[257, 399, 1, 0]])
+    expected = model((ids, ids))
+    assert expected.dtype == tf.bfloat16
+    as_floats = model((ids.astype(np.float32), ids.astype(np.float32)))
+    np.testing.assert_array_equal(tf.cast(as_floats, tf.float32), tf.cast(expected, tf.float32))
 
 
 def test_data_sets_of_dictionaries_train():
@@ -243,8 +239,8 @@ except ValueError as error:
 """
 
 
-def test_several_workers_are_for_the_trainer(tmp_path):
-    assert "python -m t2t_repro.trainer" in in_a_new_process(SEVERAL_WORKERS, tmp_path)
+def test_several_workers_are_for_the_trainer():
+    assert "python -m t2t_repro.trainer" in output_of("-c", SEVERAL_WORKERS)
 
 
 # What is given wrongly
@@ -259,7 +255,7 @@ def test_several_workers_are_for_the_trainer(tmp_path):
         (lambda model: model({"src": SOURCE, "tgt": TARGET}), "a dictionary of src, tgt, expected"),
         (lambda model: model.predict(SOURCE, verbose=0), "expected source and target: pass"),
         (
-            lambda _: Transformer(VOCAB, d_model=64, num_heads=2),
+            lambda _: Transformer(VOCAB, d_model=64, num_heads=2),  # type: ignore[call-arg]
             r"given d_model=64, num_heads=2, .*config=LayerConfig\(d_model=64, num_heads=2\)",
         ),
     ],

@@ -95,6 +95,7 @@ class LayerStack(keras.layers.Layer):
         if self.config.normalization == "pre":
             norm = named_norm(self.config.norm)
             self.final_norm = norm(name="final_norm", dtype=self.dtype_policy)
+            self.final_norm.supports_masking = True
 
     @property
     def layers(self) -> list[Any]:

@@ -34,6 +34,8 @@ class SublayerConnection(keras.layers.Layer):
         self.dropout = dropout
         self.normalization = normalization
         self.norm = named_norm(norm)(name="norm", dtype=self.dtype_policy)
+        # True of what treats every vector alike, though Keras's RMSNormalization does not say so.
+        self.norm.supports_masking = True
         self._norm_name = norm
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
         self.supports_masking = True

@@ -116,10 +116,10 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         Raises:
             ValueError: if the shapes do not fit each other.
         """
-        if y_pred.shape.rank != 3 or y_true.shape.rank != 2:
+        if y_pred.shape.rank != 3 or not y_pred.shape[:2].is_compatible_with(y_true.shape):
             raise ValueError(
                 f"labels {y_true.shape}, logits {y_pred.shape}: expected [batch, length] and "
-                "[batch, length, vocab]."
+                "[batch, length, vocab]; the labels are the target that the model is given."
             )
         labels = tf.cast(y_true, tf.int32)
         losses, _ = smoothed_cross_entropy(y_pred, labels, self.label_smoothing)

@@ -1,5 +1,6 @@
 """The layers in a functional model of Keras's, whose masks are attached to tensors."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -22,15 +23,16 @@ IDS = np.array([[5, 3, 9, 2, 4, 1], [7, 7, 1, 0, 0, 0]])
 MEMORY_IDS = np.array([[6, 1, 0, 0], [8, 2, 10, 1]])
 MASK, MEMORY_MASK = tf.constant(IDS != 0), tf.constant(MEMORY_IDS != 0)
 
-OF_ITSELF = {
+OF_ITSELF: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
     "restricted attention": lambda: RestrictedSelfAttention(2, 3, 5, neighbourhood=3),
     "encoder": lambda: Encoder(2, SIZES),
     "pre-norm encoder": lambda: Encoder(2, PRE),
+    "RMS-norm encoder": lambda: Encoder(2, {**PRE, "norm": "RMSNormalization"}),
     "recomputed encoder": lambda: Encoder(2, RECOMPUTED),
     "restricted encoder": lambda: Encoder(2, SIZES, neighbourhood=3),
 }
-OF_A_MEMORY = {
+OF_A_MEMORY: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
     "decoder": lambda: Decoder(2, SIZES),
     "pre-norm decoder": lambda: Decoder(2, PRE),
@@ -89,15 +91,16 @@ def test_keras_mask_of_a_memory_is_the_explicit_mask(kind, training):
     assert np.abs(unmasked[0] - output[0])[tokens[0]].max() > 1e-3
 
 
-def test_a_decoder_does_not_see_padding_on_the_left():
+@pytest.mark.parametrize("sizes", [SIZES, RECOMPUTED])
+def test_a_decoder_does_not_see_padding_on_the_left(sizes):
     ids, x = vectors_of("ids")
     memory = keras.Input((None, WIDTH))
-    layer = Decoder(1, SIZES)
+    layer = Decoder(1, sizes)
     model = keras.Model([ids, memory], [x, layer(x, memory)])
     randomize(model)
     left = np.array([[0, 0, 5, 3, 1]])
     memory = np.random.default_rng(1).normal(size=(1, 3, WIDTH)).astype(np.float32)
-    x, output = (np.asarray(one) for one in model([left, memory]))
+    x, output = (np.asarray(one) for one in model([left, memory], training=True))
     np.testing.assert_allclose(output[:, 2:], layer(x[:, 2:], memory), atol=1e-5)
 
 

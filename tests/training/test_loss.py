@@ -1,5 +1,6 @@
 import functools
 import math
+import re
 
 import keras
 import numpy as np
@@ -267,7 +268,10 @@ def test_keras_loss_is_described_whole():
     assert again.get_config()["label_smoothing"] == 0.3
 
 
-def test_keras_loss_of_shapes_that_do_not_fit():
-    loss = LabelSmoothedCrossEntropy()
-    with pytest.raises(ValueError, match=r"labels \(3,\), logits \(3, 11\): expected \[batch, len"):
-        loss(np.ones(3), np.ones((3, VOCAB)))
+@pytest.mark.parametrize(
+    ("labels", "logits"), [((3,), (3, VOCAB)), ((2, 4), (2, 5, VOCAB)), ((2, 5, 1), (2, 5, VOCAB))]
+)
+def test_keras_loss_of_shapes_that_do_not_fit(labels, logits):
+    message = re.escape(f"labels {labels}, logits {logits}: expected [batch, length] and")
+    with pytest.raises(ValueError, match=message):
+        LabelSmoothedCrossEntropy()(np.ones(labels), np.ones(logits))

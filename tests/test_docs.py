@@ -1,0 +1,69 @@
+"""The pages in docs/: their code runs as it stands there."""
+
+import re
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.training.model_directory import ModelDirectory
+from tests.decoding.random_translator import random_model, write_subwords
+from tests.processes import CHECKOUT, output_of
+
+DOCS = CHECKOUT / "docs"
+CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+
+
+@pytest.fixture
+def workplace(tmp_path):
+    """A folder with the model directory that the pages name."""
+    directory = ModelDirectory(tmp_path / "runs" / "quickstart" / "model")
+    vocabulary = write_subwords(tmp_path / "subwords.model")
+    model = random_model(Subwords(vocabulary))
+    directory.describe(model, vocabulary, "", "")
+    directory.write_imported(model, 5)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if CODE.search(text)])
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, workplace):
+    """In a process of its own, with the devices that there are, as its reader runs it."""
+    lines = PAGES[page].splitlines()
+    program = [""] * len(lines)
+    for block in CODE.finditer(PAGES[page]):
+        first = PAGES[page].count("\n", 0, block.start(1))
+        code = block[1].splitlines()
+        # Where it stands in the page: a traceback's lines are the page's.
+        program[first : first + len(code)] = code
+    script = workplace / f"{page}.py"
+    script.write_text("\n".join(program), encoding="utf-8")
+    output_of(str(script), folder=workplace)
+
+
+def test_links_lead_somewhere():
+    for page, text in PAGES.items():
+        for link in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (DOCS / link).exists(), (page, link)
+
+
+def test_the_notebook_runs_and_learns(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    # Where IPython keeps what was typed.
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(DOCS / "keras.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    stored = printed(notebook)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=300, resources=resources).execute()
+    assert (tmp_path / "reverser.keras").is_file()
+    # The seed is set: what the reader sees is what comes out, up to rounding.
+    for text in (stored, printed(notebook)):
+        (right,) = re.findall(r"reversed: (\d+) of 100", text)
+        assert int(right) > 90
+
+
+def printed(notebook: nbformat.NotebookNode) -> str:
+    outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
+    return "".join(one.get("text", "") for one in outputs)
