@@ -330,10 +330,25 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--translations=a", "--reference=latin.txt"],
         "--reference=latin.txt, line 2: byte 3 is not UTF-8",
     ),
+    "more subwords than the model knows": (
+        "translate",
+        ["--model_dir=old"],
+        "old/subwords.model has 320 subwords, but the model was trained with 300 at most",
+    ),
     "unequal files": (
         "evaluate",
         ["--translations=train.en", "--reference=train.de"],
-        "there are 3 translations and 2 references",
+        "--translations=train.en has 3 lines, --reference=train.de has 2: expected files in which",
+    ),
+    "reference of another length": (
+        "evaluate",
+        ["--model_dir=model", "--source=train.en", "--reference=train.de"],
+        "--source=train.en has 3 lines, --reference=train.de has 2: expected files in which",
+    ),
+    "another subword model of the same size": (
+        "translate",
+        ["--model_dir=swapped"],
+        "swapped/subwords.model is not the subword model that the model was trained with",
     ),
 }
 
@@ -390,6 +405,7 @@ AT_ONCE = {
             "model name no part of a URL",
             "nothing to evaluate",
             "no reference",
+            "reference of another length",
             "input missing",
             "vocabulary missing",
         )
@@ -485,6 +501,14 @@ def folder(tmp_path_factory):
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
     shutil.copytree(folder / "model", folder / "stale")
     ModelDirectory(folder / "stale").write_averaged(model, 5)
+    shutil.copytree(folder / "model", folder / "swapped")
+    swapped = ModelDirectory(folder / "swapped").subwords_model
+    SubwordTraining(vocab_size=270).train(["h i j k l m n"] * 9, swapped)
+    old = ModelDirectory(folder / "old")
+    shutil.copytree(folder / "model", old.path)
+    old.versions_json.write_text("{}")
+    words = [chr(ord("a") + n) * 3 for n in range(26)]
+    SubwordTraining(vocab_size=320).train([" ".join(words)] * 9, old.subwords_model)
     imported = ModelDirectory(folder / "imported")
     imported.describe(model, folder / "t2t.vocab", config, config)
     imported.write_imported(model, step=7)
