@@ -31,10 +31,11 @@ _STORAGE_ERRORS = {
 }  # fmt: skip
 
 # Modules of TensorFlow that say of every checkpoint how many microseconds a callback took, of every
-# SavedModel the names of thousands of inputs, and at its loading that it has no gradients.
+# SavedModel the names of thousands of inputs, and at its loading that it has no gradients, and of
+# replicas what the run's own log says.
 _TALKATIVE = {
     "functional_saver", "signature_serialization", "builder_impl", "fingerprinting_utils",
-    "function_deserialization",
+    "function_deserialization", "mirrored_strategy", "cross_device_ops",
 }  # fmt: skip
 
 

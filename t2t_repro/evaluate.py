@@ -23,6 +23,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
+    sources, references = _read_files()
     import_tensorflow()
     from t2t_repro import experiment
     from t2t_repro.analysis.run_record import Evaluation
@@ -33,14 +34,10 @@ def main() -> None:
     perplexity = None
     if FLAGS.translations:
         experiment.configure_experiment(None, FLAGS.gin_param)
-        translations = read_input(FLAGS.translations, "translations")
-        references = read_input(FLAGS.reference, "reference")
+        translations = sources
     else:
         translator = command_line.load_translator()
-        if FLAGS.source:
-            sources = read_input(FLAGS.source, "source")
-            references = read_input(FLAGS.reference, "reference")
-        else:
+        if not FLAGS.source:
             data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
             data = open_data(data_dir)
             _check_same_subwords(data.subwords.model_path, translator.subwords.model_path)
@@ -69,6 +66,24 @@ def _check_flags() -> None:
         raise UserError("--reference is missing: give the file with the reference translations.")
     if FLAGS.reference and not (FLAGS.source or FLAGS.translations):
         raise UserError("--reference alone says nothing: give --source or --translations too.")
+
+
+def _read_files() -> tuple[list[str], list[str]]:
+    """The lines to translate, or the translations, and the reference; none where a split is.
+
+    They are counted before anything is loaded and translated, which takes long.
+    """
+    if not FLAGS.reference:
+        return [], []
+    flag = "translations" if FLAGS.translations else "source"
+    lines = read_input(FLAGS[flag].value, flag)
+    references = read_input(FLAGS.reference, "reference")
+    if len(lines) != len(references):
+        raise UserError(
+            f"--{flag}={FLAGS[flag].value} has {len(lines)} lines, --reference={FLAGS.reference} "
+            f"has {len(references)}: expected files in which line n belongs to line n."
+        )
+    return lines, references
 
 
 def _check_same_subwords(of_data: Path, of_model: Path) -> None:

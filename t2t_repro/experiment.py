@@ -360,7 +360,13 @@ def load_translator(
     directory = ModelDirectory(model_dir)
     subwords = directory.subwords()
     configure_as_trained(directory, gin_params, allowed)
-    return Translator(directory.load_model(checkpoint, precision), subwords)
+    model = directory.load_model(checkpoint, precision)
+    if subwords.size > model.vocab_size:
+        raise UserError(
+            f"{subwords.model_path} has {subwords.size} subwords, but the model was trained with "
+            f"{model.vocab_size} at most: put back the training run's own."
+        )
+    return Translator(model, subwords)
 
 
 def configure_as_trained(

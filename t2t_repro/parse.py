@@ -25,12 +25,20 @@ def main() -> None:
     sentences = [words_of(line) for line in lines]
 
     def parsed() -> Iterator[str]:
+        constituents = 0
         answers = translator.translate([" ".join(words) for words in sentences])
         for number, (words, found) in enumerate(zip(sentences, answers, strict=True), start=1):
             tree = tree_of(words, found[0].text)
             if tree == NO_TREE:
                 logging.warning("line %d: no tree of %d words", number, len(words))
+            constituents += has_constituents(found[0].text)
             yield tree
+        if any(sentences) and not constituents:
+            logging.warning(
+                "no answer closes a constituent, as linearised trees do: the model was hardly "
+                "trained on a treebank (see gin/parsing_wsj.gin); python -m t2t_repro.translate "
+                "shows its answers as they are"
+            )
 
     write_output(parsed(), FLAGS.output)
 
@@ -38,6 +46,13 @@ def main() -> None:
 def words_of(line: str) -> tuple[str, ...]:
     """The words of a sentence, none with a round bracket in it."""
     return tuple(line.replace("(", "-LRB-").replace(")", "-RRB-").split())
+
+
+def has_constituents(symbols: str) -> bool:
+    """Whether an answer closes a constituent; a row of tags alone is what any text looks like."""
+    from t2t_repro.data.linear_trees import CLOSE
+
+    return any(symbol.startswith(CLOSE) for symbol in symbols.split())
 
 
 def tree_of(words: tuple[str, ...], symbols: str) -> str:

@@ -6,10 +6,12 @@ Table 3 from the runs of its rows, <runs>/<row>/model; with --output also as CSV
 
 from pathlib import Path
 
-from absl import flags
+from absl import flags, logging
 
 from t2t_repro import command_line
+from t2t_repro.errors import UserError
 from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.text_lines import write_output
 
 FLAGS = flags.FLAGS
 
@@ -23,17 +25,24 @@ def main() -> None:
     folder = Path(FLAGS.runs)
     if FLAGS.table == "2":
         runs = {name: read_run(folder / name / "model") for name in training_cost.OWN_RUNS}
-        print(training_cost.table_2(training_cost.own_systems(runs)))
+        table = training_cost.table_2(training_cost.own_systems(runs))
+        write_output(iter(table.splitlines()), None)
         return
     runs_of_rows = ablation_report.read_runs(folder)
+    if others := ablation_report.other_sizes(runs_of_rows):
+        logging.warning(others)
     markdown = ablation_report.as_markdown(runs_of_rows)
-    print(markdown, end="")
+    write_output(iter(markdown.splitlines()), None)
     if FLAGS.output:
         output = Path(FLAGS.output)
         output.mkdir(parents=True, exist_ok=True)
         (output / "table_3.md").write_text(markdown, encoding="utf-8")
         (output / "table_3.csv").write_text(ablation_report.as_csv(runs_of_rows), encoding="utf-8")
-        ablation_report.write_plot(runs_of_rows, output / "table_3.png")
+        try:
+            ablation_report.write_plot(runs_of_rows, output / "table_3.png")
+        except UserError as error:
+            # The tables are there; what a plot lacks most often comes with later runs.
+            logging.warning("%s is not drawn: %s", output / "table_3.png", error)
 
 
 def cli() -> None:

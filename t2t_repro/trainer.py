@@ -8,6 +8,10 @@ Several processes, on one machine or many, train together where TF_CONFIG or Slu
 each is given the same command, the first prepares the data and writes model and log. If one is
 lost, the others exit with 143 within seconds; started again, as many as there are, they go on.
 
+The log's `loss` is what is minimised: cross-entropy with label smoothing, less the entropy of the
+smoothing itself, so that 0 is the least. So it may lie below `nll`, the cross-entropy without label
+smoothing, in nats a target token; perplexity is e^nll.
+
 `--replay=<model_dir>/nonfinite/step-<n>.npz` runs a batch again that gave no finite loss or
 gradient: prints the loss, the gradient norm of every variable, and what first was not finite.
 """

@@ -11,6 +11,7 @@ import gin
 import pytest
 
 from t2t_repro.command_line import storage_error
+from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.file_lock import held_alone
@@ -330,10 +331,25 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--translations=a", "--reference=latin.txt"],
         "--reference=latin.txt, line 2: byte 3 is not UTF-8",
     ),
+    "more subwords than the model knows": (
+        "translate",
+        ["--model_dir=old"],
+        "old/subwords.model has 320 subwords, but the model was trained with 300 at most",
+    ),
     "unequal files": (
         "evaluate",
         ["--translations=train.en", "--reference=train.de"],
-        "there are 3 translations and 2 references",
+        "--translations=train.en has 3 lines, --reference=train.de has 2: expected files in which",
+    ),
+    "reference of another length": (
+        "evaluate",
+        ["--model_dir=model", "--source=train.en", "--reference=train.de"],
+        "--source=train.en has 3 lines, --reference=train.de has 2: expected files in which",
+    ),
+    "another subword model of the same size": (
+        "translate",
+        ["--model_dir=swapped"],
+        "swapped/subwords.model is not the subword model that the model was trained with",
     ),
 }
 
@@ -357,6 +373,7 @@ WORKING: dict[str, tuple[str, list[str]]] = {
             "--gin_param=evaluate.metrics = [@tokenised_bleu, @exact_match]",
         ],
     ),
+    "a report without base": ("report", ["--runs=rows", "--output=../report"]),
     "attention maps": (
         "attention_maps",
         ["--model_dir=model", "--source=a <b> c", "--output=../maps", "--nopictures"],
@@ -390,6 +407,7 @@ AT_ONCE = {
             "model name no part of a URL",
             "nothing to evaluate",
             "no reference",
+            "reference of another length",
             "input missing",
             "vocabulary missing",
         )
@@ -485,6 +503,17 @@ def folder(tmp_path_factory):
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
     shutil.copytree(folder / "model", folder / "stale")
     ModelDirectory(folder / "stale").write_averaged(model, 5)
+    row = ModelDirectory(folder / "rows" / "a_1_head" / "model")
+    shutil.copytree(folder / "model", row.path)
+    row.write_epoch(EpochReport(100, 2, 3, 20, 900, 1200, 2400))
+    shutil.copytree(folder / "model", folder / "swapped")
+    swapped = ModelDirectory(folder / "swapped").subwords_model
+    SubwordTraining(vocab_size=270).train(["h i j k l m n"] * 9, swapped)
+    old = ModelDirectory(folder / "old")
+    shutil.copytree(folder / "model", old.path)
+    old.versions_json.write_text("{}")
+    words = [chr(ord("a") + n) * 3 for n in range(26)]
+    SubwordTraining(vocab_size=320).train([" ".join(words)] * 9, old.subwords_model)
     imported = ModelDirectory(folder / "imported")
     imported.describe(model, folder / "t2t.vocab", config, config)
     imported.write_imported(model, step=7)
@@ -576,6 +605,18 @@ def test_the_metrics_can_be_chosen(outcomes):
     assert outcome.status == 0, outcome.err
     names = [line.split(" 100.00")[0] for line in outcome.out.splitlines()]
     assert names == ["tokenised lower-cased BLEU", "exact match"]
+
+
+def test_a_report_without_what_a_plot_needs_has_its_tables(outcomes, folder):
+    outcome = outcomes["a report without base"]
+    assert outcome.status == 0, outcome.err
+    assert "| A | h = 1, d_k = d_v = 512 | 100,000 | 7 |" in outcome.out
+    assert (
+        "1 of 1 runs are not the paper's models, by their parameters (a_1_head 0.0" in outcome.err
+    )
+    assert "table_3.png is not drawn: the plot shows differences from base_ende" in outcome.err
+    written = {path.name for path in (folder.parent / "report").iterdir()}
+    assert written == {"table_3.md", "table_3.csv"}
 
 
 def test_attention_maps_are_of_the_model_s_own_translation(outcomes, folder):

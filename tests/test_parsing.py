@@ -8,7 +8,7 @@ from t2t_repro import experiment
 from t2t_repro.data.linear_trees import linearise
 from t2t_repro.data.prepared import open_data
 from t2t_repro.data.trees import bracketed, read_trees
-from t2t_repro.parse import NO_TREE, tree_of, words_of
+from t2t_repro.parse import NO_TREE, has_constituents, tree_of, words_of
 from t2t_repro.training.model_directory import ModelDirectory
 from tests.data.test_trees import TREEBANK
 
@@ -82,6 +82,12 @@ def test_the_model_parses_what_it_was_trained_on(run):
     found = [" ".join(parsed.words) for _, parsed in read_trees(run / "made.trees")]
     assert found == [s for s, tree in zip(sources, trees, strict=True) if tree != NO_TREE]
     assert len(found) >= 15
+
+
+def test_an_answer_that_is_plain_text_closes_nothing():
+    assert has_constituents("S NP NN /NP /S")
+    assert not has_constituents("ein Hund und/oder eine Katze")
+    assert not has_constituents("")
 
 
 def test_the_words_are_put_into_the_tree():

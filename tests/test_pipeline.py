@@ -308,4 +308,6 @@ def test_a_run_says_what_is_next(run):
 )
 def test_no_verb_says_more_than_its_own_lines(run, verb, arguments):
     """As a trainer does, and the others that are started here."""
-    finish(command(run.folder, verb, *arguments))
+    _, err = finish(command(run.folder, verb, *arguments))
+    # It has learnt to write no trees.
+    assert ("no answer closes a constituent" in err) == (verb == "parse")

@@ -34,6 +34,7 @@ class Finding(NamedTuple):
 
 
 _BASE = "base_ende"
+_MOST_NAMED = 3
 FINDINGS = (
     Finding("A: a single head is worse than the best setting", (("a_1_head", _BASE),)),
     Finding("A: too many heads are worse", (("a_32_heads", _BASE),)),
@@ -77,6 +78,27 @@ def read_runs(folder: Path) -> dict[str, Run]:
             f"{folder / TABLE_3[1].name / 'model'}: train one, see scripts/reproduce_table3.sh."
         )
     return runs
+
+
+def other_sizes(runs: Runs) -> str | None:
+    """Says which runs have the name of a row, but not its number of parameters; None if none.
+
+    They can be compared with each other, as those of a Table 3 in small, and not with the paper.
+    """
+    found = [
+        f"{row.name} {millions:.1f} million in place of {row.millions}"
+        for row in TABLE_3
+        if (run := runs.get(row.name))
+        and abs((millions := parameter_count(run.shape) / 1e6) - row.millions) > row.millions / 10
+    ]
+    if not found:
+        return None
+    named = found[:_MOST_NAMED] + ["..."] * (len(found) > _MOST_NAMED)
+    return (
+        f"{len(found)} of {len(runs)} runs are not the paper's models, by their parameters "
+        f"({'; '.join(named)}): "
+        "compare them with each other, not with the paper's columns"
+    )
 
 
 def dev_bleu(run: Run) -> float | None:

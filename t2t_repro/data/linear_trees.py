@@ -10,7 +10,8 @@ every tag; T2T keeps the tags.) Nothing but its closing tells a constituent's la
 
 from t2t_repro.data.trees import Constituent, Tree, positions
 
-_CLOSE = "/"
+CLOSE = "/"
+"""Begins the symbol that closes a constituent."""
 
 
 def linearise(tree: Tree) -> str:
@@ -30,7 +31,7 @@ def linearise(tree: Tree) -> str:
                 f"{position.tag} is a constituent and the tag of a word in it, which the linear "
                 "form cannot tell apart; expected tags unlike labels: rename one of them"
             )
-        symbols += [_CLOSE + constituent.label for constituent in position.closing]
+        symbols += [CLOSE + constituent.label for constituent in position.closing]
     return " ".join(symbols)
 
 
@@ -75,7 +76,7 @@ def delinearise(line: str) -> Tree:
 
 
 def _is_closing(symbol: str) -> bool:
-    return symbol.startswith(_CLOSE) and symbol != _CLOSE
+    return symbol.startswith(CLOSE) and symbol != CLOSE
 
 
 def _checked(label: str) -> str:

@@ -1,7 +1,7 @@
 """The sizes that all layers of both stacks share, under the paper's names."""
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import gin
 
@@ -52,6 +52,9 @@ class LayerConfig:
     activation: str = "relu"
     norm: str = "LayerNorm"
     recompute: bool = False
+
+    TRAINING_ALONE: ClassVar = ("dropout", "attention_dropout", "relu_dropout", "recompute")
+    """Fields that change how a model is trained, and neither its weights nor what it computes."""
 
     def __post_init__(self) -> None:
         named_activation(self.activation)

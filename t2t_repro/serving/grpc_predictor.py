@@ -10,7 +10,7 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving.remote_translator import Address, no_server, too_slow
+from t2t_repro.serving.remote_translator import Address, no_server, not_served, too_slow
 
 
 class GrpcPredictor:
@@ -49,6 +49,8 @@ class GrpcPredictor:
         # A server that stops cancels what it has not begun.
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
             return no_server(self._address, details)
+        if code == grpc.StatusCode.NOT_FOUND:
+            return not_served(self._address, details)
         return UserError(f"--server={self._address.server} answered {code.name}: {details}")
 
 

@@ -7,9 +7,6 @@ import tenacity
 
 from t2t_repro.errors import UserError
 
-_UNFILLED_BELOW = -1e6
-"""Scores of places that beam search left empty are far below; no sentence's is."""
-
 
 class Address(NamedTuple):
     """Where a model is served.
@@ -95,29 +92,42 @@ class RemoteTranslator:
             UserError: there is no answer, or it is an error, or not a translation of each.
         """
         signature = "serving_default" if n_best == 1 else "nbest"
+        names = ["translation", "score", "truncated", *(["count"] if n_best > 1 else [])]
         # A copy, as a Retrying keeps the state of its call.
         outputs = self._retry.copy()(self._predictor.predict, signature, sentences)
-        columns = [outputs.get(name) for name in ("translation", "score", "truncated")]
+        columns = [outputs.get(name) for name in names]
         if any(column is None or len(column) != len(sentences) for column in columns):
             raise UserError(
-                f"signature {signature} answered {sorted(outputs)}, expected translation, score "
-                f"and truncated of {len(sentences)} sentences: is it one of t2t_repro.export?"
+                f"signature {signature} answered {sorted(outputs)}, expected {', '.join(names)} of "
+                f"{len(sentences)} sentences: is it one of t2t_repro.export?"
             )
         rows = zip(*columns, strict=True)
-        return [_answer(texts, scores, truncated, n_best) for texts, scores, truncated in rows]
+        if n_best == 1:
+            return [_answer([text], [score], truncated) for text, score, truncated in rows]
+        return [
+            _answer(_best(texts, n_best)[:count], scores, truncated)
+            for texts, scores, truncated, count in rows
+        ]
 
 
-def _answer(texts: Any, scores: Any, truncated: Any, n_best: int) -> Answer:
-    if n_best == 1:
-        texts, scores = [texts], [scores]
+def _best(texts: Sequence[str], n_best: int) -> Sequence[str]:
     if len(texts) < n_best:
         raise UserError(f"--n_best={n_best}: the model gives {len(texts)} translations at most.")
-    found = [
-        RemoteTranslation(text, float(score))
-        for text, score in zip(texts[:n_best], scores[:n_best], strict=True)
-        if score > _UNFILLED_BELOW
-    ]
-    return Answer(found, bool(truncated))
+    return texts[:n_best]
+
+
+def _answer(texts: Sequence[str], scores: Sequence[float], truncated: bool) -> Answer:
+    found = zip(texts, scores, strict=False)
+    return Answer([RemoteTranslation(text, float(score)) for text, score in found], bool(truncated))
+
+
+def not_served(address: Address, reason: str) -> UserError:
+    """The error of a server that has no such model."""
+    version = "" if address.version is None else f", --version={address.version}"
+    return UserError(
+        f"--server={address.server} serves no --model_name={address.model_name}{version} "
+        f"({reason}): give the name, and a version, that it was started with."
+    )
 
 
 def too_slow(address: Address) -> UserError:

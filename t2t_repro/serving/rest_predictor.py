@@ -8,7 +8,13 @@ import urllib3
 from urllib3 import exceptions
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving.remote_translator import Address, TryAgainError, no_server, too_slow
+from t2t_repro.serving.remote_translator import (
+    Address,
+    TryAgainError,
+    no_server,
+    not_served,
+    too_slow,
+)
 
 _NOT_REACHED = (
     exceptions.NewConnectionError,
@@ -44,11 +50,12 @@ class RestPredictor:
             raise no_server(self._address, error) from error
         except exceptions.HTTPError as error:
             raise UserError(f"--server={self._address.server}: {error}") from error
-        return _outputs(self._address.server, response.status, response.data)
+        return _outputs(self._address, response.status, response.data)
 
 
-def _outputs(server: str, status: int, body: bytes) -> Mapping[str, Sequence[Any]]:
+def _outputs(address: Address, status: int, body: bytes) -> Mapping[str, Sequence[Any]]:
     """The outputs that an answer holds."""
+    server = address.server
     try:
         document = json.loads(body)
         found = document["outputs" if status == 200 else "error"]
@@ -59,5 +66,7 @@ def _outputs(server: str, status: int, body: bytes) -> Mapping[str, Sequence[Any
         ) from error
     if status == 200 and isinstance(found, dict):
         return found
+    if status == 404:
+        raise not_served(address, " ".join(str(found).split()))
     kind = TryAgainError if status in (429, 503) else UserError
     raise kind(f"--server={server} answered with status {status}: {' '.join(str(found).split())}")

@@ -96,11 +96,19 @@ class Servable(tf.Module):
             source: [batch] strings.
 
         Returns:
-            translation: [batch, beam] strings.
-            score: [batch, beam] float32; `UNFILLED_SCORE` where beam search found fewer.
+            translation: [batch, beam] strings; where beam search found fewer, the last one again.
+            score: [batch, beam] float32, of each.
+            count: [batch] int32, how many it found: 1 for blank texts.
             truncated: [batch] bool, as in `translate`.
         """
-        return self._translated(source, self._translator.search.beam_size)
+        beam = self._translator.search.beam_size
+        outputs = self._translated(source, beam)
+        count = tf.reduce_sum(tf.cast(outputs["score"] > UNFILLED_SCORE / 2, tf.int32), axis=1)
+        found = tf.minimum(tf.range(beam), count[:, None] - 1)
+        repeated = {
+            name: tf.gather(outputs[name], found, batch_dims=1) for name in ("translation", "score")
+        }
+        return {**outputs, **repeated, "count": count}
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def translate_ids(self, source_ids: tf.Tensor) -> Outputs:

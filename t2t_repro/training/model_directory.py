@@ -6,7 +6,7 @@
       config.gin               what the gin file and --gin_param bound
       operative_config.gin     what was in effect, defaults included
       modules.json             the user's own modules, and the folders that they were found in
-      versions.json            of t2t_repro, TensorFlow, Keras, Python
+      versions.json            of t2t_repro, TensorFlow, Keras, Python; subwords.model's hash
       checkpoints/step-<n>.*   the last of the run: all that it needs to go on
       best/step-<n>.*          the one with the best dev score
       averaged/step-<n>.*      what the verb average wrote: weights alone
@@ -22,6 +22,7 @@ These names stand here and nowhere else: everybody asks a ModelDirectory.
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import platform
@@ -40,11 +41,14 @@ from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.file_lock import held_alone
 from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
+from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.strangers.json_files import read_json
 from t2t_repro.strangers.model_json import check_size, no_transformer, read_model_json
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
+
+_SUBWORDS_HASH = "subwords_sha256"
 
 Precision = Literal["float32", "mixed_bfloat16"]
 """In which a model computes; its weights are float32."""
@@ -118,6 +122,7 @@ class ModelDirectory:
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
             "python": platform.python_version(),
+            _SUBWORDS_HASH: _hash(subwords),
         }
         _write(self.subwords_model, subwords.read_bytes())
         _write_json(self.model_json, sizes)
@@ -186,9 +191,11 @@ class ModelDirectory:
         """Opens the subword model.
 
         Raises:
-            UserError: this is no model directory.
+            UserError: this is no model directory, or the subword model is not that of the training
+                run.
         """
         self._check()
+        self._check_subwords()
         return open_subwords(self.subwords_model)
 
     def checkpoint(self, name: str | None = None) -> str:
@@ -277,13 +284,22 @@ class ModelDirectory:
                     "--model_dir of a training run."
                 )
 
+    def _check_subwords(self) -> None:
+        """Holds the subword model against what was written down of it: ids would mean others."""
+        try:
+            expected = dict(read_json(self.versions_json)).get(_SUBWORDS_HASH)
+        except (OSError, ValueError, TypeError):
+            return
+        if expected and expected != _hash(self.subwords_model):
+            raise UserError(
+                f"{self.subwords_model} is not the subword model that the model was trained with: "
+                "put back the training run's own, or give another --model_dir."
+            )
+
     def _check_same_model(self, sizes: dict[str, Any], subwords: Path) -> None:
         if self.model_json.exists():
             there = read_model_json(self.model_json, PRECISIONS)
-            differing = differing_values(there, sizes)
-            # A run may go on in less memory; and what was saved before there was this does not say.
-            differing = [entry for entry in differing if not entry.startswith("config.recompute ")]
-            if differing:
+            if differing := differing_values(_lasting(there), _lasting(sizes)):
                 raise UserError(
                     f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
                     "another --model_dir, or the gin file that it was trained with."
@@ -294,6 +310,19 @@ class ModelDirectory:
                 f"{copy} is not the subword model of the data, {subwords}: give another "
                 "--model_dir, or the data that it was trained on."
             )
+
+
+def _lasting(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run that goes on has to keep: another dropout is another configuration, no more."""
+    config = sizes.get("config")
+    if not isinstance(config, dict):
+        return dict(sizes)
+    kept = {name: value for name, value in config.items() if name not in LayerConfig.TRAINING_ALONE}
+    return {**sizes, "config": kept}
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

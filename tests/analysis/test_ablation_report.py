@@ -10,6 +10,7 @@ from t2t_repro.analysis.ablation_report import (
     as_csv,
     as_markdown,
     judge,
+    other_sizes,
     read_runs,
     write_plot,
 )
@@ -78,6 +79,18 @@ def test_the_csv_has_every_figure_in_full():
     )
     assert (base["our_tokens_per_second"], base["our_training_operations"]) == ("1234.5", "1.5e+16")
     assert rows[1]["our_bleu"] == rows[1]["our_steps"] == ""
+
+
+def test_runs_of_other_sizes_than_their_row_are_named():
+    small = run(20.0, shape=ModelShape(8000, 3, LayerConfig(d_model=64, d_ff=256)))
+    as_published = run(20.0)
+    assert other_sizes({"base_ende": as_published, "a_1_head": as_published}) is None
+    assert other_sizes({"base_ende": small, "a_1_head": as_published}) == (
+        "1 of 2 runs are not the paper's models, by their parameters (base_ende 0.9 million in "
+        "place of 65): compare them with each other, not with the paper's columns"
+    )
+    names = ("base_ende", "a_1_head", "a_4_heads", "b_d_k_16")
+    assert "place of 65; ...)" in (other_sizes(dict.fromkeys(names, small)) or "")
 
 
 def test_a_plot_needs_base(tmp_path):

@@ -59,6 +59,12 @@ def test_a_sentence_that_is_too_long_is_named(server):
     assert b"line 1:" not in done.stderr
 
 
+def test_a_model_that_is_not_served_is_named_over_grpc_too(server):
+    done = client(f"--server={server.grpc}", "--model_name=other", "--protocol=grpc")
+    assert done.returncode == 2
+    assert b"serves no --model_name=other (Servable not found" in done.stderr
+
+
 def test_nothing_in_nothing_out(server):
     done = client(*address(server), text="")
     assert (done.returncode, done.stdout) == (0, b"")
@@ -67,8 +73,8 @@ def test_nothing_in_nothing_out(server):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--model_name=other"], "answered with status 404: Servable not found"),
-        (["--version=7"], "Servable not found for request: Specific(made, 7)"),
+        (["--model_name=other"], "serves no --model_name=other (Servable not found"),
+        (["--version=7"], "serves no --model_name=made, --version=7 (Servable not found"),
         (["--n_best=5"], "--n_best=5: the model gives 4 translations at most"),
         (["--batch_size=65"], "larger than maximum input batch size 64"),
         (["--timeout=0.001"], "no answer within --timeout=0.001 s"),

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.stored_weights import StoredWeights
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -37,12 +36,20 @@ def test_texts_and_scores_are_those_of_the_translator(serve, translator, subword
     assert sum(truncated) == 3
 
     assert several["translation"].shape == several["score"].shape == (len(LINES), BEAM)
-    for texts, scores, found in zip(
-        several["translation"], several["score"], translator.translate(LINES, BEAM), strict=True
+    counts = several["count"].tolist()
+    assert set(counts) == {1, BEAM}
+    for texts, scores, count, found in zip(
+        several["translation"],
+        several["score"],
+        counts,
+        translator.translate(LINES, BEAM),
+        strict=True,
     ):
-        missing = BEAM - len(found)
-        assert texts_of(texts) == [translation.text for translation in found] + [""] * missing
-        in_python = [translation.score for translation in found] + [UNFILLED_SCORE] * missing
+        assert count == len(found)
+        # The last one again where there is no other.
+        found += [found[-1]] * (BEAM - count)
+        assert texts_of(texts) == [translation.text for translation in found]
+        in_python = [translation.score for translation in found]
         np.testing.assert_allclose(scores, in_python, rtol=1e-5, atol=1e-5)
 
     # What is blank is only known from the text.

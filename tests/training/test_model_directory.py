@@ -95,6 +95,26 @@ def test_describing_again_a_run_that_goes_on(copy, subwords):
     assert copy.new_model().num_layers == 1
 
 
+@pytest.mark.parametrize("rates", [{"dropout": 0.3}, {"relu_dropout": 0.1}])
+def test_a_run_may_go_on_with_another_dropout(copy, subwords, rates):
+    model = tiny_model(dropout=0.1)
+    config = dataclasses.replace(model.config, **rates)
+    model = Transformer.from_config(model.get_config() | {"config": config.to_dict()})
+    copy.describe(model, subwords[0], "", "")
+    assert copy.new_model().config == config
+
+
+def test_a_swapped_subword_model_is_an_error(copy, subwords):
+    copy.subwords_model.write_bytes(subwords[1].read_bytes())
+    with pytest.raises(UserError, match=r"subwords\.model is not the subword model that the"):
+        copy.subwords()
+    # What was written before there was a hash can be used.
+    versions = json.loads(copy.versions_json.read_text())
+    del versions["subwords_sha256"]
+    copy.versions_json.write_text(json.dumps(versions))
+    assert copy.subwords().size == 275
+
+
 @pytest.mark.parametrize("before", [False, None], ids=["kept", "saved before the option"])
 def test_a_run_may_go_on_in_less_memory(copy, subwords, before):
     path = copy.path / "model.json"
@@ -111,7 +131,7 @@ def test_a_run_may_go_on_in_less_memory(copy, subwords, before):
     assert copy.new_model().config.recompute
 
 
-@pytest.mark.parametrize("sizes", [{"d_model": 32}, {"num_layers": 2}, {"dropout": 0.2}])
+@pytest.mark.parametrize("sizes", [{"d_model": 32}, {"num_layers": 2}])
 def test_a_directory_of_another_model(copy, subwords, sizes):
     before = (copy.path / "model.json").read_bytes()
     (name,) = sizes
