@@ -73,3 +73,17 @@ def test_what_is_said_before_an_exception_and_before_a_crash_gets_through(tmp_pa
     assert err.endswith(b"ImportError: libcudnn is missing\n")
     err, status = err_of(tmp_path, "os.abort()")
     assert (err, status) == (SAID, -6)
+
+
+def test_ctrl_c_while_it_is_imported_is_one_line(tmp_path):
+    (tmp_path / "tensorflow.py").write_text(
+        "import os, signal, time\nos.killpg(0, signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "t2t_repro.average", "--model_dir=model"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"},
+        capture_output=True,
+        timeout=50,
+        start_new_session=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")

@@ -9,6 +9,7 @@ from absl import flags, logging
 
 from t2t_repro.command_line import AboveBars
 from t2t_repro.training import journal
+from t2t_repro.training.event_files import read_events
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult
@@ -45,6 +46,19 @@ def test_speed_is_of_several_updates_and_leaves_evaluations_out(tmp_path, clock)
     assert speeds[1] == pytest.approx(50.0)
     assert max(speeds.values()) <= 100 * 10 / 9
     assert speeds[20] == pytest.approx(100.0)
+
+
+def test_tensorboard_explains_a_loss_below_nll(tmp_path):
+    with Journal(tmp_path, Pace(steps=2, report_every=1), RunState()) as told:
+        told.update(1, RESULT, tokens=100, slots=120)
+    (path,) = tmp_path.iterdir()
+    explained = {
+        value.tag: value.metadata.summary_description
+        for event in read_events(path)
+        for value in event.summary.value
+    }
+    assert "It may lie below nll" in explained["train/loss"]
+    assert "without label smoothing" in explained["train/nll"]
 
 
 def test_at_a_terminal_a_bar_says_what_is_done_and_log_lines_leave_it_whole(

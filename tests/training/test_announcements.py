@@ -1,0 +1,81 @@
+"""What a run says before its first update and after its last."""
+
+from pathlib import Path
+
+import pytest
+
+from t2t_repro.training.announcements import announce_end, announce_start
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.run_state import Pace, RunState
+
+
+@pytest.fixture
+def said(caplog):
+    caplog.set_level("INFO", logger="absl")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (RunState(), []),
+        (RunState(step=4), ["train: going on after step 4"]),
+        (
+            RunState(step=12),
+            [
+                "train: finished already, after step 12; to train longer, bind Pace.steps to more "
+                "than 12"
+            ],
+        ),
+        (
+            RunState(step=4, stale=3),
+            [
+                "train: finished already, after step 4, for want of patience; to train longer, "
+                "bind Pace.patience to more than 3, or to None"
+            ],
+        ),
+    ],
+)
+def test_a_run_goes_on_or_says_how_it_could(said, state, expected):
+    announce_start(Pace(steps=10, patience=3), state, [])
+    assert said() == expected
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "data", "commands"),
+    [
+        (1, "runs/x/data", ["evaluate --model_dir='runs/x/a model'"]),
+        (
+            3,
+            "else where",
+            [
+                "average --model_dir='runs/x/a model' --last=3",
+                "evaluate --model_dir='runs/x/a model' --data_dir='else where'",
+            ],
+        ),
+        (
+            9,
+            "runs/x/data",
+            [
+                "average --model_dir='runs/x/a model' --last=5",
+                "evaluate --model_dir='runs/x/a model'",
+            ],
+        ),
+    ],
+)
+def test_the_end_names_commands_that_can_be_pasted(
+    said, tmp_path, monkeypatch, checkpoints, data, commands
+):
+    monkeypatch.chdir(tmp_path)
+    directory = ModelDirectory("runs/x/a model")
+    directory.checkpoints.mkdir(parents=True)
+    for step in range(checkpoints):
+        (directory.checkpoints / f"step-{step}.index").touch()
+    announce_end(directory, Path(data), RunState(step=400), RunState(step=1200), 300)
+    next_ones = ", then ".join(f"python -m t2t_repro.{command}" for command in commands)
+    assert said() == [f"train: finished the last 800 of 1,200 steps in 5 min; next: {next_ones}"]
+
+
+def test_nothing_is_finished_where_nothing_was_done(said):
+    announce_end(ModelDirectory("no"), Path("no"), RunState(step=5), RunState(step=5), 1)
+    assert said() == []
