@@ -276,3 +276,15 @@ def test_a_run_that_goes_on_with_other_batches_is_told(tmp_path):
     assert difference.startswith("an epoch has 2 slices there, 8 now: ")
     directory.epoch_json.write_text("{")
     assert directory.differing_epoch(report) == []
+
+
+def test_a_run_goes_on_whose_directory_is_older_than_a_choice(copy, subwords):
+    saved = json.loads(copy.model_json.read_text())
+    older = {**saved, "config": dict(saved["config"])}
+    for name in ("tied_embeddings", "source_vocab_size"):
+        del older[name]
+    del older["config"]["norm"]
+    copy.model_json.write_text(json.dumps(older))
+    model = copy.new_model()
+    copy.describe(model, subwords[0], "", "")
+    assert json.loads(copy.model_json.read_text()) == saved
