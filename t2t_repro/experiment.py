@@ -29,8 +29,6 @@ from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Seed, Several, checked
-from t2t_repro.strangers.bindings import check_harmless
-from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
@@ -192,7 +190,8 @@ def _train(
     # The data.
     with workers.chief_first():
         data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
-    _check_room(model.vocab_size, model.longest, data.subwords.size, data.max_length)
+    rows = model.vocab_size, model.source_vocab_size
+    _check_room(*rows, model.longest, data.subwords.size, data.max_length)
     # Dropout of attention weights draws for padding too: cutting that off would change the draw.
     is_static = step.jit_compile or model.config.attention_dropout > 0
     batches = Batches(data.store("train"), step.seed, step.slices, is_static)
@@ -210,7 +209,7 @@ def _train(
             check_disk(directory, checkpoints.variables, checkpoints.keep)
             directory.describe(model, data.subwords.model_path, config, operative)
             directory.write_epoch(report)
-            _remember_modules(directory, modules_in(config))
+            directory.write_modules(modules_in(config))
         state = checkpoints.restore()
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
@@ -238,9 +237,11 @@ def _preparation() -> Preparation:
     preparation = Preparation()
     bound = gin.get_bindings("Transformer")
     subwords = preparation.subwords.vocab_size
+    rows = bound.get("vocab_size", subwords)
     is_learned = bound.get("positional_encoding") == "learned"
     longest = bound.get("max_length") if is_learned else None
-    _check_room(bound.get("vocab_size", subwords), longest, subwords, preparation.max_length)
+    source_rows = bound.get("source_vocab_size") or rows
+    _check_room(rows, source_rows, longest, subwords, preparation.max_length)
     return preparation
 
 
@@ -259,24 +260,20 @@ def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
     )
 
 
-def _check_room(rows: int, longest: int | None, subwords: int, max_length: int) -> None:
-    if subwords > rows:
-        raise UserError(
-            f"Transformer.vocab_size is {rows}, but the subword model has {subwords} entries: "
-            "leave it out, or bind at least as many rows."
-        )
+def _check_room(
+    rows: int, source_rows: int, longest: int | None, subwords: int, max_length: int
+) -> None:
+    for name, bound in (("vocab_size", rows), ("source_vocab_size", source_rows)):
+        if subwords > bound:
+            raise UserError(
+                f"Transformer.{name} is {bound}, but the subword model has {subwords} entries: "
+                "leave it out, or bind at least as many rows."
+            )
     if longest is not None and max_length > longest:
         raise UserError(
             f"Transformer.max_length is {longest}, but the data have sentences of up to "
             f"{max_length} subwords: bind at least as many positions, or lower prepare.max_length."
         )
-
-
-def _remember_modules(directory: ModelDirectory, names: Sequence[str]) -> None:
-    """Notes where the user's own modules are, and that they may run for this model again."""
-    if names:
-        directory.write_modules(folders_of(names))
-        remember(directory.path, names)
 
 
 def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:
@@ -301,7 +298,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
 
     Args:
         file: that the trainer wrote into a model directory; see `Checkpoints.save_bad_batch`.
-        allowed: modules that the user confirms; see `import_confirmed`.
+        allowed: modules that the user confirms; see `ModelDirectory.import_modules`.
 
     Raises:
         UserError: it is no such file.
@@ -352,7 +349,7 @@ def load_translator(
         gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
         checkpoint: see `ModelDirectory.checkpoint`.
         precision: see `ModelDirectory.new_model`.
-        allowed: modules that the user confirms; see `import_confirmed`.
+        allowed: modules that the user confirms; see `ModelDirectory.import_modules`.
 
     Raises:
         UserError: something is missing or cannot be used.
@@ -379,12 +376,12 @@ def configure_as_trained(
     Args:
         directory: of the training run.
         gin_params: bindings on top of its configuration.
-        allowed: modules that the user confirms; see `import_confirmed`.
+        allowed: modules that the user confirms; see `ModelDirectory.import_modules`.
 
     Raises:
         UserError: it holds what may not run, or cannot be used.
     """
+    directory.import_modules(allowed)
     path = directory.config_gin
-    import_confirmed(directory.path, check_harmless(path), directory.module_folders(), allowed)
     # Included: the run may have bound, in a file that it included, what it made no use of.
     configure_experiment(None, [f"include {str(path)!r}", *gin_params])

@@ -159,8 +159,9 @@ def expected(hint: Any) -> str:
         made = f" that gives {_a(parts[-1])}" if inspect.isclass(parts[-1]) else ""
         return f"a function or class{made}, @name without parentheses"
     if (origin or hint) in SEQUENCES:
-        is_of_functions = parts and get_origin(parts[0]) is Callable
-        return f"a list, each {expected(parts[0])}" if is_of_functions else "a list"
+        # What texts are for stands elsewhere: names of files, mostly.
+        is_text = not parts or fits("", parts[0])
+        return "a list" if is_text else f"a list, each {expected(parts[0])}"
     return f"{_a(origin or hint)}, @name() with parentheses"
 
 

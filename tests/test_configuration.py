@@ -123,6 +123,9 @@ def test_a_missing_include_is_named_with_the_line_that_asks_for_it(gin_file):
 def test_an_embedding_without_room_for_the_data_is_refused_before_they_are_prepared(gin_file):
     message = "Transformer.vocab_size is 269, but the subword model has 270 entries"
     assert message in refusal(gin_file, ["Transformer.vocab_size = 269"])
+    untied = ["Transformer.tied_embeddings = 'none'", "Transformer.source_vocab_size = 269"]
+    message = "Transformer.source_vocab_size is 269, but the subword model has 270 entries"
+    assert message in refusal(gin_file, untied)
     learned = [
         "Transformer.positional_encoding = 'learned'",
         "Transformer.max_length = %longest",

@@ -7,12 +7,17 @@ from tests.test_bugs import GIN
 
 MY_PARTS = """
 import gin
+import keras
 import my_helper
 from t2t_repro.evaluation.scores import Score
 
 @gin.configurable
 def my_metric(translations, references, scale: float = 1.0) -> Score:
     return Score("mine", scale)
+
+@keras.saving.register_keras_serializable(package="my_parts")
+def squared_relu(x):
+    return keras.ops.square(keras.ops.relu(x))
 
 print("my_parts runs")
 """
@@ -30,14 +35,16 @@ def test_a_module_beside_the_gin_file_comes_along_and_a_stranger_s_is_asked_for(
     (mine / "my.gin").write_text(
         "import my_parts\n" + GIN + "adam.learning_rate = 0.001\n"
         "DevEvaluation.metric = @my_parts.my_metric\nmy_metric.scale = 3.0\n"
+        "LayerConfig.activation = 'my_parts>squared_relu'\n"
     )
     for language in ("en", "de"):
         (here / f"train.{language}").write_text("abc abc\nacb\n" * 20)
     translate = ("translate", ["--model_dir=model"], "abc\n")
     train = ("trainer", ["--gin_file=../mine/my.gin", "--model_dir=model", "--data_dir=data"], "")
-    trained, translated = outcomes_of([train, translate], here)
-    assert trained.status == 0, trained.err
-    assert translated.status == 0, translated.err
+    average = ("average", ["--model_dir=model", "--last=1"], "")
+    trained, again, averaged, translated = outcomes_of([train, train, average, translate], here)
+    for outcome in (trained, again, averaged, translated):
+        assert outcome.status == 0, outcome.err
     assert "my_parts runs" in translated.out
 
     # The model directory goes to another machine, with hostile code in it and around it.
@@ -48,9 +55,10 @@ def test_a_module_beside_the_gin_file_comes_along_and_a_stranger_s_is_asked_for(
     shutil.copy(mine / "my_helper.py", stranger)
     shutil.rmtree(mine)
     allowed = ("translate", ["--model_dir=model", "--allow_import=my_parts"], "abc\n")
-    first, confirmed, second = outcomes_of([translate, allowed, translate], stranger)
-    assert (first.status, first.out) == (2, "")
-    [line] = [line for line in first.err.splitlines() if line.startswith("error: ")]
-    assert f"{stranger / 'my_parts.py'}; if you trust it, give --allow_import=my_parts" in line
+    *asked, confirmed, second = outcomes_of([translate, average, allowed, translate], stranger)
+    for outcome in asked:
+        assert (outcome.status, outcome.out) == (2, "")
+        [line] = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
+        assert f"{stranger / 'my_parts.py'}; if you trust it, give --allow_import=my_parts" in line
     assert [one.status for one in (confirmed, second)] == [0, 0]
     assert translated.out == confirmed.out == second.out

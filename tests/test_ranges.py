@@ -56,6 +56,7 @@ def test_what_an_annotation_takes_and_what_not(hint, taken, refused):
         ("x", Literal["post", "pre"], "a.b is 'x', expected 'post' or 'pre'."),
         (1, str | Sequence[str], "a.b is 1, expected a text or a list."),
         ([], Several[str], "a.b is [], expected a list, not empty."),
+        (1, Sequence[Shape], "a.b is 1, expected a list, each a Shape, @name() with parentheses."),
         (1, Shape, "a.b is 1, expected a Shape, @name() with parentheses."),
         (
             1,

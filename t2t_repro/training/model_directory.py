@@ -27,7 +27,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -43,8 +43,10 @@ from t2t_repro.data.subword_model import SubwordModel, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.strangers.json_files import read_json
 from t2t_repro.strangers.model_json import check_size, no_transformer, read_model_json
+from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
 
@@ -134,17 +136,34 @@ class ModelDirectory:
         """Writes down what an epoch holds."""
         _write_json(self.epoch_json, dataclasses.asdict(report))
 
-    def write_modules(self, folders: Mapping[str, str]) -> None:
-        """Writes down where the modules lie that the configuration imports."""
-        _write_json(self.modules_json, folders)
+    def write_modules(self, names: Sequence[str]) -> None:
+        """Writes down where the modules lie that a run has imported; the user may run them again.
 
-    def module_folders(self) -> dict[str, str]:
-        """Returns where the training run found the modules that its configuration imports."""
+        Args:
+            names: of the modules, if there are any.
+        """
+        if names:
+            _write_json(self.modules_json, folders_of(names))
+            remember(self.path, names)
+
+    def import_modules(self, allowed: Collection[str] = ()) -> None:
+        """Imports the modules that the configuration, perhaps a stranger's, imports.
+
+        To be called before anything is configured or made that may need them.
+
+        Args:
+            allowed: modules that the user confirms; see `import_confirmed`.
+
+        Raises:
+            UserError: one may not run, or is not there; or the configuration does more.
+        """
+        self._check()
         try:
             folders = dict(read_json(self.modules_json))
         except (OSError, TypeError, ValueError):
-            return {}
-        return {name: folder for name, folder in folders.items() if isinstance(folder, str)}
+            folders = {}
+        folders = {name: folder for name, folder in folders.items() if isinstance(folder, str)}
+        import_confirmed(self.path, check_harmless(self.config_gin), folders, allowed)
 
     def write_scores(self, split: str, evaluation: Mapping[str, Any]) -> None:
         """Writes down an evaluation, in place of the split's last one."""
