@@ -1,34 +1,23 @@
-"""Where reference values and corpora are, if they are on this machine.
-
-They lie in the folder that the environment variable T2T_REPRO_SHARED names, or in a folder `shared`
-in the checkout or beside it: the values of the original Tensor2Tensor in `t2t_oracle`, corpora in
-`data`. Tests that need them are skipped elsewhere.
-"""
+"""Reference values of the original Tensor2Tensor: see t2t_reference/README.md."""
 
 import os
 from pathlib import Path
 
 import numpy as np
-import pytest
+import tensorflow as tf
 
 VARIANTS = ("paper", "v3")
 
 
 def oracle_folder(variant: str) -> Path:
-    return shared_folder(f"t2t_oracle/{variant}")
-
-
-def shared_folder(name: str) -> Path:
-    checkout = Path(__file__).resolve().parents[1]
-    shared = [checkout / "shared", checkout.parent / "shared"]
-    if "T2T_REPRO_SHARED" in os.environ:
-        shared = [Path(os.environ["T2T_REPRO_SHARED"])]
-    for folder in shared:
-        if (found := folder / name).is_dir():
-            return found
-    pytest.skip(f"{name} is not here: set T2T_REPRO_SHARED")
+    return Path(__file__).with_name("t2t_reference") / variant
 
 
 def oracle_arrays(variant: str) -> dict[str, np.ndarray]:
-    with np.load(oracle_folder(variant) / "oracle.npz") as arrays:
-        return dict(arrays)
+    """Inputs and outputs, and the checkpoint's variables, by their names."""
+    folder = oracle_folder(variant)
+    with np.load(folder / "values.npz") as arrays:
+        values = dict(arrays)
+    checkpoint = tf.train.load_checkpoint(os.fspath(folder / "checkpoint"))
+    names = checkpoint.get_variable_to_shape_map()
+    return values | {name: checkpoint.get_tensor(name) for name in names}

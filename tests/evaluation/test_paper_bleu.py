@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from t2t_repro.data.corpora.tfds_corpus import TfdsCorpus
 from t2t_repro.evaluation.paper_bleu import at_compounds, moses_words, paper_bleu
 from t2t_repro.evaluation.scores import bleu
-from tests.oracle import shared_folder
+from tests.real_corpora import corpus_folder
 
 HYPOTHESES = [
     "Das „rich-text“-Format wurde gestern in Baden-Württemberg eingeführt – sehr gut.",
@@ -84,7 +84,7 @@ def test_it_is_sacrebleu_s_without_its_tokenisation():
 @pytest.fixture(scope="module")
 def newstest2014(tmp_path_factory):
     """(hypotheses, references): all of newstest2014, and its references made worse."""
-    tfds = str(shared_folder("data/tfds"))
+    tfds = str(corpus_folder("tfds"))
     corpus = TfdsCorpus(
         "wmt14_translate/de-en", source_language="en", target_language="de", data_dir=tfds
     )

@@ -1,5 +1,4 @@
 import gzip
-import os
 from http.client import IncompleteRead
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from t2t_repro.data.corpora import multi30k
 from t2t_repro.data.corpora.multi30k import Multi30kCorpus
 from t2t_repro.errors import UserError
+from tests.real_corpora import corpus_folder
 
 SIZES = {"train": 29_000, "val": 1_014, "test_2016_flickr": 1_000, "test_2017_flickr": 1_000}
 
@@ -139,10 +139,7 @@ def test_descriptions_tell_direction_and_text_form_apart_but_not_where_files_lie
 
 
 def test_the_real_data_where_they_are_at_hand():
-    shared = Path(os.environ.get("T2T_REPRO_SHARED", Path(__file__).parents[4] / "shared"))
-    local = shared / "data" / "multi30k"
-    if not local.is_dir():
-        pytest.skip("no local copy of Multi30k")
+    local = corpus_folder("multi30k")
     raw = Multi30kCorpus(local_dir=str(local))
     raw.prepare(Path())
     assert next(raw.read("test", Path()))[0] == "A man in an orange hat starring at something."

@@ -1,5 +1,4 @@
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from t2t_repro.data.corpora import tfds_corpus
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.tfds_corpus import TfdsCorpus
 from t2t_repro.errors import UserError
+from tests.real_corpora import corpus_folder
 
 TRAIN_SIZE = 50
 
@@ -172,11 +172,7 @@ def test_what_is_missing_is_prepared_once(tmp_path, monkeypatch):
 
 
 def test_wmt14_where_it_is_at_hand(tmp_path):
-    shared = Path(os.environ.get("T2T_REPRO_SHARED", Path(__file__).parents[4] / "shared"))
-    prepared = shared / "data" / "tfds"
-    if not (prepared / "wmt14_translate").is_dir():
-        pytest.skip("no prepared WMT14")
-    corpus = TfdsCorpus(data_dir=str(prepared))
+    corpus = TfdsCorpus(data_dir=str(corpus_folder("tfds/wmt14_translate").parent))
     corpus.prepare(tmp_path)
     pairs = list(corpus.read("test", tmp_path))
     assert len(pairs) == corpus.describe()["splits"]["test"]["pairs"] == 3003
