@@ -8,6 +8,7 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).parent
 PLOTS = "matplotlib>=3.8,<4"
 CTRANSLATE2 = "ctranslate2>=4.8,<5"
+ARRAY_RECORD = "array_record>=0.5"
 
 _MAIN = ast.parse((HERE / "t2t_repro" / "__main__.py").read_text(encoding="utf-8"))
 VERBS = next(
@@ -49,6 +50,7 @@ setup(
         "Development Status :: 4 - Beta",
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
+        "Operating System :: MacOS",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
@@ -93,6 +95,8 @@ setup(
         "serve": SERVE,
         "ctranslate2": [CTRANSLATE2],
         "plots": [PLOTS],
+        # Beyond Linux, where tensorflow-datasets brings it: data sets stored as ArrayRecords.
+        "array_record": [ARRAY_RECORD],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "test": [
             "pytest>=8",
@@ -107,6 +111,7 @@ setup(
             "nbformat>=5.10",
             PLOTS,
             CTRANSLATE2,
+            ARRAY_RECORD,
             *SERVE,
         ],
     },

@@ -1,5 +1,6 @@
 """Any translation data set of TensorFlow Datasets, in either direction."""
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from t2t_repro.ranges import Text, checked
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.
 _READ_BATCH = 1024
 
+# Of TFDS's file formats, those that can be read.
+_TFRECORD, _ARRAY_RECORD = "tfrecord", "array_record"
+
 
 @gin.configurable
 @checked
@@ -21,14 +25,15 @@ class TfdsCorpus:
     """A translation data set of TensorFlow Datasets (TFDS), e.g. WMT 2014.
 
     Data are looked for in `data_dir`, else in the folder that the environment variable
-    TFDS_DATA_DIR names, else in TFDS's default; what is not there is downloaded and prepared.
+    TFDS_DATA_DIR names, else in TFDS's default; what is not there is downloaded and prepared. They
+    may be stored as TFRecords or as ArrayRecords.
 
     Args:
         name: TFDS's name, with configuration and, if wanted, version:
             "wmt14_translate/de-en:1.0.0".
         source_language: key of the source sentence, e.g. "en".
         target_language: key of the target sentence.
-        data_dir: folder of prepared data sets.
+        data_dir: folder of prepared data sets, on this machine or in a bucket (gs://...).
         train_split: TFDS's name of the split to train on; may be a slice, "train[:10%]".
         dev_split: likewise, for model selection.
         test_split: likewise, for evaluation; None if there is none.
@@ -108,27 +113,24 @@ class TfdsCorpus:
 
         Raises:
             UserError: there is no such split, or the data set is not prepared, lacks a language or
-                is not stored as TFRecords.
+                is stored in a form that cannot be read.
         """
         check_split(split, self.splits)
         builder = self._prepared_builder()
         import tensorflow as tf
 
         languages = {key: tf.io.FixedLenFeature([], tf.string) for key in self._languages}
-        for part in builder.info.splits[self._tfds_splits[split]].file_instructions:
-            records = tf.data.TFRecordDataset(part.filename).skip(part.skip).take(part.take)
-            batches = records.batch(_READ_BATCH).map(
-                lambda batch: tf.io.parse_example(batch, languages)
-            )
-            for batch in batches.as_numpy_iterator():
-                sides = (map(_one_line, batch[key]) for key in self._languages)
-                yield from zip(*sides, strict=True)
+        for records in _FORMATS[_stored_as(builder)](builder, self._tfds_splits[split]):
+            examples = tf.io.parse_example(records, languages)
+            sides = (map(_one_line, examples[key].numpy()) for key in self._languages)
+            yield from zip(*sides, strict=True)
 
     def _builder(self) -> Any:
         import tensorflow_datasets as tfds
 
         # TFDS reads the variable once, when it is imported; reading it here is reliable.
         data_dir = self._data_dir or os.environ.get("TFDS_DATA_DIR") or None
+        _check_scheme(data_dir or "")
         try:
             return tfds.builder(self._name, data_dir=data_dir)
         except (tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError) as error:
@@ -151,11 +153,17 @@ class TfdsCorpus:
         """Raises a `UserError` unless the data set can be read, and has languages and splits."""
         import tensorflow_datasets as tfds
 
-        stored_as = builder.info.file_format
-        if stored_as is not None and stored_as != tfds.core.FileFormat.TFRECORD:
+        stored_as = _stored_as(builder)
+        if stored_as not in _FORMATS:
             raise UserError(
-                f"TFDS's {self._name!r} is stored as {stored_as.value}; expected tfrecord: prepare "
-                f"it anew in another TfdsCorpus.data_dir (tfds build {self._name})"
+                f"TFDS's {self._name!r} is stored as {stored_as}; expected "
+                f"{' or '.join(_FORMATS)}: prepare it anew in another TfdsCorpus.data_dir (tfds build {self._name})"
+            )
+        if stored_as == _ARRAY_RECORD and importlib.util.find_spec("array_record") is None:
+            raise UserError(
+                f"TFDS's {self._name!r} is stored as array_record, but the package array_record is "
+                "not installed: pip install 't2t_repro[array_record]', or prepare the data anew in "
+                f"another TfdsCorpus.data_dir (tfds build {self._name})"
             )
         features = builder.info.features
         keys = [key for key in features if isinstance(features[key], tfds.features.Text)]
@@ -176,8 +184,59 @@ class TfdsCorpus:
                 ) from error
 
 
+def _check_scheme(data_dir: str) -> None:
+    """Raises a `UserError` where a folder lies on a file system that cannot be reached."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    scheme, separator, _ = data_dir.partition("://")
+    if not separator:
+        return
+    try:
+        tfds.core.as_path(data_dir)
+        is_known = scheme in tf.io.gfile.get_registered_schemes()
+    except KeyError:  # of TFDS
+        is_known = False
+    if not is_known:
+        raise UserError(
+            f"TFDS's data_dir {data_dir!r}: TensorFlow cannot read {scheme}://; expected a folder "
+            "of this machine or gs://<bucket>/...: mount it, or copy it, and set "
+            "TfdsCorpus.data_dir or TFDS_DATA_DIR to that"
+        )
+
+
 def _is_prepared(builder: Any) -> bool:
-    return Path(builder.data_dir).joinpath("dataset_info.json").is_file()
+    # A pathlib.Path would make one slash of the two in gs://.
+    return builder.data_path.joinpath("dataset_info.json").exists()
+
+
+def _stored_as(builder: Any) -> str:
+    """The form of the files; TFDS does not name the oldest, which is TFRecord."""
+    file_format = builder.info.file_format
+    return _TFRECORD if file_format is None else file_format.value
+
+
+def _tf_records(builder: Any, split: str) -> Iterator[Any]:
+    """Yields batches of serialised examples, in the order of the files."""
+    import tensorflow as tf
+
+    for part in builder.info.splits[split].file_instructions:
+        records = tf.data.TFRecordDataset(part.filename).skip(part.skip).take(part.take)
+        yield from records.batch(_READ_BATCH)
+
+
+def _array_records(builder: Any, split: str) -> Iterator[Any]:
+    """Yields batches of serialised examples, in the order of the files."""
+    import tensorflow_datasets as tfds
+
+    records = builder.as_data_source(
+        split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES
+    )
+    for first in range(0, len(records), _READ_BATCH):
+        yield records.__getitems__(range(first, min(first + _READ_BATCH, len(records))))
+
+
+_FORMATS = {_TFRECORD: _tf_records, _ARRAY_RECORD: _array_records}
 
 
 def _one_line(sentence: bytes) -> str:

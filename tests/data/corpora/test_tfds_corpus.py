@@ -1,3 +1,4 @@
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,12 +36,24 @@ class TinyTranslate(tfds.core.GeneratorBasedBuilder):
             yield key, {"en": f"{stem} é {key}", "de": f"{stem} ü {key}"}
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> str:
-    folder = str(tmp_path_factory.mktemp("tfds"))
+@pytest.fixture(scope="module", params=["tfrecord", "array_record"])
+def data_dir(tmp_path_factory, request) -> str:
+    folder = str(tmp_path_factory.mktemp(request.param))
     config = tfds.download.DownloadConfig(num_shards=2)
-    TinyTranslate(data_dir=folder).download_and_prepare(download_config=config)
+    builder = TinyTranslate(data_dir=folder, file_format=request.param)
+    builder.download_and_prepare(download_config=config)
     return folder
+
+
+def read_by_tfds(data_dir: str, split: str) -> list[str]:
+    """The sources of a split, in the order of the files."""
+    builder = tfds.builder("tiny_translate", data_dir=data_dir)
+    if builder.info.file_format == tfds.core.FileFormat.ARRAY_RECORD:
+        examples = builder.as_data_source(split=split)
+    else:
+        in_order = tfds.ReadConfig(interleave_cycle_length=1)
+        examples = tfds.as_numpy(builder.as_dataset(split=split, read_config=in_order))
+    return [" ".join(example["en"].decode().split()) for example in examples]
 
 
 def tiny(data_dir: str | None, **arguments) -> TfdsCorpus:
@@ -63,13 +76,9 @@ def test_splits_are_read_whole_in_either_direction_and_the_same_order_each_time(
 
 def test_files_are_read_one_after_the_other(data_dir, tmp_path):
     (folder,) = Path(data_dir).glob("tiny_translate/*")
-    shards = sorted(folder.glob("*-train.tfrecord-*"))
-    assert len(shards) == 2
-    builder = tfds.builder("tiny_translate", data_dir=data_dir)
+    assert len(list(folder.glob("*-train.*-of-00002"))) == 2
     expected = [
-        example["en"].decode()
-        for shard in range(2)
-        for example in tfds.as_numpy(builder.as_dataset(split=f"train[{shard}shard]"))
+        source for shard in range(2) for source in read_by_tfds(data_dir, f"train[{shard}shard]")
     ]
     assert [source for source, _ in tiny(data_dir).read("train", tmp_path)] == expected
 
@@ -101,12 +110,8 @@ def test_split_names_and_slices_are_the_users(data_dir, tmp_path):
 @pytest.mark.parametrize("split", ["train", "train[5:47]", "train[-30%:]+test[:1]"])
 def test_what_is_read_is_what_tfds_reads(data_dir, tmp_path, monkeypatch, split):
     monkeypatch.setattr(tfds_corpus, "_READ_BATCH", 7)
-    builder = tfds.builder("tiny_translate", data_dir=data_dir)
-    in_order = tfds.ReadConfig(interleave_cycle_length=1)
-    examples = tfds.as_numpy(builder.as_dataset(split=split, read_config=in_order))
-    expected = [" ".join(example["en"].decode().split()) for example in examples]
     read = tiny(data_dir, train_split=split).read("train", tmp_path)
-    assert [source for source, _ in read] == expected
+    assert [source for source, _ in read] == read_by_tfds(data_dir, split)
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
@@ -114,8 +119,27 @@ def test_files_of_another_kind_are_refused(tmp_path):
     TinyTranslate(data_dir=folder).download_and_prepare()
     (info,) = Path(folder).glob("tiny_translate/*/dataset_info.json")
     info.write_text(info.read_text().replace('"tfrecord"', '"riegeli"'))
-    with pytest.raises(UserError, match="stored as riegeli; expected tfrecord"):
+    with pytest.raises(UserError, match="stored as riegeli; expected tfrecord or array_record"):
         next(tiny(folder).read("train", tmp_path))
+
+
+def test_array_records_need_their_package(tmp_path, monkeypatch):
+    folder = str(tmp_path / "data")
+    TinyTranslate(data_dir=folder, file_format="array_record").download_and_prepare()
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: found(name) if name != "array_record" else None
+    )
+    with pytest.raises(UserError, match=r"pip install 't2t_repro\[array_record\]'"):
+        tiny(folder).prepare(tmp_path)
+
+
+@pytest.mark.parametrize("scheme", ["hdfs", "s3", "ftp"])
+def test_file_systems_that_tensorflow_cannot_reach_are_refused(scheme, tmp_path, monkeypatch):
+    for given, variable in ((f"{scheme}://host/tfds", ""), (None, f"{scheme}://host/tfds")):
+        monkeypatch.setenv("TFDS_DATA_DIR", variable)
+        with pytest.raises(UserError, match=rf"'{scheme}://host/tfds'.*expected .*gs://"):
+            tiny(given).prepare(tmp_path)
 
 
 def test_description_is_json_and_tells_directions_and_splits_apart(data_dir):
