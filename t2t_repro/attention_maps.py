@@ -109,7 +109,9 @@ def cli() -> None:
     command_line.define_trained_model()
     flags.DEFINE_string("source", None, "A sentence.", required=True)
     flags.DEFINE_string("target", None, "Its translation; the model's own by default.")
-    flags.DEFINE_string("output", None, "A folder for the page and the pictures.", required=True)
+    command_line.define_path(
+        "output", None, "A folder for the page and the pictures.", is_required=True
+    )
     flags.DEFINE_bool("pictures", True, "Draw PNG files too, which takes matplotlib.")
     flags.DEFINE_string("word", None, "A subword as the page has it, to draw lines from.")
     command_line.run(main)

@@ -119,11 +119,41 @@ def _fail(message: str) -> NoReturn:
     sys.exit(EXIT_USER_ERROR)
 
 
+class _LocalPath(flags.ArgumentParser[str]):
+    """A file or directory of this machine, where another program would take gs://... as well."""
+
+    def parse(self, argument: str) -> str:
+        scheme, separator, _ = argument.partition("://")
+        if separator:
+            raise ValueError(
+                "token stores are memory-mapped, checkpoints and all output are written aside and "
+                f"renamed, which {scheme}:// does not allow; expected a path on this machine: "
+                "mount it, or copy from and to a local disk"
+            )
+        return argument
+
+    def flag_type(self) -> str:
+        return "path"
+
+
+def define_path(name: str, default: str | None, help_text: str, is_required: bool = False) -> None:
+    """Defines a flag that takes a file or directory.
+
+    Args:
+        name: of the flag.
+        default: its value where it is not given.
+        help_text: for --help.
+        is_required: whether it has to be given.
+    """
+    flags.DEFINE(
+        _LocalPath(), name, default, help_text,
+        serializer=flags.ArgumentSerializer(), required=is_required,
+    )  # fmt: skip
+
+
 def define_model_dir(is_required: bool = True) -> None:
     """Defines --model_dir."""
-    flags.DEFINE_string(
-        "model_dir", None, "The model directory of a training run.", required=is_required
-    )
+    define_path("model_dir", None, "The model directory of a training run.", is_required)
 
 
 def define_trained_model(is_required: bool = True) -> None:
@@ -178,9 +208,9 @@ def load_translator(precision: str | None = None) -> "Translator":
 def define_experiment(is_required: bool = True) -> None:
     """Defines the flags of the verbs that read a gin file; the trainer can do without one."""
     text = "The experiment, e.g. gin/base_ende.gin."
-    flags.DEFINE_string("gin_file", None, text, required=is_required)
+    define_path("gin_file", None, text, is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
-    flags.DEFINE_string("data_dir", None, "For data; runs/<experiment>/data by default.")
+    define_path("data_dir", None, "For data; runs/<experiment>/data by default.")
 
 
 def check_gin_file() -> None:

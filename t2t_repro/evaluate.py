@@ -97,12 +97,12 @@ def _check_same_subwords(of_data: Path, of_model: Path) -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and evaluates."""
     command_line.define_trained_model(is_required=False)
-    flags.DEFINE_string("data_dir", None, "Of the run; <model_dir>/../data by default.")
+    command_line.define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "Which split of the data is translated and scored.")
-    flags.DEFINE_string("source", None, "A file to translate, in place of a split.")
-    flags.DEFINE_string("reference", None, "A file with the reference translations.")
-    flags.DEFINE_string("translations", None, "A file of translations to score as they are.")
-    flags.DEFINE_string("output", None, "Where the translations are written, if anywhere.")
+    command_line.define_path("source", None, "A file to translate, in place of a split.")
+    command_line.define_path("reference", None, "A file with the reference translations.")
+    command_line.define_path("translations", None, "A file of translations to score as they are.")
+    command_line.define_path("output", None, "Where the translations are written, if anywhere.")
     command_line.run(main)
 
 

@@ -74,7 +74,7 @@ _EXPORTS = {"saved_model": _export_saved_model, "ctranslate2": _export_ctranslat
 def cli() -> None:
     """Defines the flags, reads the command line, and exports."""
     command_line.define_trained_model()
-    flags.DEFINE_string("export_dir", None, "Where it is written.", required=True)
+    command_line.define_path("export_dir", None, "Where it is written.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_EXPORTS), "For which engine.")
     flags.DEFINE_enum(
         "weights", "float32", ["float32", "bfloat16", "int8"], "How weights are stored."

@@ -68,17 +68,19 @@ def _check_files() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and imports."""
-    flags.DEFINE_string(
+    command_line.define_path(
         "checkpoint",
         None,
         "T2T's model directory, or one of its checkpoints (.../model.ckpt-250000).",
-        required=True,
+        is_required=True,
     )
-    flags.DEFINE_string(
-        "vocabulary", None, "The SubwordTextEncoder's file (vocab.*.subwords).", required=True
+    command_line.define_path(
+        "vocabulary", None, "The SubwordTextEncoder's file (vocab.*.subwords).", is_required=True
     )
-    flags.DEFINE_string("model_dir", None, "The directory to be made.", required=True)
-    flags.DEFINE_string("hparams", None, "T2T's hparams.json; beside the checkpoint by default.")
+    command_line.define_path("model_dir", None, "The directory to be made.", is_required=True)
+    command_line.define_path(
+        "hparams", None, "T2T's hparams.json; beside the checkpoint by default."
+    )
     flags.DEFINE_integer(
         "target_space",
         None,

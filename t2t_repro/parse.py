@@ -80,8 +80,8 @@ def tree_of(words: tuple[str, ...], symbols: str) -> str:
 def cli() -> None:
     """Defines the flags, reads the command line, and parses."""
     command_line.define_trained_model()
-    flags.DEFINE_string("input", None, "A text file; standard input by default.")
-    flags.DEFINE_string("output", None, "A text file; standard output by default.")
+    command_line.define_path("input", None, "A text file; standard input by default.")
+    command_line.define_path("output", None, "A text file; standard output by default.")
     command_line.run(main)
 
 

@@ -47,9 +47,11 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and reports."""
-    flags.DEFINE_string("runs", "runs", "The folder that holds the runs.")
+    command_line.define_path("runs", "runs", "The folder that holds the runs.")
     flags.DEFINE_enum("table", "3", ["2", "3"], "Which of the paper's tables.")
-    flags.DEFINE_string("output", None, "A folder for table_3.md, table_3.csv and table_3.png.")
+    command_line.define_path(
+        "output", None, "A folder for table_3.md, table_3.csv and table_3.png."
+    )
     command_line.run(main)
 
 

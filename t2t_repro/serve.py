@@ -37,7 +37,7 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
-    flags.DEFINE_string("export_dir", None, "Holds the versions of a model.", required=True)
+    command_line.define_path("export_dir", None, "Holds the versions of a model.", is_required=True)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
     flags.DEFINE_string("host", "127.0.0.1", "Where to listen; 127.0.0.1 is for this machine.")
     flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free one.", 0, 65535)

@@ -54,15 +54,17 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and trains."""
     command_line.define_experiment(is_required=False)
-    flags.DEFINE_string("replay", None, "A batch to run again, in place of training.")
+    command_line.define_path("replay", None, "A batch to run again, in place of training.")
     command_line.define_allow_import()
     flags.register_multi_flags_validator(
         ["gin_file", "replay"],
         lambda given: bool(given["gin_file"]) != bool(given["replay"]),
         "expected --gin_file, or --replay alone",
     )
-    flags.DEFINE_string("model_dir", None, "For the model; runs/<experiment>/model by default.")
-    flags.DEFINE_string(
+    command_line.define_path(
+        "model_dir", None, "For the model; runs/<experiment>/model by default."
+    )
+    command_line.define_path(
         "xla_cache_dir",
         None,
         "Where XLA keeps compiled programs for the next start, '' for nowhere; by default "

@@ -39,8 +39,8 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
     command_line.define_trained_model()
-    flags.DEFINE_string("input", None, "A text file; standard input by default.")
-    flags.DEFINE_string("output", None, "A text file; standard output by default.")
+    command_line.define_path("input", None, "A text file; standard input by default.")
+    command_line.define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.")
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
     command_line.run(main)

@@ -157,7 +157,8 @@ class TfdsCorpus:
         if stored_as not in _FORMATS:
             raise UserError(
                 f"TFDS's {self._name!r} is stored as {stored_as}; expected "
-                f"{' or '.join(_FORMATS)}: prepare it anew in another TfdsCorpus.data_dir (tfds build {self._name})"
+                f"{' or '.join(_FORMATS)}: prepare it anew in another TfdsCorpus.data_dir (tfds "
+                f"build {self._name})"
             )
         if stored_as == _ARRAY_RECORD and importlib.util.find_spec("array_record") is None:
             raise UserError(
