@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.parallel import usable_cores
 from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore, complete_token_store, token_block
@@ -81,7 +82,7 @@ def outcome(case: str, value: float, unit: str, **settings: Any) -> Result:
     """One result, of four digits."""
     rounded = float(f"{value:.4g}")
     found = {"benchmark": "input", "case": case, "value": rounded, "unit": unit}
-    return {**found, **settings, "cores": len(os.sched_getaffinity(0))}
+    return {**found, **settings, "cores": usable_cores()}
 
 
 def print_table(results: list[Result]) -> None:

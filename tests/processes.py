@@ -65,8 +65,11 @@ def in_child(function: Callable[[], None], deadline: float | None = None) -> int
         pid, ended = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(ended)
-        # A signal of an earlier child may still be pending: so look again.
-        signal.sigtimedwait([signal.SIGCHLD], left)
+        # A signal of an earlier child may still be pending: so look again. macOS lacks this.
+        if hasattr(signal, "sigtimedwait"):
+            signal.sigtimedwait([signal.SIGCHLD], left)
+        else:
+            time.sleep(min(left, 0.01))
     if deadline is not None:
         os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

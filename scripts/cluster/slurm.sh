@@ -35,7 +35,8 @@ if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
 fi
 
 # Bash runs a trap only between commands: so the trainer runs beside it.
-"${launcher[@]}" python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
+# Spelled so that an empty list is none to a bash before 4.4.
+${launcher[@]+"${launcher[@]}"} python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
 trainer=$!
 trap 'kill -TERM "$trainer"' TERM
 wait "$trainer"

@@ -26,9 +26,16 @@ _WORTH_A_POOL = 5
 _MOST_WORKERS = 8
 
 
+def usable_cores() -> int:
+    """The cores that this process may use; all, where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def default_workers() -> int:
     """The cores that this process may use, eight at most."""
-    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+    return min(usable_cores(), _MOST_WORKERS)
 
 
 def map_in_order(

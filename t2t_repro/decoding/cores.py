@@ -1,13 +1,13 @@
 """Which cores decode: a batch a core, as many batches at a time as there are cores."""
 
-import os
-
 import tensorflow as tf
+
+from t2t_repro.data.parallel import usable_cores
 
 
 def idle_workers() -> int:
     """How many batches to decode at a time: one on a GPU, which it keeps busy; else one a core."""
-    return 1 if _has_gpu() else os.cpu_count() or 1
+    return 1 if _has_gpu() else usable_cores()
 
 
 def one_core_a_batch() -> None:

@@ -159,7 +159,10 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
 
 
 def available_memory() -> int | None:
-    """Returns the bytes that the machine, or the container, can still give; None if unknown."""
+    """Returns the bytes that the machine, or the container, can still give; None if unknown.
+
+    Beyond Linux it is all that the machine has: more than that is too much for certain.
+    """
     found = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -170,6 +173,8 @@ def available_memory() -> int | None:
             found.append(int(limit) - int((group / "memory.current").read_text()))
     except (OSError, ValueError):
         pass
+    if not found and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(found, default=None)
 
 

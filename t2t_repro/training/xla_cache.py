@@ -50,7 +50,9 @@ def _machine() -> str:
     """
     gpus = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
     models = [_line(gpu, "Model") for gpu in gpus]
-    processor = [platform.machine(), _line(Path("/proc/cpuinfo"), "flags", "Features")]
+    # Beyond Linux a processor is known only by the machine that it is in.
+    features = _line(Path("/proc/cpuinfo"), "flags", "Features") or platform.node()
+    processor = [platform.machine(), features]
     parts = [*processor, *models, os.environ.get("XLA_FLAGS", "")]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return f"tensorflow-{tf.__version__}-{digest}"
