@@ -2,11 +2,15 @@
 
 What a Keras program uses is found here: `from t2t_repro import Transformer`. The first name that is
 asked for imports TensorFlow and all the classes, so that Keras can load a `.keras` file with any of
-them. Where Keras was imported before this package, that is done at once.
+them. Where Keras is imported before or after this package, that is done then.
 """
 
 import sys
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -89,5 +93,35 @@ def _register() -> None:
         import_module(f"{__name__}.{module}")
 
 
+class _RegisteringWithKeras(MetaPathFinder):
+    """Has the classes registered once somebody else imports Keras.
+
+    Keras looks for a class of ours among what is registered, and imports no module for it. What
+    imports Keras within this package registers its own classes, and comes too early for others.
+    """
+
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
+        """Finds nothing but Keras, by the other finders."""
+        if fullname != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        # Who asks may not import it yet.
+        sys.meta_path.insert(0, self)
+        is_our_import = any(name.startswith(f"{__name__}.") for name in sys.modules)
+        if spec and spec.loader and not is_our_import:
+            load = spec.loader.exec_module
+
+            def load_and_register(module: ModuleType) -> None:
+                sys.meta_path.remove(self)
+                load(module)
+                _register()
+
+            spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+        return spec
+
+
 if "keras" in sys.modules:
     _register()
+else:
+    sys.meta_path.insert(0, _RegisteringWithKeras())
