@@ -255,8 +255,9 @@ def _new_model(subwords: int, precision: Precision) -> Transformer:
 
 def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
     logging.info(
-        f"train: {step.model.count_params():,} parameters, {strategy.num_replicas_in_sync} "
-        f"replicas, {step.slices} slices a batch, XLA {'on' if step.jit_compile else 'off'}"
+        f"train: {step.model.count_params():,} parameters; replicas: "
+        f"{strategy.num_replicas_in_sync}; slices a batch: {step.slices}; XLA: "
+        f"{'on' if step.jit_compile else 'off'}"
     )
 
 
