@@ -75,12 +75,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    places = _KERAS | _TRANSLATION
-    if name not in places:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _register()
-    return getattr(import_module(f"{__name__}.{places[name]}"), name)
+if not TYPE_CHECKING:
+    # A type checker has the imports above; with this it would take any name for one.
+    def __getattr__(name: str) -> Any:
+        places = _KERAS | _TRANSLATION
+        if name not in places:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        _register()
+        return getattr(import_module(f"{__name__}.{places[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,6 @@
 """The source distribution and the wheel: all that a machine without a checkout needs."""
 
+import ast
 import importlib
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+import t2t_repro
 from t2t_repro.__main__ import VERBS
 from tests.oracle import oracle_folder
 from tests.processes import CHECKOUT
@@ -42,7 +44,7 @@ def done(*command, **options):
     ended = subprocess.run(
         [*map(str, command)], capture_output=True, text=True, timeout=300, check=False, **options
     )
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
 
@@ -165,3 +167,46 @@ def test_an_experiment_is_found_by_its_name(installed, tmp_path, name):
     (tmp_path / "mine.gin").write_text("include 'gin/base_ende.gin'\ntrain.seed = 2\n")
     written = run(installed, tmp_path, "python", "-c", CONFIGURE, name)
     assert written.split() == [str(installed.site / "t2t_repro" / "__init__.py"), "6"]
+
+
+USER = """
+import t2t_repro
+from t2t_repro import (
+    BeamSearch, Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, InverseSquareRoot,
+    LabelSmoothedCrossEntropy, LayerConfig, MultiHeadAttention, PositionalEncoding,
+    SharedEmbedding, Transformer, TransformerSchedule, Translation, Translator, load_translator,
+)
+
+def build(rows: int) -> Transformer:
+    return Transformer(rows, num_layers=2, config=LayerConfig(d_model=64, num_heads=4))
+
+def best(translator: Translator, lines: list[str]) -> list[Translation]:
+    translator.search = BeamSearch(beam_size=8, length_penalty=1.0)
+    return [found[0] for found in translator.translate(lines, n_best=2)]
+
+print([found.text for found in best(load_translator("model"), ["Hello."])])
+config, dropout = LayerConfig(), LayerConfig().dropout / 2
+parts = [Encoder(2, config), Decoder(2, config), EncoderLayer(config), DecoderLayer(config)]
+parts += [FeedForward(8, 16), MultiHeadAttention(2, 4, 4), SharedEmbedding(9, 8)]
+print(parts, PositionalEncoding(), LabelSmoothedCrossEntropy(label_smoothing=dropout))
+print(TransformerSchedule(d_model=64).peak, InverseSquareRoot(0.1, warmup_steps=9).peak + 1)
+
+# Each of these is a mistake; what is ignored and none is an error too.
+Transformer("1000")  # type: ignore[arg-type]
+Transformer(1000, layers=2)  # type: ignore[call-arg]
+LayerConfig(dmodel=64)  # type: ignore[call-arg]
+best(load_translator("model"), "Hello.")  # type: ignore[arg-type]
+best(load_translator("model"), []).text  # type: ignore[attr-defined]
+MultiHeadAttention("two", 4, 4)  # type: ignore[arg-type]
+InverseSquareRoot(warmup_steps=9)  # type: ignore[call-arg]
+t2t_repro.Transfomer  # type: ignore[attr-defined]
+"""
+
+
+def test_a_program_of_a_user_is_type_checked(installed, tmp_path):
+    (tmp_path / "user.py").write_text(USER)
+    imports = {n.name for node in ast.parse(USER).body[:2] for n in getattr(node, "names", [])}
+    assert imports == {"t2t_repro", *t2t_repro.__all__}
+    python = installed.environment / "bin" / "python"
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python)
+    done(*mypy, "--cache-dir", tmp_path / "cache", "user.py", cwd=tmp_path)
