@@ -9,7 +9,7 @@ from typing import Any
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split, given_splits
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.ranges import Text, checked
 
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.
@@ -130,7 +130,7 @@ class TfdsCorpus:
 
         # TFDS reads the variable once, when it is imported; reading it here is reliable.
         data_dir = self._data_dir or os.environ.get("TFDS_DATA_DIR") or None
-        _check_scheme(data_dir or "")
+        _check_reachable(data_dir or "")
         try:
             return tfds.builder(self._name, data_dir=data_dir)
         except (tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError) as error:
@@ -185,8 +185,8 @@ class TfdsCorpus:
                 ) from error
 
 
-def _check_scheme(data_dir: str) -> None:
-    """Raises a `UserError` where a folder lies on a file system that cannot be reached."""
+def _check_reachable(data_dir: str) -> None:
+    """Raises a `UserError` for a remote folder that cannot be reached."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -194,7 +194,7 @@ def _check_scheme(data_dir: str) -> None:
     if not separator:
         return
     try:
-        tfds.core.as_path(data_dir)
+        tfds.core.Path(data_dir)
         is_known = scheme in tf.io.gfile.get_registered_schemes()
     except KeyError:  # of TFDS
         is_known = False
@@ -204,6 +204,13 @@ def _check_scheme(data_dir: str) -> None:
             "of this machine or gs://<bucket>/...: mount it, or copy it, and set "
             "TfdsCorpus.data_dir or TFDS_DATA_DIR to that"
         )
+    try:
+        tf.io.gfile.exists(data_dir)
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"TFDS's data_dir {data_dir!r} cannot be reached ({reason_of(error)}): mend network or "
+            "credentials, or set TfdsCorpus.data_dir or TFDS_DATA_DIR to a copy on this machine"
+        ) from error
 
 
 def _is_prepared(builder: Any) -> bool:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
+from etils.epath import gpath, register
 
 from t2t_repro.data.corpora import tfds_corpus
 from t2t_repro.data.corpora.corpus import held_out_pairs
@@ -140,6 +142,41 @@ def test_file_systems_that_tensorflow_cannot_reach_are_refused(scheme, tmp_path,
         monkeypatch.setenv("TFDS_DATA_DIR", variable)
         with pytest.raises(UserError, match=rf"'{scheme}://host/tfds'.*expected .*gs://"):
             tiny(given).prepare(tmp_path)
+
+
+@pytest.fixture
+def in_memory(data_dir, monkeypatch):
+    """The data on TensorFlow's file system in memory, for TFDS one more of its remote ones."""
+    monkeypatch.setattr(gpath, "_URI_PREFIXES", (*gpath._URI_PREFIXES, "ram://"))
+    monkeypatch.setattr(gpath, "_URI_SCHEMES", {*gpath._URI_SCHEMES, "ram"})
+    monkeypatch.setitem(gpath._URI_MAP_ROOT, "ram://", "/ram/")
+    monkeypatch.setitem(gpath._PREFIX_TO_BACKEND, "ram", gpath.backend_lib.tf_backend)
+    monkeypatch.setitem(register._URI_PREFIXES_TO_CLS, "ram://", gpath.PosixGPath)
+    for path in Path(data_dir).rglob("*"):
+        copy = f"ram://bucket/{path.relative_to(data_dir)}"
+        if path.is_file():
+            tf.io.gfile.makedirs(copy.rsplit("/", 1)[0])
+            tf.io.gfile.copy(path, copy, overwrite=True)
+    return "ram://bucket"
+
+
+@pytest.mark.parametrize("data_dir", ["tfrecord"], indirect=True)
+def test_remote_data_are_read_where_they_lie(data_dir, in_memory, tmp_path, monkeypatch):
+    monkeypatch.setattr(TinyTranslate, "download_and_prepare", pytest.fail)
+    corpus = tiny(in_memory)
+    corpus.prepare(tmp_path)
+    expected = list(tiny(data_dir).read("train", tmp_path))
+    assert list(corpus.read("train", tmp_path)) == expected
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bucket_that_refuses_is_said(tmp_path, monkeypatch):
+    def refuse(path):
+        raise tf.errors.PermissionDeniedError(None, None, "403 Forbidden\n when reading")
+
+    monkeypatch.setattr(tf.io.gfile, "exists", refuse)
+    with pytest.raises(UserError, match=r"'gs://bucket/x' cannot be reached \(403 Forbidden\): m"):
+        tiny("gs://bucket/x").prepare(tmp_path)
 
 
 def test_description_is_json_and_tells_directions_and_splits_apart(data_dir):
