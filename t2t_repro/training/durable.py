@@ -7,6 +7,8 @@ from pathlib import Path
 def sync(*paths: Path) -> None:
     """Waits until files, or the names in folders, are on the disk itself.
 
+    macOS only waits until they are in the drive, which may hold them in its own memory for a while.
+
     Raises:
         OSError: they cannot be brought there.
     """
