@@ -36,7 +36,7 @@ def refuse(name, globals=None, *rest, **named):
 def refuse_files(event, arguments):
     if event == "open" and str(arguments[0]).startswith(("/proc/", "/sys/", "/dev/shm")):
         frame = sys._getframe(1)
-        while frame and frame.f_globals.get("__name__") in ("pathlib", "pathlib._local", "io"):
+        while frame and frame.f_globals.get("__name__", "").split(".")[0] in ("pathlib", "io"):
             frame = frame.f_back
         if frame and is_ours(frame):
             raise FileNotFoundError(2, "No such file or directory", arguments[0])
