@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from t2t_repro.decoding.beam_search import BeamSearch
     from t2t_repro.decoding.translator import Translation, Translator
-    from t2t_repro.experiment import load_translator
     from t2t_repro.layers.attention import MultiHeadAttention
     from t2t_repro.layers.decoder import Decoder, DecoderLayer
     from t2t_repro.layers.embedding import SharedEmbedding
@@ -51,7 +50,6 @@ _TRANSLATION = {
     "BeamSearch": "decoding.beam_search",
     "Translation": "decoding.translator",
     "Translator": "decoding.translator",
-    "load_translator": "experiment",
 }
 
 __all__ = [
@@ -71,7 +69,6 @@ __all__ = [
     "TransformerSchedule",
     "Translation",
     "Translator",
-    "load_translator",
 ]
 
 

@@ -276,11 +276,11 @@ def test_text_is_one_call_away(tmp_path):
     directory.describe(model, vocabulary, "BeamSearch.beam_size = 3\n", "")
     directory.write_imported(model, 5)
     lines = ["the red bird sees a tree", "", "a house"]
-    translator = t2t_repro.load_translator(str(directory.path))
+    translator = t2t_repro.Translator.load(str(directory.path))
     assert translator.search.beam_size == 3
     expected = Translator(model, subwords, BeamSearch(beam_size=3)).translate(lines)
     assert translator.translate(lines) == expected
     assert len(expected[0][0].text) > 0
     # Another one, in the same process.
-    greedy = t2t_repro.load_translator(directory.path, ["BeamSearch.beam_size = 1"])
+    greedy = t2t_repro.Translator.load(directory.path, "BeamSearch.beam_size = 1")
     assert greedy.search.beam_size == 1

@@ -174,7 +174,7 @@ import t2t_repro
 from t2t_repro import (
     BeamSearch, Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, InverseSquareRoot,
     LabelSmoothedCrossEntropy, LayerConfig, MultiHeadAttention, PositionalEncoding,
-    SharedEmbedding, Transformer, TransformerSchedule, Translation, Translator, load_translator,
+    SharedEmbedding, Transformer, TransformerSchedule, Translation, Translator,
 )
 
 def build(rows: int) -> Transformer:
@@ -184,7 +184,7 @@ def best(translator: Translator, lines: list[str]) -> list[Translation]:
     translator.search = BeamSearch(beam_size=8, length_penalty=1.0)
     return [found[0] for found in translator.translate(lines, n_best=2)]
 
-print([found.text for found in best(load_translator("model"), ["Hello."])])
+print([found.text for found in best(Translator.load("model"), ["Hello."])])
 config, dropout = LayerConfig(), LayerConfig().dropout / 2
 parts = [Encoder(2, config), Decoder(2, config), EncoderLayer(config), DecoderLayer(config)]
 parts += [FeedForward(8, 16), MultiHeadAttention(2, 4, 4), SharedEmbedding(9, 8)]
@@ -195,8 +195,8 @@ print(TransformerSchedule(d_model=64).peak, InverseSquareRoot(0.1, warmup_steps=
 Transformer("1000")  # type: ignore[arg-type]
 Transformer(1000, layers=2)  # type: ignore[call-arg]
 LayerConfig(dmodel=64)  # type: ignore[call-arg]
-best(load_translator("model"), "Hello.")  # type: ignore[arg-type]
-best(load_translator("model"), []).text  # type: ignore[attr-defined]
+best(Translator.load("model"), "Hello.")  # type: ignore[arg-type]
+best(Translator.load("model"), []).text  # type: ignore[attr-defined]
 MultiHeadAttention("two", 4, 4)  # type: ignore[arg-type]
 InverseSquareRoot(warmup_steps=9)  # type: ignore[call-arg]
 t2t_repro.Transfomer  # type: ignore[attr-defined]

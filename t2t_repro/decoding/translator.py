@@ -3,6 +3,7 @@
 import bisect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import gin
@@ -77,6 +78,24 @@ class Translator:
         self.tokens_per_batch = tokens_per_batch
         self.workers = workers or idle_workers()
         self._decode = tf.function(self.search_batch, autograph=False)
+
+    @staticmethod
+    def load(model_dir: str | Path, *gin_params: str) -> "Translator":
+        """Loads a trained model, with the configuration it was trained with.
+
+        gin's bindings are then those of the training run, for the whole process.
+
+        Args:
+            model_dir: of the training run.
+            gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
+
+        Raises:
+            UserError: something is missing or cannot be used.
+        """
+        # Above this room; nothing here needs it but this name, where a user looks for it.
+        from t2t_repro.experiment import load_translator
+
+        return load_translator(model_dir, gin_params)
 
     def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
         """Translates sentences.
