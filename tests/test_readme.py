@@ -1,21 +1,40 @@
-"""The README's own commands: what it names exists, and takes the flags it is given."""
+"""README and docs/: what they name exists, their commands and bindings are taken, links lead on."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
 
+import gin
 import pytest
 
 from t2t_repro import experiment
 from t2t_repro.__main__ import VERBS as LISTED
+from t2t_repro.bindings.configurables import parameters_of
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", "")
-VERBS = sorted(set(re.findall(r"python -m t2t_repro\.(\w+)", README)))
-COMMANDS = sorted(set(re.findall(r"python -m t2t_repro\.\w+[^`\n(]*", README)))
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"(?:gin|scripts)/[\w/]+\.\w+", README))))
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+# What a user is told to do; and with it, what is linked with it.
+GUIDES = {path.name: text_of(path) for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
+LINKED = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks/README.md")
+)
+README = GUIDES["README.md"]
+ALL = "\n".join(GUIDES.values()).replace("\\\n", "")
+COMMANDS = sorted(set(re.findall(r"python -m t2t_repro\.\w+[^`\n(;]*", ALL)))
+# Of the reader's own modules: docs/extending.md shows them, tests/test_extending.py runs them.
+OWN = re.compile(r"MyCorpus|@(?:My|my_|make_|Sampling)")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"\b(?:gin|scripts|benchmarks)/[\w/]+\.\w+", ALL)))
+)
 def test_files_exist(path):
     # gin/mine.gin is the reader's to write.
     assert path == "gin/mine.gin" or (ROOT / path).is_file()
@@ -26,34 +45,145 @@ def test_all_verbs_of_the_package_are_shown():
     runnable = {
         name
         for name in sources
-        if '__name__ == "__main__"' in (ROOT / "t2t_repro" / f"{name}.py").read_text()
+        if '__name__ == "__main__"' in text_of(ROOT / "t2t_repro" / f"{name}.py")
     }
-    assert set(VERBS) == runnable == set(LISTED)
+    assert set(re.findall(r"python -m t2t_repro\.(\w+)", README)) == runnable == set(LISTED)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_flags_are_defined(command):
-    words = shlex.split(command)
-    module = (ROOT / "t2t_repro" / f"{words[2].split('.')[1]}.py").read_text(encoding="utf-8")
-    source = module + (ROOT / "t2t_repro" / "command_line.py").read_text(encoding="utf-8")
+    words = shlex.split(command, comments=True)
+    module = text_of(ROOT / "t2t_repro" / f"{words[2].split('.')[1]}.py")
+    source = module + text_of(ROOT / "t2t_repro" / "command_line.py")
     for word in words[3:]:
         if word.startswith("--"):
             assert f'"{word[2:].split("=")[0]}"' in source
 
 
-def test_the_example_of_ones_own_text_is_accepted(tmp_path, monkeypatch):
-    example = re.search(r"```\n(include 'gin/base.gin'.*?)```", README, re.DOTALL)
-    assert example is not None
+@pytest.mark.parametrize("flag", sorted(set(re.findall(r"`--(\w+)", ALL)) - {"help"}))
+def test_flags_that_are_named_alone_are_somebody_s(flag):
+    verbs = "".join(map(text_of, (ROOT / "t2t_repro").glob("*.py")))
+    assert f'"{flag}"' in verbs or f'DEFINE_bool("{flag.removeprefix("no")}"' in verbs
+
+
+EXAMPLES = {
+    (page, match[1])
+    for page, text in GUIDES.items()
+    for match in re.finditer(r"```\w*\n(include 'gin/.*?)```", text, re.DOTALL)
+}
+
+
+@pytest.mark.parametrize(("page", "example"), sorted(EXAMPLES))
+def test_an_example_of_an_experiment_is_accepted(page, example, tmp_path, monkeypatch):
     path = tmp_path / "mine.gin"
-    path.write_text(example[1], encoding="utf-8")
+    path.write_text(example, encoding="utf-8")
     monkeypatch.chdir(ROOT)
     experiment.configure_experiment(path, [])
 
 
-def test_bindings_on_the_command_line_are_accepted(monkeypatch):
+def test_examples_of_experiments_are_found():
+    assert {page for page, _ in EXAMPLES} >= {"README.md", "training.md", "parsing.md"}
+
+
+BINDINGS = sorted(
+    {
+        binding
+        for binding in (
+            *re.findall(r'--gin_param="([^"]+)"', ALL),
+            *re.findall(r"`([A-Za-z]\w*\.\w+ = [^`]+)`", ALL),
+        )
+        if not OWN.search(binding)
+    }
+)
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_a_binding_is_accepted(binding, monkeypatch):
     monkeypatch.chdir(ROOT)
-    bindings = re.findall(r'--gin_param="([^"]+)"', README)
-    assert len(bindings) >= 3
-    for binding in bindings:
-        name = "multi30k_tiny" if "Multi30k" in binding else "base_ende"
-        experiment.configure_experiment(f"gin/{name}.gin", [binding])
+    name = "multi30k_tiny" if "Multi30k" in binding else "base_ende"
+    owner = binding.split(".")[0]
+    uses = "adam.learning_rate = @InverseSquareRoot()" if owner == "InverseSquareRoot" else ""
+    experiment.configure_experiment(f"gin/{name}.gin", [binding, *filter(None, [uses])])
+
+
+def test_bindings_are_found():
+    assert len(BINDINGS) >= 15
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([A-Za-z]\w*\.[a-z]\w*)`", ALL))))
+def test_a_parameter_that_is_named_exists(name):
+    owner, parameter = name.split(".")
+    if parameters := parameters_of(owner):
+        assert parameter in parameters or hasattr(gin.get_configurable(owner), parameter)
+
+
+# Links
+
+
+def anchors(text):
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    text = re.sub(r"^```.*?^```", "", text_of(path), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r'\]\(([^)]+)\)|(?:src|href)="([^"]+)"', text)
+    for link in filter(None, (one for pair in links for one in pair)):
+        if re.match(r"https?://", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(text_of(target)), link
+
+
+@pytest.mark.parametrize("page", sorted(GUIDES))
+def test_a_table_of_contents_is_complete(page):
+    text = re.sub(r"^```.*?^```", "", GUIDES[page], flags=re.MULTILINE | re.DOTALL)
+    if listed := re.findall(r"^- \[(.*?)\]\(#", text, re.MULTILINE):
+        assert listed == re.findall(r"^## (.*)", text, re.MULTILINE)
+
+
+def test_no_page_is_an_orphan():
+    linked = {Path(link).name for link in re.findall(r"\]\(([^)#:]+\.md)", ALL)}
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= linked
+
+
+# Messages
+
+
+def templates():
+    """The texts that the package formats, as patterns; those alone that say something."""
+    for path in (ROOT / "t2t_repro").rglob("*.py"):
+        for node in ast.walk(ast.parse(text_of(path))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [
+                part.value
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                else None
+                for part in parts
+            ]
+            if sum(len(text or "") for text in texts) >= 30:
+                pattern = "".join(".+" if text is None else re.escape(text) for text in texts)
+                yield re.compile(pattern)
+
+
+TROUBLES = GUIDES["troubleshooting.md"]
+MESSAGES = [
+    line.removeprefix("error: ")
+    for block in re.findall(r"```text\n(.*?)```", TROUBLES, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message[:30])
+def test_a_message_is_what_the_package_prints(message):
+    assert any(template.fullmatch(message) for template in templates())
+
+
+def test_there_are_ten_troubles_with_messages():
+    headings = re.findall(r"^## (?!No error)(.*?)\n(?:(?!^## ).)*?^```text", TROUBLES, re.M | re.S)
+    assert len(headings) == 10

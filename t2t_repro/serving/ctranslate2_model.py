@@ -9,7 +9,7 @@ export_dir/
 CTranslate2's log-probabilities, and what it writes with a beam of 1, are ours: the very ids, with
 `min_decoding_length=0` and as long as no limit cuts them off. (Its default of 1 forbids the empty
 translation; its `max_decoding_length` is the same for all sentences, ours grows with the source.)
-Wider beams it searches differently:
+With a wider beam it searches differently:
 
 - it divides by length^α, EOS not counted, where we have ((5 + length) / 6)^α, EOS counted;
 - it stops at beam_size finished hypotheses (times its `patience`), or with α = 0 when the best

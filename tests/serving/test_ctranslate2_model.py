@@ -203,11 +203,11 @@ def test_the_directory_is_complete(exported, subwords):
     assert tokens == subwords.pieces() + ["<unk>"] * 20
 
 
-def test_the_readme_translates_a_file_without_tensorflow(translate, exported, subwords, tmp_path):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(import ctranslate2.*?)```", readme, re.DOTALL)
+def test_the_page_translates_a_file_without_tensorflow(translate, exported, subwords, tmp_path):
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(import ctranslate2.*?)```", page, re.DOTALL)
     assert code is not None
-    text = code[1].replace("runs/base_ende/ctranslate2", str(exported / "float32"))
+    text = code[1].replace("runs/quickstart/ctranslate2", str(exported / "float32"))
     # Of one length, so that one limit is right for all; and blank ones, which need none.
     length = len(subwords.encode(SHORT)[0])
     same = [line for line in SHORT if len(subwords.encode([line])[0]) == length]
