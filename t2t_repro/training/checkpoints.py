@@ -66,6 +66,7 @@ class Checkpoints:
         if average and average.values:
             parts["average"] = average
         self._checkpoint = tf.train.Checkpoint(**parts)
+        self._optimizer = optimizer
         self.variables = [*model.variables, *optimizer.variables]
         self.variables += average.values if average else []
         self._is_writer = is_writer
@@ -91,6 +92,7 @@ class Checkpoints:
         if step is None:
             return RunState()
         path = self._last.prefix(step)
+        rate = self._optimizer.get_config()["learning_rate"]
         try:
             self._checkpoint.restore(path).assert_consumed()
             self._saved = RunState(**json.loads(self._state.numpy()))
@@ -99,6 +101,9 @@ class Checkpoints:
                 f"{path} does not fit this model ({reason_of(error)}): give another --model_dir, "
                 "or the gin file that the checkpoint was trained with."
             ) from error
+        if isinstance(rate, float):
+            # Keras keeps a constant rate as a variable: what is configured now counts.
+            self._optimizer.learning_rate = rate
         return self._saved
 
     def _newest_readable(self) -> int | None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.learning_rate import InverseSquareRoot
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
@@ -38,6 +39,20 @@ class Run:
         """Weights, Adam's moments, number of updates."""
         variables = [*self.model.trainable_variables, *self.optimizer.variables]
         return [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
+
+
+def test_the_rate_is_what_is_configured_now(tmp_path):
+    run = Run(tmp_path, rate=0.01)
+    run.checkpoints.save(RunState(step=3))
+    again = Run(tmp_path, rate=0.005)
+    again.checkpoints.restore()
+    assert float(again.optimizer.learning_rate) == pytest.approx(0.005)
+    scheduled = Run(tmp_path / "scheduled", rate=InverseSquareRoot(0.01, 4))
+    scheduled.update(2)
+    scheduled.checkpoints.save(RunState(step=2))
+    again = Run(tmp_path / "scheduled", rate=InverseSquareRoot(0.02, 4))
+    again.checkpoints.restore()
+    assert float(again.optimizer.learning_rate) == pytest.approx(0.015)
 
 
 def steps_in(folder):
