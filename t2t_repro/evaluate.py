@@ -94,7 +94,7 @@ def _read_files() -> tuple[list[str], list[str]]:
 def _check_same_subwords(data: "PreparedData", of_model: "SubwordPair[SubwordModel]") -> None:
     if data.subwords.contents() != of_model.contents():
         raise UserError(
-            f"{data.directory} has not the subwords that the model was trained with, "
+            f"{data.directory} has other subwords than the model was trained with, "
             f"{of_model.target.model_path}: give the --data_dir of the training run, or --source "
             "and --reference."
         )

@@ -244,11 +244,12 @@ def _preparation() -> Preparation:
             f"Transformer.tied_embeddings = {tied!r} has it share the target's embedding: bind "
             f"Transformer.tied_embeddings = {' or '.join(map(repr, OWN_SOURCE_EMBEDDING))}."
         )
-    rows = _rows(preparation)
-    of_target, of_source = rows["vocab_size"], rows.get("source_vocab_size", rows["vocab_size"])
-    rows |= bound
-    _check_rows("vocab_size", rows["vocab_size"], of_target)
-    _check_rows("source_vocab_size", rows.get("source_vocab_size") or rows["vocab_size"], of_source)
+    needed = _rows(preparation)
+    rows = needed | bound
+    for name in ("vocab_size", "source_vocab_size"):
+        # As the Transformer has it: one of the source's own, or the target's.
+        found = rows.get(name) or rows["vocab_size"]
+        _check_rows(name, found, needed.get(name, needed["vocab_size"]))
     is_learned = bound.get("positional_encoding") == "learned"
     _check_positions(bound.get("max_length") if is_learned else None, preparation.max_length)
     return preparation

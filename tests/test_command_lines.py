@@ -133,7 +133,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "data of another vocabulary": (
         "evaluate",
         ["--model_dir=model", "--data_dir=other"],
-        "other/prepared has not the subwords that the model was trained with",
+        "other/prepared has other subwords than the model was trained with",
     ),
     "vocabulary missing": (
         "import_t2t",
@@ -351,7 +351,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "another subword model of the same size": (
         "translate",
         ["--model_dir=swapped"],
-        "swapped has not the subwords that the model was trained with",
+        "swapped has other subwords than the model was trained with",
     ),
 }
 

@@ -215,8 +215,8 @@ def test_what_belongs_to_other_vocabularies_is_refused(folder, tmp_path):
     cases = [
         ((*trainer, "--data_dir=data"), "prepared was made with source_subwords {"),
         ((*trainer, "--data_dir=one"), "source_vocab_size 290 there, 310 now"),
-        (("evaluate", MODEL, "--data_dir=one"), "has not the subwords that the model was trained"),
-        (("translate", "--model_dir=swapped"), "swapped has not the subwords that the model was"),
+        (("evaluate", MODEL, "--data_dir=one"), "has other subwords than the model was trained"),
+        (("translate", "--model_dir=swapped"), "swapped has other subwords than the model was"),
         (("translate", "--model_dir=half"), f"half has {TARGET}, expected subwords.model, or "),
         (("translate", "--model_dir=both"), f"both has subwords.model and {SOURCE} and {TARGET}, "),
     ]

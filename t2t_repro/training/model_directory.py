@@ -324,7 +324,7 @@ class ModelDirectory:
         files = {path.name: path.read_bytes() for path in subword_files(self.path)}
         if expected and expected != _hash(files):
             raise UserError(
-                f"{self.path} has not the subwords that the model was trained with: put back the "
+                f"{self.path} has other subwords than the model was trained with: put back the "
                 f"training run's own {' and '.join(files)}, or give another --model_dir."
             )
 
@@ -340,7 +340,7 @@ class ModelDirectory:
         # A start that was killed may have written one of two.
         if not there.items() <= subwords.contents().items():
             raise UserError(
-                f"{self.path} has not the subwords of the data, "
+                f"{self.path} has other subwords than the data, "
                 f"{subwords.target.model_path.parent}: give another --model_dir, or the data that "
                 "it was trained on."
             )

@@ -107,7 +107,7 @@ def test_a_run_may_go_on_with_another_dropout(copy, subwords, rates):
 
 def test_a_swapped_subword_model_is_an_error(copy, subwords):
     shutil.copy(subwords[1].target.model_path, copy.path / "subwords.model")
-    with pytest.raises(UserError, match="has not the subwords that the model was trained with"):
+    with pytest.raises(UserError, match="has other subwords than the model was trained with"):
         copy.subwords()
     # What was written before there was a hash can be used.
     versions = json.loads(copy.versions_json.read_text())
@@ -145,7 +145,7 @@ def test_a_directory_of_another_model(copy, subwords, sizes):
 
 
 def test_a_directory_of_another_vocabulary(copy, subwords):
-    with pytest.raises(UserError, match="has not the subwords of the data"):
+    with pytest.raises(UserError, match="has other subwords than the data"):
         copy.describe(tiny_model(dropout=0.1), subwords[1], "", "")
     assert copy.subwords().contents() == subwords[0].contents()
 
@@ -154,11 +154,11 @@ def test_a_start_that_was_killed_between_two_vocabularies_goes_on(tmp_path, subw
     directory = ModelDirectory(tmp_path)
     pair = SubwordPair(subwords[0].source, subwords[1].target)
     shutil.copy(subwords[0].source.model_path, tmp_path / "source_subwords.model")
-    with pytest.raises(UserError, match="has not the subwords of the data"):
+    with pytest.raises(UserError, match="has other subwords than the data"):
         directory.describe(
             tiny_model(), SubwordPair(subwords[1].source, subwords[0].target), "", ""
         )
-    with pytest.raises(UserError, match="has not the subwords of the data"):
+    with pytest.raises(UserError, match="has other subwords than the data"):
         directory.describe(tiny_model(), subwords[0], "", "")
     directory.describe(tiny_model(), pair, "", "")
     assert directory.subwords().contents() == pair.contents()
