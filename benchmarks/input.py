@@ -32,7 +32,7 @@ from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.data.token_store import TokenStore, complete_token_store, token_block
+from t2t_repro.data.token_store import TokenStore, VocabSizes, complete_token_store, token_block
 
 if TYPE_CHECKING:
     from t2t_repro.data.batches import Batches
@@ -41,6 +41,7 @@ MAX_LENGTH = 256
 TOKENS_PER_BATCH = 25_000
 SLICES = 8
 VOCAB_SIZE = 32_000
+VOCAB_SIZES = VocabSizes(VOCAB_SIZE, VOCAB_SIZE)
 HELD_OUT = 3000
 
 Result = dict[str, Any]
@@ -140,10 +141,10 @@ def write_store(directory: Path, sentences: int) -> TokenStore:
         source, target = (
             (generator.integers(3, VOCAB_SIZE, lengths.sum()), lengths) for lengths in of_block
         )
-        for name, part in token_block(source, target, VOCAB_SIZE).items():
+        for name, part in token_block(source, target, VOCAB_SIZES).items():
             with (directory / name).open("ab") as file:
                 file.write(part)
-    complete_token_store(directory, VOCAB_SIZE)
+    complete_token_store(directory, VOCAB_SIZES)
     return TokenStore(directory)
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.multi30k import Multi30kCorpus
-from t2t_repro.data.prepared import SUBWORDS, Preparation, PreparedData
+from t2t_repro.data.prepared import Preparation, PreparedData
+from t2t_repro.data.subword_model import SHARED_SUBWORDS
 from t2t_repro.data.subwords import SubwordTraining
 from work import (
     DEFAULT_DIRECTORY,
@@ -57,7 +58,7 @@ def prepared_directory(work: Path, vocab_size: int) -> Path:
 
 def subword_model(work: Path, vocab_size: int) -> Path:
     """Where the subword model of a vocabulary lies."""
-    return prepared_directory(work, vocab_size) / "prepared" / SUBWORDS
+    return prepared_directory(work, vocab_size) / "prepared" / SHARED_SUBWORDS
 
 
 def _prepare(work: Path, multi30k: str | None, vocab_size: int) -> PreparedData:
@@ -81,7 +82,7 @@ def _training(data: PreparedData, tokens: int) -> list[Batch]:
 def _write_sentences(work: Path, size: str, data: PreparedData) -> None:
     """Writes the first test sentences, sorted by length: as ids, and as text."""
     lines = data.text("test")[0][:_SENTENCES]
-    ids = data.subwords.encode(lines)
+    ids = data.subwords.source.encode(lines)
     order = sorted(range(len(lines)), key=lambda i: len(ids[i]))
     text = "".join(f"{lines[i]}\n" for i in order)
     (work / f"sources_{size}.txt").write_text(text, encoding="utf-8")

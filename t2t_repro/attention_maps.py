@@ -42,7 +42,7 @@ def main() -> None:
     translator = command_line.load_translator()
     source, target, origin = FLAGS.source, FLAGS.target, "given"
     # Before it is translated, which takes long if it is too long.
-    ids_to_show("source", source, translator.model, translator.subwords)
+    ids_to_show("source", source, translator.model, translator.subwords.source)
     if target is None:
         target, origin = translator.translate([source])[0][0].text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()

@@ -22,7 +22,8 @@ def main() -> None:
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, needed=["prepare"])
     data_dir = FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data")
     data = experiment.prepare_data(Path(data_dir))
-    logging.info("data: %d subwords, in %s", data.subwords.size, data.directory)
+    sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
+    logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)
 
 
 def cli() -> None:

@@ -9,6 +9,7 @@ are also written to the model directory, for the report.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -16,6 +17,10 @@ from t2t_repro import command_line
 from t2t_repro.errors import UserError
 from t2t_repro.quiet_start import import_tensorflow
 from t2t_repro.text_lines import read_input, write_output
+
+if TYPE_CHECKING:
+    from t2t_repro.data.prepared import PreparedData
+    from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 
 FLAGS = flags.FLAGS
 
@@ -40,7 +45,7 @@ def main() -> None:
         if not FLAGS.source:
             data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
             data = open_data(data_dir)
-            _check_same_subwords(data.subwords.model_path, translator.subwords.model_path)
+            _check_same_subwords(data, translator.subwords)
             sources, references = data.text(FLAGS.split)
             perplexity = HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
             print(f"{FLAGS.split} perplexity per subword {perplexity:.3f}")
@@ -86,11 +91,12 @@ def _read_files() -> tuple[list[str], list[str]]:
     return lines, references
 
 
-def _check_same_subwords(of_data: Path, of_model: Path) -> None:
-    if of_data.read_bytes() != of_model.read_bytes():
+def _check_same_subwords(data: "PreparedData", of_model: "SubwordPair[SubwordModel]") -> None:
+    if data.subwords.contents() != of_model.contents():
         raise UserError(
-            f"{of_data} is not the subword model that the model was trained with, {of_model}: give "
-            "the --data_dir of the training run, or --source and --reference."
+            f"{data.directory} has other subwords than the model was trained with, "
+            f"{of_model.target.model_path}: give the --data_dir of the training run, or --source "
+            "and --reference."
         )
 
 

@@ -27,7 +27,7 @@ from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noq
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.ranges import Seed, Several, checked
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
@@ -146,7 +146,7 @@ def train(
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     with strategy.scope():
-        model = _new_model(preparation.subwords.vocab_size, precision)
+        model = _new_model(preparation, precision)
         model.build()
         update = optimizer()
         update.build(model.trainable_variables)
@@ -190,8 +190,9 @@ def _train(
     # The data.
     with workers.chief_first():
         data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
-    rows = model.vocab_size, model.source_vocab_size
-    _check_room(*rows, model.longest, data.subwords.size, data.max_length)
+    _check_rows("vocab_size", model.vocab_size, data.subwords.target.size)
+    _check_rows("source_vocab_size", model.source_vocab_size, data.subwords.source.size)
+    _check_positions(model.longest, data.max_length)
     # Dropout of attention weights draws for padding too: cutting that off would change the draw.
     is_static = step.jit_compile or model.config.attention_dropout > 0
     batches = Batches(data.store("train"), step.seed, step.slices, is_static)
@@ -207,7 +208,7 @@ def _train(
     with workers.chief_first():
         if workers.is_chief:
             check_disk(directory, checkpoints.variables, checkpoints.keep)
-            directory.describe(model, data.subwords.model_path, config, operative)
+            directory.describe(model, data.subwords, config, operative)
             directory.write_epoch(report)
             directory.write_modules(modules_in(config))
         state = checkpoints.restore()
@@ -236,20 +237,38 @@ def _preparation() -> Preparation:
     """How the data are prepared, for a model that has room for them."""
     preparation = Preparation()
     bound = gin.get_bindings("Transformer")
-    subwords = preparation.subwords.vocab_size
-    rows = bound.get("vocab_size", subwords)
+    tied = bound.get("tied_embeddings", "all")
+    if preparation.source_subwords and tied not in OWN_SOURCE_EMBEDDING:
+        raise UserError(
+            "prepare.source_subwords gives the source a vocabulary of its own, but "
+            f"Transformer.tied_embeddings = {tied!r} has it share the target's embedding: bind "
+            f"Transformer.tied_embeddings = {' or '.join(map(repr, OWN_SOURCE_EMBEDDING))}."
+        )
+    needed = _rows(preparation)
+    rows = needed | bound
+    for name in ("vocab_size", "source_vocab_size"):
+        # As the Transformer has it: one of the source's own, or the target's.
+        found = rows.get(name) or rows["vocab_size"]
+        _check_rows(name, found, needed.get(name, needed["vocab_size"]))
     is_learned = bound.get("positional_encoding") == "learned"
-    longest = bound.get("max_length") if is_learned else None
-    source_rows = bound.get("source_vocab_size") or rows
-    _check_room(rows, source_rows, longest, subwords, preparation.max_length)
+    _check_positions(bound.get("max_length") if is_learned else None, preparation.max_length)
     return preparation
 
 
-def _new_model(subwords: int, precision: Precision) -> Transformer:
+def _rows(preparation: Preparation) -> dict[str, int]:
+    """How many rows a Transformer needs, by the names of its arguments: one for every subword."""
+    rows = {"vocab_size": preparation.subwords.vocab_size}
+    if preparation.source_subwords:
+        rows["source_vocab_size"] = preparation.source_subwords.vocab_size
+    return rows
+
+
+def _new_model(preparation: Preparation, precision: Precision) -> Transformer:
     """The model that is configured, with a row for every subword unless its rows are bound."""
-    rows: dict[str, Any] = (
-        {} if "vocab_size" in gin.get_bindings("Transformer") else {"vocab_size": subwords}
-    )
+    bound = gin.get_bindings("Transformer")
+    rows: dict[str, Any] = {
+        name: count for name, count in _rows(preparation).items() if name not in bound
+    }
     return Transformer(**rows, dtype=precision)
 
 
@@ -261,15 +280,15 @@ def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
     )
 
 
-def _check_room(
-    rows: int, source_rows: int, longest: int | None, subwords: int, max_length: int
-) -> None:
-    for name, bound in (("vocab_size", rows), ("source_vocab_size", source_rows)):
-        if subwords > bound:
-            raise UserError(
-                f"Transformer.{name} is {bound}, but the subword model has {subwords} entries: "
-                "leave it out, or bind at least as many rows."
-            )
+def _check_rows(name: str, rows: int, subwords: int) -> None:
+    if subwords > rows:
+        raise UserError(
+            f"Transformer.{name} is {rows}, but the subword model has {subwords} entries: "
+            "leave it out, or bind at least as many rows."
+        )
+
+
+def _check_positions(longest: int | None, max_length: int) -> None:
     if longest is not None and max_length > longest:
         raise UserError(
             f"Transformer.max_length is {longest}, but the data have sentences of up to "
@@ -308,7 +327,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
     batch = read_batch(file)
     configure_as_trained(directory, [], allowed)
     model = directory.new_model()
-    if max(batch.source.max(), batch.target.max()) >= model.vocab_size:
+    if batch.source.max() >= model.source_vocab_size or batch.target.max() >= model.vocab_size:
         raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
     load_last_weights(model, str(file.with_suffix("")))
     seed = gin.get_bindings("train").get("seed", 1)
@@ -359,11 +378,12 @@ def load_translator(
     subwords = directory.subwords()
     configure_as_trained(directory, gin_params, allowed)
     model = directory.load_model(checkpoint, precision)
-    if subwords.size > model.vocab_size:
-        raise UserError(
-            f"{subwords.model_path} has {subwords.size} subwords, but the model was trained with "
-            f"{model.vocab_size} at most: put back the training run's own."
-        )
+    for one, rows in zip(subwords, (model.source_vocab_size, model.vocab_size), strict=True):
+        if one.size > rows:
+            raise UserError(
+                f"{one.model_path} has {one.size} subwords, but the model was trained with {rows} "
+                "at most: put back the training run's own."
+            )
     return Translator(model, subwords)
 
 

@@ -33,6 +33,7 @@ def main() -> None:
     _check_files()
     import_tensorflow()
     from t2t_repro.data.file_lock import held_alone
+    from t2t_repro.data.subword_model import shared
     from t2t_repro.data.t2t_subwords import T2TSubwords
     from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.training.model_directory import ModelDirectory
@@ -45,7 +46,7 @@ def main() -> None:
         shutil.rmtree(aside, ignore_errors=True)
         try:
             directory = ModelDirectory(aside)
-            directory.describe(model, subwords.model_path, DECODING, DECODING)
+            directory.describe(model, shared(subwords), DECODING, DECODING)
             directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
             aside.rename(model_dir)
         finally:

@@ -16,7 +16,9 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.file_lock import held_alone
 from t2t_repro.data.prepared import Preparation
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.subword_model import shared
+from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
@@ -131,7 +133,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "data of another vocabulary": (
         "evaluate",
         ["--model_dir=model", "--data_dir=other"],
-        "subwords.model is not the subword model that the model was trained with",
+        "other/prepared has other subwords than the model was trained with",
     ),
     "vocabulary missing": (
         "import_t2t",
@@ -349,7 +351,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "another subword model of the same size": (
         "translate",
         ["--model_dir=swapped"],
-        "swapped/subwords.model is not the subword model that the model was trained with",
+        "swapped has other subwords than the model was trained with",
     ),
 }
 
@@ -499,7 +501,7 @@ def folder(tmp_path_factory):
     optimizer.build(model.trainable_variables)
     config = "BeamSearch.beam_size = 2\nTranslator.max_extra_length = 3\n"
     directory = ModelDirectory(folder / "model")
-    directory.describe(model, folder / "made.model", config, config)
+    directory.describe(model, shared(Subwords(folder / "made.model")), config, config)
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
     shutil.copytree(folder / "model", folder / "stale")
     ModelDirectory(folder / "stale").write_averaged(model, 5)
@@ -507,15 +509,15 @@ def folder(tmp_path_factory):
     shutil.copytree(folder / "model", row.path)
     row.write_epoch(EpochReport(100, 2, 3, 20, 900, 1200, 2400))
     shutil.copytree(folder / "model", folder / "swapped")
-    swapped = ModelDirectory(folder / "swapped").subwords_model
+    swapped = ModelDirectory(folder / "swapped").path / "subwords.model"
     SubwordTraining(vocab_size=270).train(["h i j k l m n"] * 9, swapped)
     old = ModelDirectory(folder / "old")
     shutil.copytree(folder / "model", old.path)
     old.versions_json.write_text("{}")
     words = [chr(ord("a") + n) * 3 for n in range(26)]
-    SubwordTraining(vocab_size=320).train([" ".join(words)] * 9, old.subwords_model)
+    SubwordTraining(vocab_size=320).train([" ".join(words)] * 9, old.path / "subwords.model")
     imported = ModelDirectory(folder / "imported")
-    imported.describe(model, folder / "t2t.vocab", config, config)
+    imported.describe(model, shared(T2TSubwords(folder / "t2t.vocab")), config, config)
     imported.write_imported(model, step=7)
     return folder
 

@@ -126,6 +126,19 @@ def test_an_embedding_without_room_for_the_data_is_refused_before_they_are_prepa
     untied = ["Transformer.tied_embeddings = 'none'", "Transformer.source_vocab_size = 269"]
     message = "Transformer.source_vocab_size is 269, but the subword model has 270 entries"
     assert message in refusal(gin_file, untied)
+    two = ["prepare.source_subwords = @source/SubwordTraining()",
+           "source/SubwordTraining.vocab_size = 275"]  # fmt: skip
+    for tied in ("all", "source_target"):
+        message = f"vocabulary of its own, but Transformer.tied_embeddings = '{tied}' has it share"
+        bound = [*two, f"Transformer.tied_embeddings = '{tied}'"]
+        assert message in refusal(gin_file, bound)
+    assert "bind Transformer.tied_embeddings = 'target_softmax' or 'none'" in refusal(gin_file, two)
+    message = "Transformer.source_vocab_size is 274, but the subword model has 275 entries"
+    untied[1] = "Transformer.source_vocab_size = 274"
+    assert message in refusal(gin_file, [*untied, *two])
+    untied[1] = "Transformer.source_vocab_size = None"
+    message = "Transformer.source_vocab_size is 272, but the subword model has 275 entries"
+    assert message in refusal(gin_file, [*untied, *two, "Transformer.vocab_size = 272"])
     learned = [
         "Transformer.positional_encoding = 'learned'",
         "Transformer.max_length = %longest",

@@ -6,6 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.training.model_directory import ModelDirectory
 from tests.decoding.random_translator import random_model, write_subwords
@@ -25,9 +26,9 @@ PAGES = {
 def workplace(tmp_path):
     """A folder with the model directory that the pages name."""
     directory = ModelDirectory(tmp_path / "runs" / "quickstart" / "model")
-    vocabulary = write_subwords(tmp_path / "subwords.model")
-    model = random_model(Subwords(vocabulary))
-    directory.describe(model, vocabulary, "", "")
+    subwords = shared(Subwords(write_subwords(tmp_path / "subwords.model")))
+    model = random_model(subwords.target)
+    directory.describe(model, subwords, "", "")
     directory.write_imported(model, 5)
     return tmp_path
 

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.analysis.attention_images import attention_images
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
@@ -37,14 +38,14 @@ def data(tmp_path_factory):
     pairs = zip(subwords.encode(SOURCE), subwords.encode(TARGET), strict=True)
     store = write_token_store(folder / "dev", pairs, vocab_size=subwords.size)
     return SimpleNamespace(
-        subwords=subwords, text=lambda split: (SOURCE, TARGET), store=lambda split: store
+        subwords=shared(subwords), text=lambda split: (SOURCE, TARGET), store=lambda split: store
     )
 
 
 @pytest.fixture(scope="module")
 def model(data):
     config = LayerConfig(d_model=8, d_ff=8, num_heads=2)
-    model = Transformer(data.subwords.size, num_layers=2, config=config)
+    model = Transformer(data.subwords.target.size, num_layers=2, config=config)
     model.build()
     return model
 

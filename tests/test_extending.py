@@ -30,6 +30,9 @@ def test_all_parts_together_train_resume_average_translate_and_serve(tmp_path, m
     told = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
     assert {"loss", "val_nll", "val_digit_accuracy"} <= told[-1].keys()
     config = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert config["tied_embeddings"] == "none"
+    assert config["tied_embeddings"] == "target_softmax"
+    assert (config["source_vocab_size"], config["vocab_size"]) == (275, 280)
+    for name in ("source_subwords.model", "target_subwords.model"):
+        assert (tmp_path / "model" / name).is_file()
     assert config["config"]["norm"] == "my_norm>ScaleNorm"
     assert config["config"]["activation"] == "my_activation>squared_relu"

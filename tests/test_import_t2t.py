@@ -133,7 +133,7 @@ def test_the_directory_is_complete_in_itself(made_here):
     assert model.get_config()["config"] == expected.get_config()["config"]
     for ours, theirs in zip(model.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    subwords = directory.subwords()
+    subwords = directory.subwords().target
     assert isinstance(subwords, T2TSubwords)
     assert subwords.encode(["u20 u34"]) == [[20, 34, EOS_ID]]
     assert not list(made_here.glob(".*"))

@@ -16,6 +16,7 @@ from t2t_repro import (
     TransformerSchedule,
     Translator,
 )
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.errors import UserError
 from t2t_repro.training.loss import CrossEntropy
@@ -271,9 +272,9 @@ def test_what_is_given_wrongly_is_said_in_one_line(fitted, call, message):
 def test_text_is_one_call_away(tmp_path):
     directory = ModelDirectory(tmp_path / "model")
     vocabulary = write_subwords(tmp_path / "subwords.model")
-    subwords = Subwords(vocabulary)
-    model = random_model(subwords)
-    directory.describe(model, vocabulary, "BeamSearch.beam_size = 3\n", "")
+    subwords = shared(Subwords(vocabulary))
+    model = random_model(subwords.target)
+    directory.describe(model, subwords, "BeamSearch.beam_size = 3\n", "")
     directory.write_imported(model, 5)
     lines = ["the red bird sees a tree", "", "a house"]
     translator = t2t_repro.Translator.load(str(directory.path))

@@ -45,6 +45,9 @@ def directory(tmp_path):
         {"config": {"d_model": 0}},
         {"vocab_size": "40"},
         {"max_length": 10**12, "positional_encoding": "learned"},
+        {"source_vocab_size": 10**12, "tied_embeddings": "none"},
+        {"source_vocab_size": -(10**12), "tied_embeddings": "none"},
+        {"source_vocab_size": 40, "tied_embeddings": "all"},
         {"dtype": {"module": "os", "class_name": "system", "config": {"name": "x"}}},
         {"dtype": {"module": "keras"}},
         {"layers": []},
@@ -132,7 +135,14 @@ def test_a_tree_of_a_million_brackets(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("sentences", float("inf")), ("token_type", "O"), ("vocab_size", []), ("tokens", "x")],
+    [
+        ("sentences", float("inf")),
+        ("token_type", "O"),
+        ("vocab_size", []),
+        ("source_vocab_size", "x"),
+        ("source_vocab_size", 10**9),
+        ("tokens", "x"),
+    ],
 )
 def test_a_summary_of_other_types(tmp_path, name, value):
     write_token_store(tmp_path / "store", [([5, 1], [6, 1])], vocab_size=10)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from make_work import subword_model
 from t2t_repro.data.slice_shapes import slots_needed
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import one_core_a_batch
@@ -78,7 +79,7 @@ def decoder_on_any_cores(
     model = random_model(size, "float32" if is_int8 else dtype)
     never_end(model)
     subwords = _Recorder(subword_model(arguments.work, size.vocab_size))
-    translator = Translator(model, subwords, _FixedLength(arguments.beam))
+    translator = Translator(model, shared(subwords), _FixedLength(arguments.beam))
     if variant == "saved_model":
         return _served(translator, dtype)
     path = arguments.work / f"sources_{arguments.size}.txt"

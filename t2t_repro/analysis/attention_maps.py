@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.data.subword_model import SubwordModel
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.models.transformer import Transformer
@@ -122,7 +122,7 @@ class PairAttention:
 
     Args:
         model: the Transformer; its current weights are used at every call.
-        subwords: of source and target.
+        subwords: the subword models of source and target.
         source: a sentence.
         target: its translation; an empty one is EOS alone.
 
@@ -131,15 +131,15 @@ class PairAttention:
     """
 
     def __init__(
-        self, model: Transformer, subwords: SubwordModel, source: str, target: str
+        self, model: Transformer, subwords: SubwordPair[SubwordModel], source: str, target: str
     ) -> None:
         self._model = model
-        self._source = ids_to_show("source", source, model, subwords)
-        self._target = ids_to_show("target", target, model, subwords)
+        self._source = ids_to_show("source", source, model, subwords.source)
+        self._target = ids_to_show("target", target, model, subwords.target)
         if len(self._source) == 1:
             raise UserError("the source sentence is empty, expected text to look at.")
-        self._source_labels = subwords.labels(self._source)
-        self._target_labels = subwords.labels(self._target)
+        self._source_labels = subwords.source.labels(self._source)
+        self._target_labels = subwords.target.labels(self._target)
 
     def maps(self) -> list[AttentionMap]:
         """The maps of encoder, decoder and cross-attention, with the model's current weights."""

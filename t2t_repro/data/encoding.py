@@ -12,8 +12,15 @@ from t2t_repro.data.clean_text import CleanText, TextBlock
 from t2t_repro.data.cleaning import CleaningReport
 from t2t_repro.data.parallel import map_in_order
 from t2t_repro.data.progress import Progress
+from t2t_repro.data.subword_model import SubwordPair, open_pair
 from t2t_repro.data.subwords import Subwords
-from t2t_repro.data.token_store import STORE_FILES, FlatIds, complete_token_store, token_block
+from t2t_repro.data.token_store import (
+    STORE_FILES,
+    FlatIds,
+    VocabSizes,
+    complete_token_store,
+    token_block,
+)
 from t2t_repro.errors import UserError
 
 
@@ -52,7 +59,7 @@ def encode_text(
             f"all sentence pairs of the split {text.split!r} have more than prepare.max_length = "
             f"{encoder.max_length} subwords on one side: raise it."
         )
-    complete_token_store(store, encoder.vocab_size)
+    complete_token_store(store, encoder.vocab_sizes)
     return CleaningReport(over_long_subwords=dropped, kept=-dropped)
 
 
@@ -75,31 +82,32 @@ class BlockEncoder:
 
     Attributes:
         text: where the blocks lie.
-        model_path: the subword model.
-        vocab_size: its size.
+        subwords: the directory of the subword models.
+        vocab_sizes: their sizes.
         max_length: most ids of a sentence, EOS included; pairs beyond it are dropped.
     """
 
     text: CleanText
-    model_path: Path
-    vocab_size: int
+    subwords: Path
+    vocab_sizes: VocabSizes
     max_length: int
 
     @cached_property
-    def _subwords(self) -> Subwords:
-        return Subwords(self.model_path)
+    def _opened(self) -> SubwordPair[Subwords]:
+        return open_pair(self.subwords, Subwords)
 
     def __call__(self, block: TextBlock) -> TokenBlock:
         """Encodes one block."""
         if not block.pairs:
             return TokenBlock(dict.fromkeys(STORE_FILES, b""), 0)
-        sides: list[FlatIds] = [*map(self._subwords.encode_block, self.text.read(block))]
-        source, target = sides
+        source_lines, target_lines = self.text.read(block)
+        source: FlatIds = self._opened.source.encode_block(source_lines)
+        target: FlatIds = self._opened.target.encode_block(target_lines)
         fits = np.maximum(source[1], target[1]) <= self.max_length
         if not fits.all():
             source, target = _only(source, fits), _only(target, fits)
         dropped = len(fits) - int(np.count_nonzero(fits))
-        return TokenBlock(token_block(source, target, self.vocab_size), dropped)
+        return TokenBlock(token_block(source, target, self.vocab_sizes), dropped)
 
 
 def _only(sentences: FlatIds, wanted: NDArray[np.bool_]) -> FlatIds:

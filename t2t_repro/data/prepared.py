@@ -1,4 +1,4 @@
-"""From a corpus to what training reads: clean text, a subword model, token stores.
+"""From a corpus to what training reads: clean text, subword models, token stores.
 
     data_dir/
       downloads/            what a corpus fetched
@@ -6,7 +6,7 @@
         manifest.json       what it was made from, what cleaning dropped and why, all files
                             with sizes and checksums
         verified.json       which of them have been compared with these, see `file_manifest`
-        subwords.model
+        subwords.model      or one for each side, see `subword_model`
         train.source.txt    cleaned text, a sentence a line; train.target.txt likewise
         train.tokens/       token store
         dev.source.txt ...  and so on for every split the corpus has
@@ -20,7 +20,6 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,13 +34,19 @@ from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_lock import locked
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.parallel import default_workers
+from t2t_repro.data.subword_model import (
+    SHARED_SUBWORDS,
+    SOURCE_SUBWORDS,
+    TARGET_SUBWORDS,
+    SubwordPair,
+    open_pair,
+)
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.data.token_store import TokenStore
+from t2t_repro.data.token_store import TokenStore, VocabSizes
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.strangers.json_files import read_json
 
-SUBWORDS = "subwords.model"
 _MANIFEST = "manifest.json"
 _SPLIT = re.compile(r"[\w-][\w.-]*")
 _FORMAT = 1
@@ -57,7 +62,7 @@ class PreparedData:
         directory: where it lies.
         splits: names of the splits, "train" and "dev" among them.
         max_length: most ids of a sentence in a token store, EOS included.
-        subwords: the subword model.
+        subwords: the subword models of source and target.
 
     Raises:
         UserError: a file is missing or damaged.
@@ -82,7 +87,7 @@ class PreparedData:
                 f"{directory / _MANIFEST} is missing or damaged ({type(error).__name__}): {mend}"
             ) from error
         check_files(directory, entries, mend)
-        self.subwords = Subwords(directory / SUBWORDS)
+        self.subwords = open_pair(directory, Subwords)
 
     def store(self, split: str) -> TokenStore:
         """Opens the token store of a split.
@@ -92,12 +97,13 @@ class PreparedData:
         """
         check_split(split, self.splits)
         store = TokenStore(self.directory / f"{split}.tokens")
-        if store.vocab_size != self.subwords.size:
-            raise UserError(
-                f"{store.directory} was written with {store.vocab_size} subwords, but "
-                f"{self.subwords.model_path} has {self.subwords.size}: put back the model that "
-                f"belongs to it, or delete {self.directory} and run datagen."
-            )
+        for size, subwords in zip(store.vocab_sizes, self.subwords, strict=True):
+            if size != subwords.size:
+                raise UserError(
+                    f"{store.directory} was written with {size} subwords, but "
+                    f"{subwords.model_path} has {subwords.size}: put back the model that "
+                    f"belongs to it, or delete {self.directory} and run datagen."
+                )
         longest = max(store.source_lengths.max(), store.target_lengths.max())
         if split == "train" and longest > self.max_length:
             raise UserError(
@@ -141,11 +147,13 @@ class Preparation:
     Attributes:
         corpus: where sentence pairs come from.
         cleaning: which training pairs to drop.
-        subwords: how to learn the subword model.
+        subwords: how to learn the subword model, which source and target share.
         max_length: most ids of a sentence on either side, EOS included; training pairs beyond
             it are dropped, and counted as over-long subwords.
         workers: processes that clean and encode a large corpus; by default one a core, eight at
             most. The result does not depend on it.
+        source_subwords: how to learn a subword model of the source's own; `subwords` is then the
+            target's. Each is learned from its side of the training pairs alone.
 
     Raises:
         UserError: an argument cannot be used.
@@ -156,6 +164,7 @@ class Preparation:
     subwords: SubwordTraining = dataclasses.field(default_factory=SubwordTraining)
     max_length: Count = 256
     workers: Annotated[int, Range(least=1, most=_MOST_WORKERS)] | None = None
+    source_subwords: SubwordTraining | None = None
 
     def run(self, data_dir: Path) -> PreparedData:
         """Makes whatever is missing of `data_dir`, and opens it.
@@ -180,6 +189,8 @@ class Preparation:
             "subwords": dataclasses.asdict(self.subwords),
             "max_length": self.max_length,
         }
+        if self.source_subwords:
+            identity["source_subwords"] = dataclasses.asdict(self.source_subwords)
         identity = json.loads(json.dumps(identity))
         directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
         if directory.exists():
@@ -191,7 +202,7 @@ class Preparation:
             with locked(data_dir / ".prepared.lock"):
                 if not directory.exists():
                     _clear_unless_made_alike(aside, identity)
-                    _make(directory, aside, identity, cleaned, self.subwords)
+                    _make(directory, aside, identity, cleaned, self)
         shutil.rmtree(aside, ignore_errors=True)
         there = PreparedData(directory)
         _check_identity(there, identity)
@@ -203,17 +214,18 @@ def _make(
     aside: Path,
     identity: dict[str, Any],
     cleaned: CleanedCorpus,
-    subwords: SubwordTraining,
+    preparation: Preparation,
 ) -> None:
     """Makes what is missing in `aside`, and from it `directory`."""
     result, work = aside / "result", aside / "work"
     splits, max_length = cleaned.corpus.splits, identity["max_length"]
     try:
         reports = _write_text(result, work, cleaned)
-        model = _train_subwords(result, reports["train"]["kept"], subwords)
+        subwords = _train_subwords(result, reports["train"]["kept"], preparation)
+        sizes = VocabSizes(*(model.size for model in subwords))
         for split in splits:
             text, store = CleanText(result, split), result / f"{split}.tokens"
-            encoder = BlockEncoder(text, model.model_path, model.size, max_length)
+            encoder = BlockEncoder(text, result, sizes, max_length)
             reports[split] += encode_text(text, store, work, encoder, cleaned.workers)
             logging.info("data: %s: %s", split, reports[split].describe())
     except UserError:
@@ -261,24 +273,42 @@ def _write_text(result: Path, work: Path, cleaned: CleanedCorpus) -> dict[str, C
 
 
 class _Sentences:
-    """All sentences of a text, source and target in turn."""
+    """All sentences of a text: of one side, or of both in turn.
 
-    def __init__(self, text: CleanText, pairs: int) -> None:
-        self._text, self._pairs = text, pairs
+    Args:
+        text: a split's.
+        pairs: how many it has.
+        sides: 0 for the source, 1 for the target.
+    """
+
+    def __init__(self, text: CleanText, pairs: int, sides: tuple[int, ...]) -> None:
+        self._text, self._pairs, self._sides = text, pairs, sides
 
     def __len__(self) -> int:
-        return 2 * self._pairs
+        return len(self._sides) * self._pairs
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(self._text)
+        return (pair[side] for pair in self._text for side in self._sides)
 
 
-def _train_subwords(result: Path, pairs: int, subwords: SubwordTraining) -> Subwords:
-    path = result / SUBWORDS
-    if path.exists():
-        return Subwords(path)
-    logging.info("data: learning %d subwords", subwords.vocab_size)
-    return subwords.train(_Sentences(CleanText(result, "train"), pairs), path)
+def _train_subwords(result: Path, pairs: int, preparation: Preparation) -> SubwordPair[Subwords]:
+    """Learns the subword models that are not there yet."""
+
+    def learn(name: str, parameter: str, recipe: SubwordTraining, *sides: int) -> None:
+        if (result / name).exists():
+            return
+        logging.info("data: learning %d subwords: %s", recipe.vocab_size, name)
+        try:
+            recipe.train(_Sentences(CleanText(result, "train"), pairs, sides), result / name)
+        except UserError as error:
+            raise UserError(f"prepare.{parameter}: {error}") from error
+
+    if preparation.source_subwords:
+        learn(SOURCE_SUBWORDS, "source_subwords", preparation.source_subwords, 0)
+        learn(TARGET_SUBWORDS, "subwords", preparation.subwords, 1)
+    else:
+        learn(SHARED_SUBWORDS, "subwords", preparation.subwords, 0, 1)
+    return open_pair(result, Subwords)
 
 
 def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:

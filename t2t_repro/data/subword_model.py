@@ -1,11 +1,27 @@
-"""What a model translates with: subwords of SentencePiece, or of Tensor2Tensor."""
+"""What a model translates with: subwords of SentencePiece, or of Tensor2Tensor.
 
-from collections.abc import Sequence
+Source and target share one vocabulary (paper, section 5.1), or each has its own:
+
+    subwords.model            the one that both share; or else
+    source_subwords.model     that of the source, and
+    target_subwords.model     that of the target
+
+Prepared data, model directories and CTranslate2's have these files, by these names.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import RESERVED, T2TSubwords
+from t2t_repro.errors import UserError
+
+SHARED_SUBWORDS = "subwords.model"
+SOURCE_SUBWORDS = "source_subwords.model"
+TARGET_SUBWORDS = "target_subwords.model"
+
+Result = TypeVar("Result")
 
 
 class SubwordModel(Protocol):
@@ -29,6 +45,79 @@ class SubwordModel(Protocol):
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, behind ## where one goes on."""
+
+
+Kind = TypeVar("Kind", bound=SubwordModel)
+_Kind = TypeVar("_Kind", bound=SubwordModel, covariant=True)
+
+
+class SubwordPair(NamedTuple, Generic[_Kind]):
+    """The subword models of source and target: one object twice, where they share it.
+
+    Attributes:
+        source: encodes source text.
+        target: encodes target text, and decodes translations.
+    """
+
+    source: _Kind
+    target: _Kind
+
+    def each(self, make: Callable[[_Kind], Result]) -> tuple[Result, Result]:
+        """Makes something of each model, of source and target; of a shared one once."""
+        of_target = make(self.target)
+        return of_target if self.source is self.target else make(self.source), of_target
+
+    def files(self) -> dict[str, Path]:
+        """Returns the models' files by the names that they have in a directory; see the module."""
+        if self.source is self.target:
+            return {SHARED_SUBWORDS: self.target.model_path}
+        return {SOURCE_SUBWORDS: self.source.model_path, TARGET_SUBWORDS: self.target.model_path}
+
+    def contents(self) -> dict[str, bytes]:
+        """Returns what is in each of these files."""
+        return {name: path.read_bytes() for name, path in self.files().items()}
+
+
+def shared(subwords: Kind) -> SubwordPair[Kind]:
+    """The pair of a vocabulary that source and target share."""
+    return SubwordPair(subwords, subwords)
+
+
+def subword_files(directory: Path) -> list[Path]:
+    """Returns the files of subword models that a directory has."""
+    names = SHARED_SUBWORDS, SOURCE_SUBWORDS, TARGET_SUBWORDS
+    return [path for path in (directory / name for name in names) if path.is_file()]
+
+
+def check_subword_files(directory: Path) -> None:
+    """Checks that a directory has all files of a pair, and no others.
+
+    Raises:
+        UserError: it has not.
+    """
+    there = [path.name for path in subword_files(directory)]
+    if there not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
+        raise UserError(
+            f"{directory} has {' and '.join(there) or 'no subword model'}, expected "
+            f"{SHARED_SUBWORDS}, or {SOURCE_SUBWORDS} and {TARGET_SUBWORDS}: give the directory of "
+            "a training run, or copy it again."
+        )
+
+
+def open_pair(directory: Path, open_one: Callable[[Path], Kind]) -> SubwordPair[Kind]:
+    """Opens the subword models of a directory.
+
+    Args:
+        directory: with files as the module says.
+        open_one: opens one of them.
+
+    Raises:
+        UserError: there are no such files, or they cannot be used.
+    """
+    check_subword_files(directory)
+    if (directory / SHARED_SUBWORDS).is_file():
+        return shared(open_one(directory / SHARED_SUBWORDS))
+    return SubwordPair(open_one(directory / SOURCE_SUBWORDS), open_one(directory / TARGET_SUBWORDS))
 
 
 def open_subwords(path: Path) -> SubwordModel:

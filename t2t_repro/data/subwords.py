@@ -1,4 +1,4 @@
-"""One subword vocabulary for source and target: a SentencePiece byte-pair encoding.
+"""A subword vocabulary, for source and target or for one of them: a SentencePiece BPE.
 
 Vaswani et al. (2017), section 5.1: "sentences were encoded using byte-pair encoding, which has a
 shared source-target vocabulary of about 37000 tokens". The encoding is that of Sennrich et al.
@@ -51,8 +51,8 @@ class SubwordTraining:
 
     Attributes:
         vocab_size: number of ids, with PAD, EOS, UNK and the 256 bytes among them.
-        sample_size: at most this many sentences, source and target counted together, are learned
-            from: a uniform sample where the corpus has more.
+        sample_size: at most this many sentences are learned from, source and target counted
+            together where both are: a uniform sample where the corpus has more.
         seed: seed of the sample.
         character_coverage: share of the text's characters, the most frequent ones, that get an id
             of their own. The rest is spelled in UTF-8 bytes, so nothing is lost at any coverage;
@@ -82,7 +82,8 @@ class SubwordTraining:
         The same sentences and recipe give the same file, byte for byte.
 
         Args:
-            sentences: source and target sentences, in any order; read once, in bounded memory.
+            sentences: in any order, of source and target where they share it; read once, in
+                bounded memory.
             model_path: the file to write; an old one is replaced.
 
         Returns:

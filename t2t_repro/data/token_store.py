@@ -5,7 +5,8 @@ A store is a directory, one for every split:
     source.tokens   all source ids, sentence after sentence, EOS included
     source.lengths  the number of ids of every source sentence, int32
     target.tokens, target.lengths   likewise
-    store.json      number of sentences and of tokens, type of the ids, size of the vocabulary
+    store.json      number of sentences and of tokens, type of the ids, size of the vocabulary,
+                    and of the source's where that is another
 
 The arrays are little-endian and memory-mapped, so that a batch costs only the pages it touches,
 and several processes share them.
@@ -33,42 +34,56 @@ FlatIds = tuple[NDArray[np.integer], NDArray[np.integer]]
 """Many sentences: their ids one after the other, [ids], and how many each has, [sentences]."""
 
 
-def token_block(source: FlatIds, target: FlatIds, vocab_size: int) -> dict[str, bytes]:
+class VocabSizes(NamedTuple):
+    """The sizes of two vocabularies; equal, where source and target share one.
+
+    Attributes:
+        source: every source id is below it.
+        target: every target id is below it.
+    """
+
+    source: int
+    target: int
+
+    @property
+    def token_type(self) -> np.dtype:
+        """In which the ids of both sides are stored."""
+        return np.dtype("<u2") if max(self) <= 2**16 else np.dtype("<i4")
+
+
+def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str, bytes]:
     """Returns what a block of sentence pairs adds to each of `STORE_FILES`, by name.
 
     Raises:
-        ValueError: an id is outside [0, vocab_size).
+        ValueError: an id is outside of its vocabulary.
     """
     parts = {}
-    for side, (tokens, lengths) in zip(_SIDES, (source, target), strict=True):
-        if tokens.min(initial=0) < 0 or tokens.max(initial=0) >= vocab_size:
+    for side, (tokens, lengths), size in zip(_SIDES, (source, target), sizes, strict=True):
+        if tokens.min(initial=0) < 0 or tokens.max(initial=0) >= size:
             raise ValueError(
-                f"ids lie in [{tokens.min()}, {tokens.max()}]; expected [0, vocab_size="
-                f"{vocab_size}): give the size of the vocabulary that made them."
+                f"{side} ids lie in [{tokens.min()}, {tokens.max()}]; expected [0, {size}): give "
+                "the size of the vocabulary that made them."
             )
-        parts[f"{side}.tokens"] = tokens.astype(_token_type(vocab_size)).tobytes()
+        parts[f"{side}.tokens"] = tokens.astype(sizes.token_type).tobytes()
         parts[f"{side}.lengths"] = lengths.astype(_LENGTH_TYPE).tobytes()
     return parts
 
 
-def complete_token_store(directory: Path, vocab_size: int) -> None:
+def complete_token_store(directory: Path, sizes: VocabSizes) -> None:
     """Makes a store of a directory that holds `STORE_FILES`, the blocks one after the other."""
 
     def entries(name: str, entry_type: np.dtype) -> int:
         return (directory / name).stat().st_size // entry_type.itemsize
 
-    token_type = _token_type(vocab_size)
     summary = {
         "sentences": entries("source.lengths", _LENGTH_TYPE),
-        "tokens": {side: entries(f"{side}.tokens", token_type) for side in _SIDES},
-        "token_type": token_type.str,
-        "vocab_size": vocab_size,
+        "tokens": {side: entries(f"{side}.tokens", sizes.token_type) for side in _SIDES},
+        "token_type": sizes.token_type.str,
+        "vocab_size": sizes.target,
     }
+    if sizes.source != sizes.target:
+        summary["source_vocab_size"] = sizes.source
     (directory / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-
-
-def _token_type(vocab_size: int) -> np.dtype:
-    return np.dtype("<u2") if vocab_size <= 2**16 else np.dtype("<i4")
 
 
 class TokenStore:
@@ -78,7 +93,7 @@ class TokenStore:
         directory: what `complete_token_store` was called of.
 
     Attributes:
-        vocab_size: every id in the store is below it.
+        vocab_sizes: of source and target; every id in the store is below its side's.
         source_lengths: [sentences] int32, ids of every source sentence, EOS included.
         target_lengths: [sentences] int32, likewise.
 
@@ -91,8 +106,10 @@ class TokenStore:
         try:
             summary = read_json(self.directory / _SUMMARY)
             self._sentences = int(summary["sentences"])
-            self.vocab_size = int(summary["vocab_size"])
-            token_type = _token_type(self.vocab_size)
+            vocab_size = int(summary["vocab_size"])
+            source_vocab_size = int(summary.get("source_vocab_size", vocab_size))
+            self.vocab_sizes = VocabSizes(source_vocab_size, vocab_size)
+            token_type = self.vocab_sizes.token_type
             if summary["token_type"] != token_type.str:
                 raise ValueError(f"token_type is {summary['token_type']}")
             tokens = {side: int(summary["tokens"][side]) for side in _SIDES}
@@ -144,9 +161,11 @@ class TokenStore:
         chosen[: len(indices)] = indices
         widths = source_length, target_length
         batches = []
-        for (name, side), width in zip(self._sides.items(), widths, strict=True):
+        for (name, side), width, size in zip(
+            self._sides.items(), widths, self.vocab_sizes, strict=True
+        ):
             batch = side.gather(chosen, width)
-            if batch.min(initial=0) < 0 or batch.max(initial=0) >= self.vocab_size:
+            if batch.min(initial=0) < 0 or batch.max(initial=0) >= size:
                 raise self._damaged(f"{name}.tokens")
             batches.append(batch)
         return batches[0], batches[1]

@@ -13,7 +13,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
-from t2t_repro.data.subword_model import SubwordModel
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
@@ -42,7 +42,7 @@ class Translator:
 
     Args:
         model: the Transformer; its current weights are used at every call.
-        subwords: of source and target.
+        subwords: the subword models of source and target.
         search: finds the translations; the paper's beam search by default.
         max_extra_length: a translation has at most so many subwords more than its source (paper,
             section 6.1: 50).
@@ -60,7 +60,7 @@ class Translator:
     def __init__(
         self,
         model: Transformer,
-        subwords: SubwordModel,
+        subwords: SubwordPair[SubwordModel],
         search: Search | None = None,
         # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
         max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50,
@@ -139,7 +139,7 @@ class Translator:
         """Encodes all lines; a blank line has no ids at all."""
         # As T2T does: its subwords keep white space at the ends, and no model was trained on that.
         lines = [line.strip() for line in lines]
-        sources = self.subwords.encode(lines)
+        sources = self.subwords.source.encode(lines)
         for number, (line, ids) in enumerate(zip(lines, sources, strict=True)):
             if len(ids) > self.max_source_length:
                 logging.warning(
@@ -181,7 +181,7 @@ class Translator:
     def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:
         """The hypotheses of a sentence: ids [n_best, max_steps], scores [n_best]."""
         return [
-            Translation(self.subwords.decode(of_one), float(score))
+            Translation(self.subwords.target.decode(of_one), float(score))
             for of_one, score in zip(ids, scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]

@@ -26,6 +26,9 @@ from t2t_repro.vocabulary import PAD_ID
 _MAX_LAYERS = 1000
 _MAX_ROWS = 10_000_000
 
+OWN_SOURCE_EMBEDDING = ("target_softmax", "none")
+"""The kinds of `tied_embeddings` with which the source has an embedding of its own."""
+
 Rows = Annotated[int, Range(least=1, most=_MAX_ROWS)]
 
 Sums = TypeVar("Sums")
@@ -97,7 +100,7 @@ class Transformer(SourceTargetModel):
         self.embedding = self._new_embedding(vocab_size, "embedding")
         # None where it is the embedding above.
         self.own_source_embedding = self.own_softmax = None
-        if tied_embeddings in ("target_softmax", "none"):
+        if tied_embeddings in OWN_SOURCE_EMBEDDING:
             self.own_source_embedding = self._new_embedding(
                 self.source_vocab_size, "source_embedding"
             )
@@ -356,7 +359,7 @@ def _embed(embedding: SharedEmbedding, ids: tf.Tensor, places: Places | None) ->
 
 
 def _check_source_vocab_size(tied: str, source_vocab_size: int | None) -> None:
-    if source_vocab_size and tied not in ("target_softmax", "none"):
+    if source_vocab_size and tied not in OWN_SOURCE_EMBEDDING:
         raise UserError(
             f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings={tied!r} "
             "has the source share the target's embedding: bind 'target_softmax' or 'none'."

@@ -3,8 +3,8 @@
 export_dir/
   model.bin                the weights
   config.json              which tokens are special
-  shared_vocabulary.json   the token of every id
-  subwords.model           SentencePiece's
+  shared_vocabulary.json   the token of every id; or source_ and target_vocabulary.json
+  subwords.model           SentencePiece's; or one for each side, see `data.subword_model`
 
 CTranslate2's log-probabilities, and what it writes with a beam of 1, are ours: the very ids, with
 `min_decoding_length=0` and as long as no limit cuts them off. (Its default of 1 forbids the empty
@@ -33,7 +33,7 @@ from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, Transform
 from keras import ops
 from numpy.typing import NDArray
 
-from t2t_repro.data.prepared import SUBWORDS
+from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
@@ -93,12 +93,8 @@ class _TransformerConverter(Converter):
     """
 
     def __init__(self, translator: Translator) -> None:
-        if not isinstance(translator.subwords, Subwords):
-            raise UserError(
-                f"{translator.subwords.model_path} is a vocabulary of Tensor2Tensor, which no "
-                "library beside CTranslate2 applies; expected SentencePiece's: give "
-                "--format=saved_model, or train a model on data that datagen prepared."
-            )
+        self._subwords = translator.subwords
+        self._pieces = self._subwords.each(_pieces)
         if translator.model.neighbourhood is not None:
             raise UserError(
                 f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
@@ -111,7 +107,6 @@ class _TransformerConverter(Converter):
                     "CTranslate2: give --format=saved_model."
                 )
         self._model = translator.model
-        self._subwords = translator.subwords
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
         self._positions = longest_source + translator.max_extra_length
 
@@ -183,17 +178,31 @@ class _TransformerConverter(Converter):
 
     def _fill_texts(self, spec: Spec) -> None:
         """The token of every id, and which of them are special."""
-        tokens = self._subwords.pieces()
+        source, tokens = self._pieces
         # Rows beyond the vocabulary count as UNK, as in `Subwords.decode`.
-        tokens += [tokens[UNK_ID]] * (self._model.vocab_size - len(tokens))
-        spec.register_source_vocabulary(tokens)
-        spec.register_target_vocabulary(tokens)
-        spec.register_file(str(self._subwords.model_path), SUBWORDS)
+        unknown = [tokens[UNK_ID]]
+        spec.register_source_vocabulary(
+            source + unknown * (self._model.source_vocab_size - len(source))
+        )
+        spec.register_target_vocabulary(tokens + unknown * (self._model.vocab_size - len(tokens)))
+        for name, path in self._subwords.files().items():
+            spec.register_file(str(path), name)
         spec.config.unk_token = tokens[UNK_ID]
         spec.config.eos_token = tokens[EOS_ID]
         spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
         spec.config.add_source_eos = True
         spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+
+
+def _pieces(subwords: SubwordModel) -> list[str]:
+    """The token of every id."""
+    if not isinstance(subwords, Subwords):
+        raise UserError(
+            f"{subwords.model_path} is a vocabulary of Tensor2Tensor, which no library beside "
+            "CTranslate2 applies; expected SentencePiece's: give --format=saved_model, or train a "
+            "model on data that datagen prepared."
+        )
+    return subwords.pieces()
 
 
 def _fill_feed_forward(spec: Spec, network: FeedForward, around: SublayerConnection) -> None:

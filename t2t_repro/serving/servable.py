@@ -5,7 +5,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from t2t_repro.data.subword_model import SubwordModel
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.search import UNFILLED_SCORE
@@ -45,23 +45,22 @@ class Servable(tf.Module):
     Args:
         translator: its model, subwords, search and limits are used; its number of workers is not.
         weights: how the model's weights are stored; see `StoredWeights`.
-
-    Attributes:
-        subwords: of source and target.
     """
-
-    subwords: SubwordModel
 
     def __init__(self, translator: Translator, weights: str) -> None:
         super().__init__()
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
-        self.subwords = translator.subwords
         self._weights = StoredWeights(translator.model, weights)
-        self._text = _text_ops(self.subwords)
+        self._source_text, self._target_text = translator.subwords.each(_text_ops)
         # One graph for all signatures. A tf.function itself as an attribute would be traced anew by
         # tf.saved_model.save, and written twice.
         self._search = tf.function(self._search_sentences, autograph=False).__call__
+
+    @property
+    def subwords(self) -> SubwordPair[SubwordModel]:
+        """The subword models of source and target."""
+        return self._translator.subwords
 
     def signatures(self) -> dict[str, tf.types.experimental.GenericFunction]:
         """The functions that a server offers, by name."""
@@ -126,7 +125,7 @@ class Servable(tf.Module):
             score: [batch] float32, as in `translate`.
             truncated: [batch] bool, as in `translate`.
         """
-        tokens = self._text.tokens(source_ids)
+        tokens = self._source_text.tokens(source_ids)
         is_empty = tokens.row_lengths() == 0
         sentences = _sentences(tokens, is_empty, self._translator.max_source_length)
         ids, scores = self._search(sentences, tf.constant(1))
@@ -150,7 +149,8 @@ class Servable(tf.Module):
             truncated: [batch] bool, whether only the beginning of either was read.
         """
         longest = self._translator.max_source_length
-        (source_ids, _), (target_ids, _) = map(self._text.encode, (source, target))
+        source_ids, _ = self._source_text.encode(source)
+        target_ids, _ = self._target_text.encode(target)
         never = tf.zeros_like(source, tf.bool)
         sources = _sentences(source_ids, never, longest)
         targets = _sentences(target_ids, never, self._translator.limits(longest))
@@ -161,11 +161,11 @@ class Servable(tf.Module):
         }
 
     def _translated(self, texts: tf.Tensor, n_best: int) -> Outputs:
-        ids, is_blank = self._text.encode(texts)
+        ids, is_blank = self._source_text.encode(texts)
         sentences = _sentences(ids, is_blank, self._translator.max_source_length)
         ids, scores = self._search(sentences, tf.constant(n_best))
         batch, _, steps = tf.unstack(tf.shape(ids))
-        found = self._text.decode(tf.reshape(ids, [batch * n_best, steps]))
+        found = self._target_text.decode(tf.reshape(ids, [batch * n_best, steps]))
         return {
             "translation": tf.reshape(found, [batch, n_best]),
             "score": tf.ensure_shape(scores, [None, n_best]),

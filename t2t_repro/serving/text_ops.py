@@ -1,5 +1,7 @@
 """SentencePiece's subwords inside a graph, with the very results of `data.subwords`."""
 
+import hashlib
+
 import tensorflow as tf
 import tensorflow_text
 
@@ -25,10 +27,11 @@ class TextOps(tf.Module):
     def __init__(self, subwords: Subwords) -> None:
         super().__init__()
         self._size = subwords.size
+        model = subwords.model_path.read_bytes()
+        # Of two models without names in one SavedModel, Python's loader takes one for both.
+        name = f"subwords_{hashlib.sha256(model).hexdigest()}"
         # An attribute of a module, so that a SavedModel takes it along.
-        self._tokenizer = tensorflow_text.SentencepieceTokenizer(
-            model=subwords.model_path.read_bytes(), out_type=tf.int32
-        )
+        self._tokenizer = tensorflow_text.SentencepieceTokenizer(model, tf.int32, name=name)
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """The ids of every text, white space at its ends left out, as `Translator` does.

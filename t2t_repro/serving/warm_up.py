@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
-from t2t_repro.data.subword_model import SubwordModel
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
 WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
@@ -35,16 +35,16 @@ class Request(NamedTuple):
     inputs: Mapping[str, NDArray]
 
 
-def warm_up_requests(subwords: SubwordModel) -> list[Request]:
+def warm_up_requests(subwords: SubwordPair[SubwordModel]) -> list[Request]:
     """Requests for all signatures; those for the default one in several lengths and batch sizes."""
-    texts = [np.array(_texts(subwords, *shape), dtype=object) for shape in _SHAPES]
-    some = texts[0]
-    ids = np.array([[*_ids(subwords, 6), EOS_ID]], np.int32)
+    texts = [_texts(subwords.source, *shape) for shape in _SHAPES]
+    some, target = texts[0], _texts(subwords.target, *_SHAPES[0])
+    ids = np.array([[*_ids(subwords.source, 6), EOS_ID]], np.int32)
     return [
         *(Request("serving_default", {"source": source}) for source in texts),
         Request("nbest", {"source": some}),
         Request("token_ids", {"source_ids": ids}),
-        Request("score", {"source": some, "target": some}),
+        Request("score", {"source": some, "target": target}),
     ]
 
 
@@ -69,9 +69,10 @@ def write_warm_up(saved_model: Path, asked: Sequence[Request], model_name: str) 
             file.write(log.SerializeToString())
 
 
-def _texts(subwords: SubwordModel, batch: int, length: int) -> list[str]:
-    """Sentences of `length` subwords and fewer."""
-    return [subwords.decode(_ids(subwords, length - row % (length // 2))) for row in range(batch)]
+def _texts(subwords: SubwordModel, batch: int, length: int) -> NDArray:
+    """Sentences [batch] of `length` subwords and fewer."""
+    lengths = [length - row % (length // 2) for row in range(batch)]
+    return np.array([subwords.decode(_ids(subwords, count)) for count in lengths], dtype=object)
 
 
 def _ids(subwords: SubwordModel, count: int) -> list[int]:

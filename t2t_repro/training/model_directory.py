@@ -2,7 +2,8 @@
 
     model_dir/
       model.json               the Transformer's sizes (its get_config)
-      subwords.model           SentencePiece's, or a vocabulary of T2T's
+      subwords.model           SentencePiece's, or a vocabulary of T2T's; or one for each side, see
+                               `data.subword_model`
       config.gin               what the gin file and --gin_param bound
       operative_config.gin     what was in effect, defaults included
       modules.json             the user's own modules, and the folders that they were found in
@@ -39,7 +40,14 @@ import t2t_repro
 from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.file_lock import held_alone
-from t2t_repro.data.subword_model import SubwordModel, open_subwords
+from t2t_repro.data.subword_model import (
+    SubwordModel,
+    SubwordPair,
+    check_subword_files,
+    open_pair,
+    open_subwords,
+    subword_files,
+)
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
@@ -68,7 +76,6 @@ class ModelDirectory:
     def __init__(self, path: str | Path) -> None:
         self.path = path = Path(path)
         self.model_json = path / "model.json"
-        self.subwords_model = path / "subwords.model"
         self.config_gin = path / "config.gin"
         self.operative_config_gin = path / "operative_config.gin"
         self.modules_json = path / "modules.json"
@@ -108,12 +115,16 @@ class ModelDirectory:
         return cls(checkpoint.resolve().parent.parent)
 
     def describe(
-        self, model: Transformer, subwords: Path, config: str, operative_config: str
+        self,
+        model: Transformer,
+        subwords: SubwordPair[SubwordModel],
+        config: str,
+        operative_config: str,
     ) -> None:
         """Writes all that belongs to a model but its weights.
 
         Raises:
-            UserError: the directory holds a model of other sizes, or of another vocabulary.
+            UserError: the directory holds a model of other sizes, or of other subwords.
         """
         sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
         # Keras numbers the models of a process: the name says nothing about the model.
@@ -124,9 +135,10 @@ class ModelDirectory:
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
             "python": platform.python_version(),
-            _SUBWORDS_HASH: _hash(subwords),
+            _SUBWORDS_HASH: _hash(subwords.contents()),
         }
-        _write(self.subwords_model, subwords.read_bytes())
+        for name, content in subwords.contents().items():
+            _write(self.path / name, content)
         _write_json(self.model_json, sizes)
         _write_json(self.versions_json, versions)
         _write(self.config_gin, config.encode())
@@ -206,8 +218,8 @@ class ModelDirectory:
             if before.get(name, now[name]) != now[name]
         ]
 
-    def subwords(self) -> SubwordModel:
-        """Opens the subword model.
+    def subwords(self) -> SubwordPair[SubwordModel]:
+        """Opens the subword models of source and target.
 
         Raises:
             UserError: this is no model directory, or the subword model is not that of the training
@@ -215,7 +227,7 @@ class ModelDirectory:
         """
         self._check()
         self._check_subwords()
-        return open_subwords(self.subwords_model)
+        return open_pair(self.path, open_subwords)
 
     def checkpoint(self, name: str | None = None) -> str:
         """Finds a checkpoint.
@@ -296,26 +308,27 @@ class ModelDirectory:
         return model
 
     def _check(self) -> None:
-        for path in (self.model_json, self.subwords_model):
-            if not path.is_file():
-                raise UserError(
-                    f"{self.path} is no model directory: {path.name} is missing; give the "
-                    "--model_dir of a training run."
-                )
+        if not self.model_json.is_file():
+            raise UserError(
+                f"{self.path} is no model directory: {self.model_json.name} is missing; give the "
+                "--model_dir of a training run."
+            )
+        check_subword_files(self.path)
 
     def _check_subwords(self) -> None:
-        """Holds the subword model against what was written down of it: ids would mean others."""
+        """Holds the subwords against what was written down of them: ids would mean others."""
         try:
             expected = dict(read_json(self.versions_json)).get(_SUBWORDS_HASH)
         except (OSError, ValueError, TypeError):
             return
-        if expected and expected != _hash(self.subwords_model):
+        files = {path.name: path.read_bytes() for path in subword_files(self.path)}
+        if expected and expected != _hash(files):
             raise UserError(
-                f"{self.subwords_model} is not the subword model that the model was trained with: "
-                "put back the training run's own, or give another --model_dir."
+                f"{self.path} has other subwords than the model was trained with: put back the "
+                f"training run's own {' and '.join(files)}, or give another --model_dir."
             )
 
-    def _check_same_model(self, sizes: dict[str, Any], subwords: Path) -> None:
+    def _check_same_model(self, sizes: dict[str, Any], subwords: SubwordPair[SubwordModel]) -> None:
         if self.model_json.exists():
             there = read_model_json(self.model_json, PRECISIONS)
             if differing := differing_values(_lasting(there), _lasting(sizes)):
@@ -323,11 +336,13 @@ class ModelDirectory:
                     f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
                     "another --model_dir, or the gin file that it was trained with."
                 )
-        copy = self.subwords_model
-        if copy.exists() and copy.read_bytes() != subwords.read_bytes():
+        there = {path.name: path.read_bytes() for path in subword_files(self.path)}
+        # A start that was killed may have written one of two.
+        if not there.items() <= subwords.contents().items():
             raise UserError(
-                f"{copy} is not the subword model of the data, {subwords}: give another "
-                "--model_dir, or the data that it was trained on."
+                f"{self.path} has other subwords than the data, "
+                f"{subwords.target.model_path.parent}: give another --model_dir, or the data that "
+                "it was trained on."
             )
 
 
@@ -343,8 +358,8 @@ def _lasting(sizes: Mapping[str, Any]) -> dict[str, Any]:
     return {**sizes, "config": kept}
 
 
-def _hash(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _hash(files: Mapping[str, bytes]) -> str:
+    return hashlib.sha256(b"".join(files.values())).hexdigest()
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from t2t_repro.analysis.attention_maps import (
     collect_weights,
     recorded_by,
 )
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
@@ -155,11 +156,11 @@ def test_half_precision_gives_the_same_map_in_float32():
 def subwords(tmp_path_factory):
     path = tmp_path_factory.mktemp("subwords") / "subwords.model"
     SubwordTraining(vocab_size=290).train(["the red bird sees a tree"] * 9, path)
-    return Subwords(path)
+    return shared(Subwords(path))
 
 
 def test_maps_name_what_is_predicted_and_what_is_read(subwords):
-    model = small_model(subwords.size)
+    model = small_model(subwords.target.size)
     pair = PairAttention(model, subwords, "the red bird", "a tree")
     encoder, decoder, cross = pair.maps()
     source, target = ["the", "red", "bird", "<EOS>"], ["a", "tree", "<EOS>"]
@@ -177,20 +178,20 @@ def test_maps_name_what_is_predicted_and_what_is_read(subwords):
 
 
 def test_an_empty_target_is_its_end_alone(subwords):
-    model = small_model(subwords.size)
+    model = small_model(subwords.target.size)
     assert PairAttention(model, subwords, "a", "").maps()[1].keys == [START]
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\t\n", "\u2028"])
 def test_an_empty_source_is_refused(subwords, blank):
     with pytest.raises(UserError, match="source sentence is empty, expected text"):
-        PairAttention(small_model(subwords.size), subwords, blank, "a")
+        PairAttention(small_model(subwords.target.size), subwords, blank, "a")
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_sentence_too_long_to_look_at_is_refused(subwords, side):
     pair = {"source": "a", "target": "a"} | {side: "a " * MAX_SUBWORDS}
-    model = small_model(subwords.size)
+    model = small_model(subwords.target.size)
     expected = f"the {side} has {MAX_SUBWORDS + 1} subwords, .* at most {MAX_SUBWORDS}: give a sho"
     with pytest.raises(UserError, match=expected):
         PairAttention(model, subwords, **pair)
@@ -199,7 +200,7 @@ def test_a_sentence_too_long_to_look_at_is_refused(subwords, side):
 
 def test_learned_positions_are_a_limit(subwords):
     config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS)
-    model = Transformer(subwords.size, 1, config, "learned", 4)
+    model = Transformer(subwords.target.size, 1, config, "learned", 4)
     model.build()
     with pytest.raises(UserError, match=r"has 5 subwords, .* at most 4"):
         PairAttention(model, subwords, "a a a a", "a")

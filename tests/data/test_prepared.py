@@ -22,8 +22,8 @@ from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.cleaning import REASONS, Cleaning
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
-from t2t_repro.data.prepared import SUBWORDS as SUBWORDS_FILE
 from t2t_repro.data.prepared import Preparation, PreparedData
+from t2t_repro.data.subword_model import SHARED_SUBWORDS
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
 from tests.token_stores import read_pair
@@ -77,8 +77,9 @@ def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
     corpus = corpus_of(tmp_path, train, dev=pairs_of(5, 2) + ODD_PAIRS[:1])
     rules = Cleaning(drop_held_out=False)
     data = Preparation(corpus, rules, SUBWORDS).run(tmp_path / "data")
+    subwords = data.subwords.target
     assert data.splits == SPLITS
-    assert data.subwords.size == 300
+    assert subwords.size == 300
     read = list(zip(*data.text("train"), strict=True))
     assert read == train
     for split in SPLITS:
@@ -88,7 +89,7 @@ def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
             lines = source[index], target[index]
             for line, ids in zip(lines, read_pair(store, index), strict=True):
                 assert ids[-1] == 1
-                assert data.subwords.decode(ids) == data.subwords.normalize(line)
+                assert subwords.decode(ids) == subwords.normalize(line)
 
 
 def test_the_manifest_counts_every_pair_that_is_dropped_and_why(tmp_path, caplog):
@@ -265,7 +266,7 @@ def test_blocks_and_workers_change_no_byte(tmp_path, monkeypatch, workers):
     whole = Preparation(corpus, rules, SUBWORDS, 64).run(tmp_path / "whole")
     kept = plainly_prepared(tmp_path, corpus, rules)
     assert list(zip(*whole.text("train"), strict=True)) == kept
-    ids = [tuple(whole.subwords.encode(pair)) for pair in kept]
+    ids = [tuple(whole.subwords.target.encode(pair)) for pair in kept]
     ids = [pair for pair in ids if max(map(len, pair)) <= 64]
     store = whole.store("train")
     assert [read_pair(store, i) for i in range(len(store))] == ids
@@ -336,7 +337,7 @@ def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
         Preparation(*given, workers=1).run(tmp_path / "data")
     left = tmp_path / "data" / ".prepared.partial" / "result"
     before = {name: path.stat().st_ino for name, path in ((p.name, p) for p in left.iterdir())}
-    assert SUBWORDS_FILE in before
+    assert SHARED_SUBWORDS in before
     monkeypatch.undo()
     monkeypatch.setattr(TextFilesCorpus, "read", "not called")
     monkeypatch.setattr(SubwordTraining, "train", None)
@@ -545,6 +546,63 @@ def test_checksums_are_read_once_for_every_copy(tmp_path, monkeypatch):
     assert len(read) == 3 * 2 + 1 + 3 * 5
     PreparedData(tmp_path / "copy")
     assert len(read) == 3 * 2 + 1 + 3 * 5
+
+
+TWO = SubwordTraining(vocab_size=295, character_coverage=1.0)
+
+
+def test_a_shared_vocabulary_is_kept_as_it_was_before_there_could_be_two(tmp_path):
+    data = Preparation(corpus_of(tmp_path, pairs_of(60, 1)), subwords=SUBWORDS).run(tmp_path / "d")
+    assert data.subwords.source is data.subwords.target
+    assert set(data.identity) == {"format", "corpus", "cleaning", "subwords", "max_length"}
+    assert [path.name for path in data.directory.glob("*.model")] == ["subwords.model"]
+
+
+def test_one_vocabulary_and_two_are_other_data(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    one = Preparation(corpus, subwords=SUBWORDS)
+    two = Preparation(corpus, subwords=SUBWORDS, source_subwords=TWO)
+    other = dataclasses.replace(two, source_subwords=SUBWORDS)
+    for name, made, others in (("one", one, (two,)), ("two", two, (one, other))):
+        made.run(tmp_path / name)
+        for asked in others:
+            with pytest.raises(UserError, match="was made with source_subwords"):
+                asked.run(tmp_path / name)
+        made.run(tmp_path / name)
+
+
+def test_a_side_without_text_enough_is_named(tmp_path):
+    corpus = corpus_of(tmp_path, pairs_of(60, 1))
+    large = dataclasses.replace(SUBWORDS, vocab_size=5000)
+    for given, name in (((SUBWORDS, large), "source_subwords"), ((large, TWO), "subwords")):
+        with pytest.raises(UserError, match=rf"^prepare\.{name}: SubwordTraining.vocab_size is 50"):
+            Preparation(corpus, subwords=given[0], source_subwords=given[1]).run(tmp_path / "data")
+        assert not list((tmp_path / "data").glob("prepared"))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_killed_between_two_vocabularies_it_goes_on_and_ends_with_the_same_bytes(
+    tmp_path, monkeypatch
+):
+    made = Preparation(
+        repetitive_corpus(tmp_path), subwords=SUBWORDS, source_subwords=TWO, workers=1
+    )
+    made.run(tmp_path / "whole")
+    train = SubwordTraining.train
+
+    def train_or_die(recipe, sentences, path):
+        if recipe is SUBWORDS:
+            raise Killed
+        return train(recipe, sentences, path)
+
+    monkeypatch.setattr(SubwordTraining, "train", train_or_die)
+    with pytest.raises(Killed):
+        made.run(tmp_path / "data")
+    left = tmp_path / "data" / ".prepared.partial" / "result"
+    assert [path.name for path in left.glob("*.model")] == ["source_subwords.model"]
+    monkeypatch.undo()
+    made.run(tmp_path / "data")
+    assert files_of(tmp_path / "data") == files_of(tmp_path / "whole")
 
 
 def test_a_vocabulary_of_other_data(tmp_path):

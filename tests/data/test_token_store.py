@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.token_store import TokenStore, token_block
+from t2t_repro.data.token_store import TokenStore, VocabSizes, token_block
 from t2t_repro.errors import UserError
 from tests.token_stores import read_pair, write_token_store
 
@@ -35,7 +35,7 @@ def test_what_is_written_is_read(tmp_path, vocab_size, bytes_per_id):
     write_token_store(tmp_path / "train", pairs, vocab_size=vocab_size)
     store = TokenStore(tmp_path / "train")
     assert len(store) == len(pairs)
-    assert store.vocab_size == vocab_size
+    assert store.vocab_sizes == (vocab_size, vocab_size)
     assert [read_pair(store, i) for i in range(len(store))] == pairs
     assert store.source_lengths.tolist() == [len(s) for s, _ in pairs]
     assert store.target_lengths.tolist() == [len(t) for _, t in pairs]
@@ -82,12 +82,34 @@ def test_wrong_indices_are_refused(stored, indices):
         stored[1].padded_batch(np.array(indices), 10, 10, 2)
 
 
+def test_each_side_has_ids_below_its_own_size(tmp_path):
+    pairs = [([65_536, 1], [9, 1]), ([5, 1], [6, 7, 1])]
+    store = write_token_store(tmp_path / "train", pairs, vocab_size=10, source_vocab_size=65_537)
+    assert store.vocab_sizes == (65_537, 10)
+    assert [read_pair(store, i) for i in range(2)] == pairs
+    np.array([9, 1, 10, 7, 1], "<i4").tofile(tmp_path / "train" / "target.tokens")
+    with pytest.raises(UserError, match=r"damaged \(target\.tokens\)"):
+        read_pair(TokenStore(tmp_path / "train"), 1)
+    with pytest.raises(ValueError, match=r"target ids lie in .*; expected \[0, 10\)"):
+        write_token_store(tmp_path / "x", [([5], [10])], vocab_size=10, source_vocab_size=20)
+
+
+def test_a_shared_vocabulary_is_written_down_as_it_was_before_there_could_be_two(tmp_path):
+    write_token_store(tmp_path / "train", [([5, 1], [6, 1])], vocab_size=10)
+    assert json.loads((tmp_path / "train" / "store.json").read_text()) == {
+        "sentences": 1,
+        "tokens": {"source": 2, "target": 2},
+        "token_type": "<u2",
+        "vocab_size": 10,
+    }
+
+
 @pytest.mark.parametrize("ids", [[100, 1], [-1, 1]])
 def test_impossible_ids_are_refused(ids):
     possible, impossible = ((np.array(some), np.array([2])) for some in ([5, 1], ids))
     for sides in ((possible, impossible), (impossible, possible)):
-        with pytest.raises(ValueError, match=r"ids lie in .*; expected \[0, vocab_size=100\)"):
-            token_block(*sides, vocab_size=100)
+        with pytest.raises(ValueError, match=r"ids lie in .*; expected \[0, 100\)"):
+            token_block(*sides, VocabSizes(100, 100))
 
 
 def test_a_missing_store_says_so(tmp_path):

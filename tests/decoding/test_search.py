@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.data.subword_model import shared
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.search import SearchResult
 from t2t_repro.decoding.translator import Translator
@@ -87,13 +88,13 @@ class Words:
 
 def translator_with(search: Any) -> Translator:
     words: Any = Words()
-    return Translator(small_model("paper"), words, search)
+    return Translator(small_model("paper"), shared(words), search)
 
 
 def test_gin_binds_it():
     gin.parse_config("Translator.search = @tests.Sampling()\ntests.Sampling.temperature = 1e-4")
     words: Any = Words()
-    translator = Translator(small_model("paper"), words)
+    translator = Translator(small_model("paper"), shared(words))
     assert isinstance(translator.search, Sampling)
     lines = ["a bird sees a tree", "", "the house"]
     sampled = [found[0].text for found in translator.translate(lines)]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
@@ -39,7 +40,7 @@ def model(subwords):
 @pytest.fixture(scope="module")
 def translator(model, subwords):
     search = BeamSearch(beam_size=4, length_penalty=ALPHA)
-    return Translator(model, subwords, search, max_extra_length=8, max_source_length=24)
+    return Translator(model, shared(subwords), search, max_extra_length=8, max_source_length=24)
 
 
 def assert_same(found, expected):
@@ -77,13 +78,13 @@ def test_a_sentence_is_translated_the_same_alone_and_in_company(translator):
 def test_how_much_is_decoded_together_has_no_influence(
     translator, model, subwords, tokens_per_batch
 ):
-    other = Translator(model, subwords, translator.search, 8, 24, tokens_per_batch)
+    other = Translator(model, shared(subwords), translator.search, 8, 24, tokens_per_batch)
     assert_same(other.translate(ODD_LINES, n_best=2), translator.translate(ODD_LINES, n_best=2))
 
 
 def test_batches_stay_within_the_budget(model, subwords):
     search = BeamSearch(beam_size=4)
-    translator = Translator(model, subwords, search, tokens_per_batch=70)
+    translator = Translator(model, shared(subwords), search, tokens_per_batch=70)
     sources = [[5] * length for length in (3, 9, 40, 1, 9, 2)] + [[]]
     batches = translator._batches(sources)
     assert sorted(number for batch in batches for number in batch) == [0, 1, 2, 3, 4, 5]
@@ -99,7 +100,7 @@ def test_batches_stay_within_the_budget(model, subwords):
 )
 def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, tokens_per_batch):
     nobodys: Any = SimpleNamespace(longest=None)
-    subwords: Any = None
+    subwords: Any = SimpleNamespace()
     translator = Translator(
         nobodys, subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
     )

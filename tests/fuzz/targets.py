@@ -21,8 +21,8 @@ from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.corpora.treebank import TreebankCorpus
 from t2t_repro.data.linear_trees import delinearise
 from t2t_repro.data.prepared import Preparation, PreparedData
-from t2t_repro.data.subword_model import open_subwords
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.subword_model import open_pair, open_subwords, shared
+from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
@@ -188,14 +188,14 @@ def _write_gin(folder: Path) -> None:
 
 def _read_gin(folder: Path) -> None:
     experiment.configure_experiment(folder / "a.gin", [])
-    experiment.Translator(tiny_model(d_model=8), open_subwords(folder / "subwords.model"))
+    experiment.Translator(tiny_model(d_model=8), open_pair(folder, open_subwords))
     experiment.evaluate(["a b c d"], ["a b c e"])
     gin.config_str()
 
 
 def _write_model(folder: Path) -> None:
     directory = ModelDirectory(folder / "model")
-    subwords = write_subwords(folder / "subwords.model")
+    subwords = shared(Subwords(write_subwords(folder / "subwords.model")))
     directory.describe(tiny_model(d_model=8), subwords, DECODING, "")
     directory.write_imported(tiny_model(d_model=8), 5)
     (folder / "subwords.model").unlink()

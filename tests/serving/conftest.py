@@ -3,6 +3,7 @@
 import pytest
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
@@ -26,7 +27,7 @@ def make_translator(subwords):
         search = BeamSearch(beam_size=4, length_penalty=0.6)
         # So few tokens a batch that a request becomes several groups.
         limits = {"max_extra_length": 8, "max_source_length": 24, "tokens_per_batch": 160}
-        return Translator(random_model(subwords, precision), subwords, search, **limits)
+        return Translator(random_model(subwords, precision), shared(subwords), search, **limits)
 
     return make
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
@@ -24,7 +25,7 @@ def translator(tmp_path_factory):
     subwords = T2TSubwords(path)
     limits = {"max_extra_length": 8, "max_source_length": 24, "tokens_per_batch": 160}
     search = BeamSearch(beam_size=3, length_penalty=0.6)
-    return Translator(random_model(subwords), subwords, search, **limits)
+    return Translator(random_model(subwords), shared(subwords), search, **limits)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_what_is_served_is_what_is_translated(translator, version):
         assert loaded == {}
         best = answer_of(ask, signatures["serving_default"], {"source": LINES})
         all_found = answer_of(ask, signatures["nbest"], {"source": LINES})
-        ids = np.array(translator.subwords.encode(["the fox, 64;"]))
+        ids = np.array(translator.subwords.source.encode(["the fox, 64;"]))
         strange = np.array([[-1, 10**6, PAD_ID, *ids[0]]])
         by_ids, by_strange = (
             answer_of(ask, signatures["token_ids"], {"source_ids": some}) for some in (ids, strange)
@@ -58,4 +59,4 @@ def test_what_is_served_is_what_is_translated(translator, version):
     # What is in no vocabulary is no text.
     assert by_strange["translation_ids"].tolist() == by_ids["translation_ids"].tolist()
     (alone,) = translator.translate(["the fox, 64;"])
-    assert translator.subwords.decode(by_ids["translation_ids"][0]) == alone[0].text
+    assert translator.subwords.target.decode(by_ids["translation_ids"][0]) == alone[0].text

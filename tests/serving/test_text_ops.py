@@ -8,6 +8,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.serving.text_ops import TextOps
@@ -51,7 +52,7 @@ def text_ops(subwords):
 
 @pytest.fixture(scope="module")
 def translator(subwords):
-    return Translator(random_model(subwords), subwords, max_source_length=100_000)
+    return Translator(random_model(subwords), shared(subwords), max_source_length=100_000)
 
 
 def encoded(text_ops, texts):

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.data.batches import EpochReport
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.subword_model import SubwordPair, shared
+from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training import model_directory
@@ -22,11 +23,11 @@ from tests.training.tiny import assert_same, copies, tiny_model
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
-    """The paths of two subword models."""
+    """Two vocabularies, each shared by source and target."""
     folder = tmp_path_factory.mktemp("subwords")
     for name, sentence in (("one", "a man on a bench"), ("two", "zwei Frauen mit Hut")):
         SubwordTraining(vocab_size=275).train([sentence] * 20, folder / name)
-    return folder / "one", folder / "two"
+    return shared(Subwords(folder / "one")), shared(Subwords(folder / "two"))
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +78,13 @@ def write_averaged(directory, seed):
 
 def test_a_directory_is_complete_in_itself(run, subwords):
     directory, weights = ModelDirectory(run[0]), run[1]
-    assert (directory.path / "subwords.model").read_bytes() == subwords[0].read_bytes()
+    assert directory.subwords().contents() == subwords[0].contents()
     assert (directory.path / "config.gin").read_text() == "a = 1\n"
     assert (directory.path / "operative_config.gin").read_text() == "a = 1\nb = 2\n"
     versions = json.loads((directory.path / "versions.json").read_text())
     assert versions["t2t_repro"] == t2t_repro.__version__
     assert versions["tensorflow"] == tf.__version__
-    assert directory.subwords().size == 275
+    assert directory.subwords().target.size == 275
     assert_same(copies(directory.load_model("checkpoints/step-3")), weights[3])
     assert not list(directory.path.glob(".*"))
 
@@ -105,14 +106,14 @@ def test_a_run_may_go_on_with_another_dropout(copy, subwords, rates):
 
 
 def test_a_swapped_subword_model_is_an_error(copy, subwords):
-    copy.subwords_model.write_bytes(subwords[1].read_bytes())
-    with pytest.raises(UserError, match=r"subwords\.model is not the subword model that the"):
+    shutil.copy(subwords[1].target.model_path, copy.path / "subwords.model")
+    with pytest.raises(UserError, match="has other subwords than the model was trained with"):
         copy.subwords()
     # What was written before there was a hash can be used.
     versions = json.loads(copy.versions_json.read_text())
     del versions["subwords_sha256"]
     copy.versions_json.write_text(json.dumps(versions))
-    assert copy.subwords().size == 275
+    assert copy.subwords().target.size == 275
 
 
 @pytest.mark.parametrize("before", [False, None], ids=["kept", "saved before the option"])
@@ -144,9 +145,23 @@ def test_a_directory_of_another_model(copy, subwords, sizes):
 
 
 def test_a_directory_of_another_vocabulary(copy, subwords):
-    with pytest.raises(UserError, match="is not the subword model of the data"):
+    with pytest.raises(UserError, match="has other subwords than the data"):
         copy.describe(tiny_model(dropout=0.1), subwords[1], "", "")
-    assert (copy.path / "subwords.model").read_bytes() == subwords[0].read_bytes()
+    assert copy.subwords().contents() == subwords[0].contents()
+
+
+def test_a_start_that_was_killed_between_two_vocabularies_goes_on(tmp_path, subwords):
+    directory = ModelDirectory(tmp_path)
+    pair = SubwordPair(subwords[0].source, subwords[1].target)
+    shutil.copy(subwords[0].source.model_path, tmp_path / "source_subwords.model")
+    with pytest.raises(UserError, match="has other subwords than the data"):
+        directory.describe(
+            tiny_model(), SubwordPair(subwords[1].source, subwords[0].target), "", ""
+        )
+    with pytest.raises(UserError, match="has other subwords than the data"):
+        directory.describe(tiny_model(), subwords[0], "", "")
+    directory.describe(tiny_model(), pair, "", "")
+    assert directory.subwords().contents() == pair.contents()
 
 
 # Which checkpoint
@@ -232,13 +247,16 @@ def test_an_averaged_model_stays_until_the_new_one_is_written(copy, monkeypatch)
 # Damage
 
 
-@pytest.mark.parametrize("name", ["model.json", "subwords.model"])
-def test_no_model_directory(copy, name):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("model.json", "model.json is missing"), ("subwords.model", "has no subword model, expected")],
+)
+def test_no_model_directory(copy, name, message):
     (copy.path / name).unlink()
     for call in (copy.subwords, copy.checkpoint, copy.new_model, copy.load_model):
-        with pytest.raises(UserError, match=f"is no model directory: {name} is missing"):
+        with pytest.raises(UserError, match=message):
             call()
-    with pytest.raises(UserError, match=f"{name} is missing"):
+    with pytest.raises(UserError, match=message):
         copy.last_checkpoints(1)
 
 

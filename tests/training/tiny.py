@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_repro.data.subword_model import shared
+from t2t_repro.data.subwords import Subwords
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.model_directory import ModelDirectory
@@ -26,7 +28,8 @@ def tiny_directory(folder):
     """A model directory, as an import writes it."""
     found = ModelDirectory(folder / "model")
     model = tiny_model(d_model=8)
-    found.describe(model, write_subwords(folder / "subwords.model"), "a = 1\n", "")
+    subwords = shared(Subwords(write_subwords(folder / "subwords.model")))
+    found.describe(model, subwords, "a = 1\n", "")
     found.write_imported(model, 5)
     return found
 

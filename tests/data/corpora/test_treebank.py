@@ -109,13 +109,13 @@ def test_subwords_keep_the_symbols_whole_and_the_trees_exact(tmp_path):
     for split in data.splits:
         targets = data.text(split)[1]
         expected = [tree for _, line in pairs(corpus(), split) for tree in [delinearise(line)]]
-        encoded = data.subwords.encode(targets)
-        assert [delinearise(data.subwords.decode(ids)) for ids in encoded] == expected
+        encoded = data.subwords.target.encode(targets)
+        assert [delinearise(data.subwords.target.decode(ids)) for ids in encoded] == expected
     # A symbol is one id, but for what occurs once; and an odd word comes back too.
     symbols = "S NP DT NN /NP VP VBZ /VP . /S"
-    assert len(data.subwords.encode([symbols])[0]) == len(symbols.split()) + 1
+    assert len(data.subwords.target.encode([symbols])[0]) == len(symbols.split()) + 1
     odd = "-LRB- 1\\/2 `` 東京 … ﬁ"
-    assert data.subwords.decode(data.subwords.encode([odd])[0]) == odd
+    assert data.subwords.target.decode(data.subwords.target.encode([odd])[0]) == odd
 
 
 def test_a_treebank_is_known_by_what_it_holds(tmp_path):
