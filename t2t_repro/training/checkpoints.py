@@ -92,7 +92,9 @@ class Checkpoints:
         if step is None:
             return RunState()
         path = self._last.prefix(step)
-        rate = self._optimizer.get_config()["learning_rate"]
+        # Keras keeps a constant rate, no schedule, as a variable: what is configured now counts.
+        constant = getattr(self._optimizer, "_learning_rate", None)
+        rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
             self._checkpoint.restore(path).assert_consumed()
             self._saved = RunState(**json.loads(self._state.numpy()))
@@ -101,8 +103,7 @@ class Checkpoints:
                 f"{path} does not fit this model ({reason_of(error)}): give another --model_dir, "
                 "or the gin file that the checkpoint was trained with."
             ) from error
-        if isinstance(rate, float):
-            # Keras keeps a constant rate as a variable: what is configured now counts.
+        if rate is not None:
             self._optimizer.learning_rate = rate
         return self._saved
 

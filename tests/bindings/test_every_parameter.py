@@ -103,6 +103,7 @@ TAKEN = {
     "paper_bleu.language": NAME,
     "paper_bleu.split_compounds": FLAG,
     "prepare.corpus": ("@TextFilesCorpus()",),
+    "prepare.source_subwords": ("None",),
     "prepare.workers": ("None",),
     "train.callbacks": ("[]", "()"),
     "train.deterministic": FLAG,
