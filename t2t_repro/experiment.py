@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import gin
 import keras
@@ -27,7 +26,6 @@ from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noq
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
-from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.ranges import Seed, Several, checked
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
@@ -45,6 +43,7 @@ from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSched
 from t2t_repro.training.model_directory import ModelDirectory, Precision
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.replay import read_batch, replay
+from t2t_repro.training.room import check_room, configured_preparation, new_model
 from t2t_repro.training.run_state import Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import TrainStep
@@ -87,7 +86,7 @@ def configure_experiment(
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the experiment that is configured; see `Preparation`."""
-    return _preparation().run(data_dir)
+    return configured_preparation().run(data_dir)
 
 
 def default_directory(gin_file: str | Path, name: str) -> Path:
@@ -130,7 +129,7 @@ def train(
         OpError: of TensorFlow, where another worker was lost; see `end_with_the_others`.
     """
     directory = ModelDirectory(model_dir)
-    preparation = _preparation()
+    preparation = configured_preparation()
 
     # Devices, and the processes that share them.
     check_gpus()
@@ -146,7 +145,7 @@ def train(
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     with strategy.scope():
-        model = _new_model(preparation, precision)
+        model = new_model(preparation, precision)
         model.build()
         update = optimizer()
         update.build(model.trainable_variables)
@@ -178,7 +177,7 @@ def _train(
     workers: Workers,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> RunState:
-    """Does what `train` does once there is an update."""
+    """Trains with an update that is made, in a model directory that nobody else has."""
     model = step.model
     # The state is text, which TensorFlow cannot send to other workers.
     checkpoints = Checkpoints(
@@ -190,9 +189,7 @@ def _train(
     # The data.
     with workers.chief_first():
         data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
-    _check_rows("vocab_size", model.vocab_size, data.subwords.target.size)
-    _check_rows("source_vocab_size", model.source_vocab_size, data.subwords.source.size)
-    _check_positions(model.longest, data.max_length)
+    check_room(model, data)
     # Dropout of attention weights draws for padding too: cutting that off would change the draw.
     is_static = step.jit_compile or model.config.attention_dropout > 0
     batches = Batches(data.store("train"), step.seed, step.slices, is_static)
@@ -233,67 +230,12 @@ def _train(
     return state
 
 
-def _preparation() -> Preparation:
-    """How the data are prepared, for a model that has room for them."""
-    preparation = Preparation()
-    bound = gin.get_bindings("Transformer")
-    tied = bound.get("tied_embeddings", "all")
-    if preparation.source_subwords and tied not in OWN_SOURCE_EMBEDDING:
-        raise UserError(
-            "prepare.source_subwords gives the source a vocabulary of its own, but "
-            f"Transformer.tied_embeddings = {tied!r} has it share the target's embedding: bind "
-            f"Transformer.tied_embeddings = {' or '.join(map(repr, OWN_SOURCE_EMBEDDING))}."
-        )
-    needed = _rows(preparation)
-    rows = needed | bound
-    for name in ("vocab_size", "source_vocab_size"):
-        # As the Transformer has it: one of the source's own, or the target's.
-        found = rows.get(name) or rows["vocab_size"]
-        _check_rows(name, found, needed.get(name, needed["vocab_size"]))
-    is_learned = bound.get("positional_encoding") == "learned"
-    _check_positions(bound.get("max_length") if is_learned else None, preparation.max_length)
-    return preparation
-
-
-def _rows(preparation: Preparation) -> dict[str, int]:
-    """How many rows a Transformer needs, by the names of its arguments: one for every subword."""
-    rows = {"vocab_size": preparation.subwords.vocab_size}
-    if preparation.source_subwords:
-        rows["source_vocab_size"] = preparation.source_subwords.vocab_size
-    return rows
-
-
-def _new_model(preparation: Preparation, precision: Precision) -> Transformer:
-    """The model that is configured, with a row for every subword unless its rows are bound."""
-    bound = gin.get_bindings("Transformer")
-    rows: dict[str, Any] = {
-        name: count for name, count in _rows(preparation).items() if name not in bound
-    }
-    return Transformer(**rows, dtype=precision)
-
-
 def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
     logging.info(
         f"train: {step.model.count_params():,} parameters; replicas: "
         f"{strategy.num_replicas_in_sync}; slices a batch: {step.slices}; XLA: "
         f"{'on' if step.jit_compile else 'off'}"
     )
-
-
-def _check_rows(name: str, rows: int, subwords: int) -> None:
-    if subwords > rows:
-        raise UserError(
-            f"Transformer.{name} is {rows}, but the subword model has {subwords} entries: "
-            "leave it out, or bind at least as many rows."
-        )
-
-
-def _check_positions(longest: int | None, max_length: int) -> None:
-    if longest is not None and max_length > longest:
-        raise UserError(
-            f"Transformer.max_length is {longest}, but the data have sentences of up to "
-            f"{max_length} subwords: bind at least as many positions, or lower prepare.max_length."
-        )
 
 
 def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:

@@ -1,0 +1,88 @@
+"""Room for the data in a model: rows for subwords, positions for sentences.
+
+The number of subwords is said once, by the recipe of the subword model.
+"""
+
+from typing import Any
+
+import gin
+
+from t2t_repro.data.prepared import Preparation, PreparedData
+from t2t_repro.errors import UserError
+from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.training.model_directory import Precision
+
+
+def configured_preparation() -> Preparation:
+    """How the data are prepared, before anything of them or of the model is made.
+
+    Raises:
+        UserError: the model that is configured would have no room for them.
+    """
+    preparation = Preparation()
+    bound = gin.get_bindings("Transformer")
+    tied = bound.get("tied_embeddings", "all")
+    if preparation.source_subwords and tied not in OWN_SOURCE_EMBEDDING:
+        raise UserError(
+            "prepare.source_subwords gives the source a vocabulary of its own, but "
+            f"Transformer.tied_embeddings = {tied!r} has it share the target's embedding: bind "
+            f"Transformer.tied_embeddings = {' or '.join(map(repr, OWN_SOURCE_EMBEDDING))}."
+        )
+    needed = _rows(preparation)
+    rows = needed | bound
+    for name in ("vocab_size", "source_vocab_size"):
+        # As the Transformer has it: one of the source's own, or the target's.
+        found = rows.get(name) or rows["vocab_size"]
+        _check_rows(name, found, needed.get(name, needed["vocab_size"]))
+    is_learned = bound.get("positional_encoding") == "learned"
+    _check_positions(bound.get("max_length") if is_learned else None, preparation.max_length)
+    return preparation
+
+
+def new_model(preparation: Preparation, precision: Precision) -> Transformer:
+    """The model that is configured, with a row for every subword unless its rows are bound.
+
+    Args:
+        preparation: of its data.
+        precision: "float32" or "mixed_bfloat16".
+    """
+    bound = gin.get_bindings("Transformer")
+    rows: dict[str, Any] = {
+        name: count for name, count in _rows(preparation).items() if name not in bound
+    }
+    return Transformer(**rows, dtype=precision)
+
+
+def check_room(model: Transformer, data: PreparedData) -> None:
+    """Checks that a model has a row for every subword and, if it learns them, all positions.
+
+    Raises:
+        UserError: it has not.
+    """
+    _check_rows("vocab_size", model.vocab_size, data.subwords.target.size)
+    _check_rows("source_vocab_size", model.source_vocab_size, data.subwords.source.size)
+    _check_positions(model.longest, data.max_length)
+
+
+def _rows(preparation: Preparation) -> dict[str, int]:
+    """How many rows a Transformer needs, by the names of its arguments: one for every subword."""
+    rows = {"vocab_size": preparation.subwords.vocab_size}
+    if preparation.source_subwords:
+        rows["source_vocab_size"] = preparation.source_subwords.vocab_size
+    return rows
+
+
+def _check_rows(name: str, rows: int, subwords: int) -> None:
+    if subwords > rows:
+        raise UserError(
+            f"Transformer.{name} is {rows}, but the subword model has {subwords} entries: "
+            "leave it out, or bind at least as many rows."
+        )
+
+
+def _check_positions(longest: int | None, max_length: int) -> None:
+    if longest is not None and max_length > longest:
+        raise UserError(
+            f"Transformer.max_length is {longest}, but the data have sentences of up to "
+            f"{max_length} subwords: bind at least as many positions, or lower prepare.max_length."
+        )
