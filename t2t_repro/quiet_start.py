@@ -60,6 +60,8 @@ def without_notes() -> Iterator[None]:
     sys.stderr.flush()
     stderr = os.dup(2)
     reader, writer = os.pipe()
+    # Ctrl-C is for this process, not for the one that passes its lines on, the last ones too.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     filtering = os.fork()
     if not filtering:
         try:
@@ -67,6 +69,7 @@ def without_notes() -> Iterator[None]:
             _pass_on(reader, stderr)
         finally:
             os._exit(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(reader)
     os.dup2(writer, 2)
     os.close(writer)
@@ -81,9 +84,6 @@ def without_notes() -> Iterator[None]:
 
 def _pass_on(reader: int, writer: int) -> None:
     """Copies lines, but for the notes, until nobody writes any more."""
-    # Ctrl-C is for the process whose lines these are; its last ones are passed on too.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
     with open(reader, "rb") as lines, open(writer, "wb", buffering=0) as stderr:
         for line in lines:
             if not _NOTES.fullmatch(line.rstrip(b"\n")):

@@ -13,6 +13,11 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[1]
 
 
+def interruptible() -> None:
+    """Has a child process (`preexec_fn`) take Ctrl-C, which jobs in the background ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def output_of(*arguments: str, folder: Path = CHECKOUT) -> str:
     """What `python <arguments>`, in a folder, writes to standard output; it has to end well.
 

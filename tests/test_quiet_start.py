@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.processes import CHECKOUT
+from tests.processes import CHECKOUT, interruptible
 
 NOTES = b"""\
 WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
@@ -85,5 +85,6 @@ def test_ctrl_c_while_it_is_imported_is_one_line(tmp_path):
         capture_output=True,
         timeout=50,
         start_new_session=True,
+        preexec_fn=interruptible,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")

@@ -12,7 +12,7 @@ import pytest
 
 from t2t_repro.data.parallel import map_in_order
 from t2t_repro.errors import UserError
-from tests.processes import CHECKOUT
+from tests.processes import CHECKOUT, interruptible
 
 
 def late_if_even(number):
@@ -167,5 +167,6 @@ def test_ctrl_c_is_one_line_whatever_the_workers_do(tmp_path):
         timeout=60,
         # A terminal's Ctrl-C reaches all processes of a group.
         start_new_session=True,
+        preexec_fn=interruptible,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
