@@ -1,6 +1,7 @@
 """Lists the verbs: `python -m t2t_repro`."""
 
 import ast
+import sys
 from pathlib import Path
 
 VERBS = (
@@ -21,7 +22,15 @@ VERBS = (
 
 
 def cli() -> None:
-    """Prints a line a verb, without importing any."""
+    """Prints a line a verb, without importing any; refuses arguments, which are a verb's."""
+    if sys.argv[1:] not in ([], ["--help"]):
+        example = sys.argv[1] if sys.argv[1] in VERBS else "trainer"
+        print(
+            f"error: received {sys.argv[1]!r}, expected nothing: a verb is joined with a dot, as "
+            f"in python -m t2t_repro.{example}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     print("python -m t2t_repro.<verb> --help, or t2t-repro-<verb> --help, says more of each:\n")
     for verb in VERBS:
         source = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")

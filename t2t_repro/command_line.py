@@ -111,7 +111,10 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
     try:
         return flags.FLAGS(argv)
     except flags.Error as error:
-        _fail(f"{' '.join(str(error).split())}: see --help.")
+        message = " ".join(str(error).split())
+        if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
+            _fail(f"{missing[1]} is missing: see --help.")
+        _fail(f"{message.replace(' ?', '?')}: see --help.")
 
 
 def _fail(message: str) -> NoReturn:

@@ -52,7 +52,10 @@ TreebankCorpus.dev = 'bad.mrg'
 CASES: dict[str, tuple[str, list[str], str]] = {
     "unknown flag": ("trainer", ["--gin_flie=x.gin"], "Unknown command line flag 'gin_flie'"),
     "bad value": ("average", ["--model_dir=model", "--last=five"], "flag --last=five"),
-    "flag left out": ("translate", [], "flag --model_dir"),
+    "flag left out": ("translate", [], "error: --model_dir is missing: see --help."),
+    "flag nearly right": ("trainer", ["--gin_fil=x.gin"], "Did you mean: gin_file?: see --help."),
+    "verb after a space": ("__main__", ["translate"], "as in python -m t2t_repro.translate"),
+    "no verb": ("__main__", ["--gin_file=x.gin"], "as in python -m t2t_repro.trainer"),
     "no flag at all": ("translate", ["--model_dir=model", "a.txt"], "the argument 'a.txt'"),
     "gin file missing": ("datagen", ["--gin_file=no.gin"], "--gin_file=no.gin: no such file"),
     "gin misspelt": (

@@ -69,6 +69,7 @@ def refusal(gin_file, params=()):
         ("Pace.steps = %my_steps", "No bindings specified for 'my_steps"),
         ("DevEvaluation.metric = @blue", "No configurable matching reference '@blue'"),
         ("Pace.steps = ", "Unable to parse value"),
+        ("Pace.steps = ten", "gin: 'ten' is no value; a text needs quotes (--gin_param, line 1)"),
         ("train.precision = 'float8'", "train.precision is 'float8', expected"),
         ("LayerConfig.d_model = 9", "LayerConfig.d_model is 9, expected an even number"),
         (

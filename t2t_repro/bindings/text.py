@@ -17,6 +17,8 @@ _GIN_ERRORS = (
     tokenize.TokenError,
 )  # fmt: skip
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
+# A word that is no value: Python's own error has an address in memory, and the number of no line.
+_NO_LITERAL = re.compile(r"malformed node or string[^\n]*>\n?\s*Failed to parse token ('.*')")
 
 
 class Reference(str):
@@ -99,4 +101,5 @@ def refused_by_gin() -> Iterator[None]:
 def on_one_line(error: Exception) -> str:
     """The message of an error, its lines joined, without the whole configuration."""
     message = _CONFIG_DUMP.sub("", str(error))
+    message = _NO_LITERAL.sub(r"\1 is no value; a text needs quotes", message)
     return " ".join(line.strip() for line in message.splitlines() if line.strip())

@@ -45,7 +45,8 @@ def import_confirmed(
         Exception: whatever a module raises.
     """
     confirmed = _confirmed().get(_key(model_dir), {})
-    found = {}
+    found: dict[str, ModuleSpec | None] = {}
+    asked = {}
     for name in names:
         top = name.partition(".")[0]
         places = [*filter(None, [folders.get(top)]), *sys.path]
@@ -59,10 +60,15 @@ def import_confirmed(
                 f"--allow_import={name} too."
             )
         if not _is_installed(str(spec.origin)) and not _is_unchanged(spec, confirmed.get(top, {})):
-            raise UserError(
-                f"{model_dir} was trained with the module {name}, which would run code that may be "
-                f"a stranger's: {spec.origin}; if you trust it, give --allow_import={name}, once."
-            )
+            asked[name] = str(spec.origin)
+    if asked:
+        # All at once, and what is allowed already: nothing is remembered of a call that ends here.
+        needed = " ".join(f"--allow_import={name}" for name in names if name in {*asked, *allowed})
+        raise UserError(
+            f"{model_dir} was trained with the module{'s' * (len(asked) > 1)} {', '.join(asked)}, "
+            "which would run code that may be a stranger's: "
+            f"{', '.join(asked.values())}; if you trust it, give {needed}, once."
+        )
     with _from_source_alone():
         for name, spec in found.items():
             _import(name, spec)

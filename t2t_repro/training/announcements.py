@@ -36,8 +36,9 @@ def announce_start(pace: Pace, state: RunState, differing: Sequence[str]) -> Non
             f"train: finished already, after step {state.step}, for want of patience; to train "
             f"longer, bind Pace.patience to more than {state.stale}, or to None"
         )
+    going_on = "the run had" if pace.is_over(state) else "going on with"
     for difference in differing:
-        logging.warning("train: going on with another configuration: %s", difference)
+        logging.warning("train: %s another configuration: %s", going_on, difference)
 
 
 def announce_end(

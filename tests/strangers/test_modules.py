@@ -76,6 +76,23 @@ def test_a_stranger_s_module_runs_once_it_is_confirmed_and_is_asked_for_again_wh
         assert use(model_dir, model_dir) == str(file)
 
 
+def test_one_answer_allows_all_modules_that_are_asked_for(tmp_path):
+    folder = write_parts(tmp_path / "model")
+    names = ["own_parts", "parts_helper"]
+    folders = dict.fromkeys(names, str(folder))
+    both = "give --allow_import=own_parts --allow_import=parts_helper, once"
+    for allowed, asked in (
+        ([], "modules own_parts, parts_helper,"),
+        (["own_parts"], "module parts_helper,"),
+    ):
+        with pytest.raises(UserError, match=f"with the {asked} .*{both}"):
+            import_confirmed(folder, names, folders, allowed)
+        assert not set(names) & sys.modules.keys()
+    for allowed in (names, []):
+        forget()
+        import_confirmed(folder, names, folders, allowed)
+
+
 def test_what_runs_is_the_text_that_one_can_read(tmp_path):
     """Compiled code beside it may be of another text, and says itself whether it is looked at."""
     model_dir = write_parts(tmp_path / "model")

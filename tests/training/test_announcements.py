@@ -41,6 +41,12 @@ def test_a_run_goes_on_or_says_how_it_could(said, state, expected):
     assert said() == expected
 
 
+@pytest.mark.parametrize(("step", "words"), [(4, "going on with"), (12, "the run had")])
+def test_another_configuration_is_named_by_what_the_run_does(said, step, words):
+    announce_start(Pace(steps=10), RunState(step=step), ["train.seed 1 there, 2 now"])
+    assert said()[1:] == [f"train: {words} another configuration: train.seed 1 there, 2 now"]
+
+
 @pytest.mark.parametrize(
     ("checkpoints", "data", "commands"),
     [
