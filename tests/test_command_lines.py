@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,8 +55,6 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "bad value": ("average", ["--model_dir=model", "--last=five"], "flag --last=five"),
     "flag left out": ("translate", [], "error: --model_dir is missing: see --help."),
     "flag nearly right": ("trainer", ["--gin_fil=x.gin"], "Did you mean: gin_file?: see --help."),
-    "verb after a space": ("__main__", ["translate"], "as in python -m t2t_repro.translate"),
-    "no verb": ("__main__", ["--gin_file=x.gin"], "as in python -m t2t_repro.trainer"),
     "no flag at all": ("translate", ["--model_dir=model", "a.txt"], "the argument 'a.txt'"),
     "gin file missing": ("datagen", ["--gin_file=no.gin"], "--gin_file=no.gin: no such file"),
     "gin misspelt": (
@@ -240,7 +239,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=imported", "--export_dir=new", "--format=ctranslate2"],
         "imported/subwords.model is a vocabulary of Tensor2Tensor, which no",
     ),
-    "export_dir left out": ("export", ["--model_dir=model"], "flag --export_dir"),
+    "export_dir left out": ("export", ["--model_dir=model"], "error: --export_dir is missing"),
     "no such format": (
         "export",
         ["--model_dir=model", "--export_dir=new", "--format=onnx"],
@@ -289,7 +288,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--export_dir=a"],
         "--export_dir=a: expected a directory",
     ),
-    "directory to serve left out": ("serve", [], "flag --export_dir"),
+    "directory to serve left out": ("serve", [], "error: --export_dir is missing"),
     "directory to serve missing": (
         "serve",
         ["--export_dir=nowhere"],
@@ -455,6 +454,27 @@ def test_an_installed_command_has_the_same_help(tmp_path):
     assert "N lines in, N lines out" in done.stdout
     for flag in ("--model_dir:", "--checkpoint:", "--gin_param:", "--n_best:"):
         assert flag in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "shown"),
+    [
+        ([], 0, "  trainer "),
+        (["--help"], 0, "  trainer "),
+        (["translate"], 2, "error: received 'translate', .* as in python -m t2t_repro.translate\n"),
+        (["--gin_file=x.gin"], 2, "error: received '--gin_file=x.gin', .* t2t_repro.trainer\n"),
+    ],
+)
+def test_the_package_itself_lists_the_verbs_and_takes_none(arguments, status, shown):
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "t2t_repro", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status
+    assert re.search(shown, done.stderr if status else done.stdout)
 
 
 def test_a_package_that_is_not_installed_is_named(tmp_path):
