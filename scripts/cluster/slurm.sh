@@ -24,6 +24,10 @@ if [ "$#" -lt 1 ]; then
     echo "usage: sbatch scripts/cluster/slurm.sh gin/<experiment>.gin [flags of t2t_repro.trainer]" >&2
     exit 2
 fi
+if [ -z "${SLURM_JOB_ID:-}" ]; then
+    echo "error: SLURM_JOB_ID is not set, expected a job of Slurm: start it with sbatch, not with bash." >&2
+    exit 2
+fi
 gin_file=$1
 shift
 source "${VENV:-.venv}/bin/activate"

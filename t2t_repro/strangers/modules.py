@@ -64,8 +64,9 @@ def import_confirmed(
     if asked:
         # All at once, and what is allowed already: nothing is remembered of a call that ends here.
         needed = " ".join(f"--allow_import={name}" for name in names if name in {*asked, *allowed})
+        noun = "modules" if len(asked) > 1 else "module"
         raise UserError(
-            f"{model_dir} was trained with the module{'s' * (len(asked) > 1)} {', '.join(asked)}, "
+            f"{model_dir} was trained with the {noun} {', '.join(asked)}, "
             "which would run code that may be a stranger's: "
             f"{', '.join(asked.values())}; if you trust it, give {needed}, once."
         )

@@ -66,6 +66,15 @@ def test_the_slurm_job_asks_for_an_experiment():
     assert "usage: sbatch" in job.stderr
 
 
+def test_outside_slurm_nothing_is_started(tmp_path):
+    environment = {name: text for name, text in os.environ.items() if name != "SLURM_JOB_ID"}
+    command = ["bash", str(CLUSTER / "slurm.sh"), "gin/x.gin"]
+    job = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert job.returncode == 2
+    [line] = job.stderr.splitlines()
+    assert "start it with sbatch" in line
+
+
 @pytest.mark.parametrize(
     ("file", "kinds"), [("tfjob.yaml", {"Worker"}), ("tfjob_workers.yaml", {"Chief", "Worker"})]
 )
