@@ -21,6 +21,9 @@ _NOISE = 0.2
 # So many batches share what is left in the end: they are alike in size, and so are their slices.
 _LAST_BATCHES = 4
 
+# So much of a batch they keep free: what is left is known but for half a sentence a slice.
+_SPARE = 0.05
+
 
 @dataclass(frozen=True)
 class EpochPlan:
@@ -120,7 +123,7 @@ class _Deal:
 
     def batch(self, start: int, shape: SliceShape) -> list[int]:
         """Cuts the batch that begins with a sentence: [slices + 1] where slices begin and end."""
-        batches_left = math.ceil(self._slices_left(start, shape) / self._slices)
+        batches_left = math.ceil(self._slices_left(start, shape) / self._slices + _SPARE)
         cuts = [start]
         for index in range(self._slices):
             share = 1.0
