@@ -9,5 +9,5 @@ ruff format --check .
 echo "== mypy"
 mypy
 echo "== pytest"
-# A file a core: what its tests share is made once. Each process takes about a gigabyte.
+# A file a core: what its tests share is made once. Two processes take five gigabytes each by the end.
 python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@"
