@@ -196,15 +196,17 @@ def load_translator(precision: str | None = None) -> "Translator":
     given = flags.FLAGS
     directory = ModelDirectory(given.model_dir)
     checkpoint = directory.checkpoint(given.checkpoint)
-    logging.info("using %s of %s", os.path.relpath(checkpoint, directory.path), directory.path)
+    name = os.path.relpath(checkpoint, directory.path)
+    logging.info("using %s of %s", name, directory.path)
     if newer := directory.newer_than_average(checkpoint):
         logging.warning(
             f"that average is older than {os.path.relpath(newer, directory.path)}: average again "
             f"(python -m t2t_repro.average --model_dir={directory.path}), or give "
             "--checkpoint=latest"
         )
+    # By its own name: a run that goes on may have written a newer one meanwhile.
     return experiment.load_translator(
-        directory.path, given.gin_param, given.checkpoint, precision, given.allow_import
+        directory.path, given.gin_param, name, precision, given.allow_import
     )
 
 

@@ -9,7 +9,7 @@ import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
 from t2t_repro.bindings.checks import check_bound, check_read, check_types
-from t2t_repro.bindings.modules import find_module, import_found
+from t2t_repro.bindings.modules import find_module, import_found, is_missing
 from t2t_repro.bindings.text import Text, bindings_in, name_of, refused_by_gin, statements
 from t2t_repro.errors import UserError
 
@@ -166,7 +166,7 @@ def _import(statement: ImportStatement, folders: Sequence[str]) -> None:
     try:
         import_found(statement.module, find_module(statement.module, folders))
     except ModuleNotFoundError as error:
-        if not f"{statement.module}.".startswith(f"{error.name}."):
+        if not is_missing(error, statement.module):
             raise
         raise UserError(
             f"gin: {statement.format()!r}: there is no module {error.name}; expected one "

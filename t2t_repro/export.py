@@ -31,6 +31,7 @@ def _export_saved_model() -> None:
     from t2t_repro.serving.stored_weights import PRECISIONS
 
     export_dir = Path(FLAGS.export_dir)
+    # Before the model is loaded, which takes long: what cannot be written is said now.
     next_version(export_dir, FLAGS.version)
     translator = command_line.load_translator(PRECISIONS[FLAGS.weights])
     servable = Servable(translator, FLAGS.weights)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING
 
 
 class ModelShape(NamedTuple):
@@ -32,9 +33,9 @@ class ModelShape(NamedTuple):
         # What was saved before there was a choice does not say.
         tied = config.get("tied_embeddings", "all")
         rows, own_rows = config["vocab_size"], 0
-        if tied in ("target_softmax", "none"):
+        if tied in OWN_SOURCE_EMBEDDING:
             own_rows += config["source_vocab_size"] or rows
-        if tied in ("source_target", "none"):
+        if tied in OWN_SOFTMAX:
             own_rows += rows
         return cls(
             rows,

@@ -33,6 +33,11 @@ def folder_of(spec: ModuleSpec) -> Path:
     return file.parents[1] if spec.submodule_search_locations is not None else file.parent
 
 
+def is_missing(error: ModuleNotFoundError, name: str) -> bool:
+    """Whether a module, or a package that it is in, is what is not there: not one it imports."""
+    return f"{name}.".startswith(f"{error.name}.")
+
+
 def import_found(name: str, spec: ModuleSpec | None) -> None:
     """Imports a module.
 

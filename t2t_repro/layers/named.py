@@ -61,6 +61,19 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
     return found
 
 
+def new_norm(kind: str, **kwargs: Any) -> keras.layers.Layer:
+    """Makes a norm.
+
+    Args:
+        kind: its name, see `named_norm`.
+        kwargs: a Keras layer's `name` and `dtype`.
+    """
+    norm = named_norm(kind)(**kwargs)
+    # True of what treats every vector alike, though Keras's RMSNormalization does not say so.
+    norm.supports_masking = True
+    return norm
+
+
 _OF_ONES_OWN = (
     "'package>name' of what a module registers with keras.saving.register_keras_serializable: "
     "import the module in the gin file."

@@ -7,7 +7,7 @@ import keras
 from t2t_repro.kernels.packing import Vectors, each_vector
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.layers.named import named_norm
+from t2t_repro.layers.named import new_norm
 from t2t_repro.layers.sublayer import SublayerConnection
 
 
@@ -93,9 +93,7 @@ class LayerStack(keras.layers.Layer):
             setattr(self, layer.name, layer)
         self.final_norm = None
         if self.config.normalization == "pre":
-            norm = named_norm(self.config.norm)
-            self.final_norm = norm(name="final_norm", dtype=self.dtype_policy)
-            self.final_norm.supports_masking = True
+            self.final_norm = new_norm(self.config.norm, name="final_norm", dtype=self.dtype_policy)
 
     @property
     def layers(self) -> list[Any]:

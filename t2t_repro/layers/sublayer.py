@@ -7,7 +7,7 @@ import keras
 
 from t2t_repro.kernels.packing import Vectors, each_vector
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.named import named_norm
+from t2t_repro.layers.named import new_norm
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -33,9 +33,7 @@ class SublayerConnection(keras.layers.Layer):
         super().__init__(**kwargs)
         self.dropout = dropout
         self.normalization = normalization
-        self.norm = named_norm(norm)(name="norm", dtype=self.dtype_policy)
-        # True of what treats every vector alike, though Keras's RMSNormalization does not say so.
-        self.norm.supports_masking = True
+        self.norm = new_norm(norm, name="norm", dtype=self.dtype_policy)
         self._norm_name = norm
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
         self.supports_masking = True

@@ -29,6 +29,9 @@ _MAX_ROWS = 10_000_000
 OWN_SOURCE_EMBEDDING = ("target_softmax", "none")
 """The kinds of `tied_embeddings` with which the source has an embedding of its own."""
 
+OWN_SOFTMAX = ("source_target", "none")
+"""Those with which the softmax has a matrix of its own."""
+
 Rows = Annotated[int, Range(least=1, most=_MAX_ROWS)]
 
 Sums = TypeVar("Sums")
@@ -104,7 +107,7 @@ class Transformer(SourceTargetModel):
             self.own_source_embedding = self._new_embedding(
                 self.source_vocab_size, "source_embedding"
             )
-        if tied_embeddings in ("source_target", "none"):
+        if tied_embeddings in OWN_SOFTMAX:
             self.own_softmax = self._new_embedding(vocab_size, "softmax")
         self.positional_encoding = PositionalEncoding(
             positional_encoding, max_length, name="positional_encoding", dtype=policy

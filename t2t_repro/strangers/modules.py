@@ -19,7 +19,7 @@ from pathlib import Path
 
 from absl import logging
 
-from t2t_repro.bindings.modules import find_module, folder_of, import_found
+from t2t_repro.bindings.modules import find_module, folder_of, import_found, is_missing
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.json_files import read_json
 
@@ -97,7 +97,7 @@ def _import(name: str, spec: ModuleSpec | None) -> None:
     try:
         import_found(name, spec)
     except ModuleNotFoundError as error:
-        if not f"{name}.".startswith(f"{error.name}."):
+        if not is_missing(error, name):
             raise
         raise UserError(
             f"--allow_import={name}: there is no such module; expected it in the working "

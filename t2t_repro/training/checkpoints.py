@@ -63,12 +63,12 @@ class Checkpoints:
         self.keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         parts = {"model": model, "optimizer": optimizer, "state": self._state}
+        self.variables = [*model.variables, *optimizer.variables]
         if average and average.values:
             parts["average"] = average
+            self.variables += average.values
         self._checkpoint = tf.train.Checkpoint(**parts)
         self._optimizer = optimizer
-        self.variables = [*model.variables, *optimizer.variables]
-        self.variables += average.values if average else []
         self._is_writer = is_writer
         self._last = CheckpointFolder(directory.checkpoints, keep)
         self._best = CheckpointFolder(directory.best)

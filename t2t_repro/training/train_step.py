@@ -156,18 +156,10 @@ class TrainStep:
         vote = tf.constant(asks_to_stop, tf.float32)
         return self._update_all(tf.constant(step, tf.int64), source, target, slots, vote)
 
-    def _update(
-        self,
-        step: tf.Tensor,
-        source: tf.Tensor,
-        target: tf.Tensor,
-        slots: tf.Tensor,
-        vote: tf.Tensor,
-    ) -> StepResult:
-        """Updates the weights by the gradient of a global batch."""
-        everywhere = self.strategy.run(self._gradients, args=(step, source, target, slots, vote))
-        sums, votes = self._any_of(everywhere[:2])
-        gradients = everywhere[2]
+    def _update(self, *step_batch_and_vote: tf.Tensor) -> StepResult:
+        """Updates the weights by the gradient of a global batch; arguments as `_gradients` has."""
+        *told, gradients = self.strategy.run(self._gradients, args=step_batch_and_vote)
+        sums, votes = self._any_of(told)
         norm = tf.linalg.global_norm(self._any_of(gradients))
         is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
