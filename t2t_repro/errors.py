@@ -30,3 +30,8 @@ def reason_of(error: BaseException) -> str:
     """What an error says in its first line, as a part of a UserError's; its type if nothing."""
     lines = str(error).splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
+
+
+def printable(text: str) -> str:
+    """A text of anyone's for a terminal: what would command it, or break the line, is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

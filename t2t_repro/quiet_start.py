@@ -82,9 +82,14 @@ def without_notes() -> Iterator[None]:
         os.waitpid(filtering, 0)
 
 
+def is_note(line: bytes) -> bool:
+    """Whether a line of a process's log is one of the notes that TensorFlow makes at its start."""
+    return _NOTES.fullmatch(line.rstrip(b"\n")) is not None
+
+
 def _pass_on(reader: int, writer: int) -> None:
     """Copies lines, but for the notes, until nobody writes any more."""
     with open(reader, "rb") as lines, open(writer, "wb", buffering=0) as stderr:
         for line in lines:
-            if not _NOTES.fullmatch(line.rstrip(b"\n")):
+            if not is_note(line):
                 stderr.write(line)

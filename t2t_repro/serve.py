@@ -12,7 +12,6 @@ from absl import flags
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
-from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -28,7 +27,6 @@ def main() -> None:
     import asyncio
 
     command_line.check_extra("serve", "aiohttp", "grpc_health")
-    import_tensorflow()
     from t2t_repro.serving.server import Options, serve
 
     given: dict[str, Any] = {name: FLAGS[name].value for name in Options._fields}
@@ -40,6 +38,9 @@ def cli() -> None:
     command_line.define_path("export_dir", None, "Holds the versions of a model.", is_required=True)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
     flags.DEFINE_string("host", "127.0.0.1", "Where to listen; 127.0.0.1 is for this machine.")
+    flags.DEFINE_multi_string(
+        "allowed_host", [], "A name by which clients call it, beside --host and localhost."
+    )
     flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free one.", 0, 65535)
     flags.DEFINE_integer("grpc_port", 8500, "For gRPC; 0: any free one.", 0, 65535)
     flags.DEFINE_float("max_request_mb", 4.0, "Most MiB of a request.", 0.001, 1024)
@@ -47,8 +48,16 @@ def cli() -> None:
     flags.DEFINE_integer(
         "max_batch_size", 128, "Most sentences of a request, and of requests joined.", 1
     )
-    flags.DEFINE_integer("max_waiting", 1024, "How many requests may wait.", 1)
+    flags.DEFINE_integer("max_waiting", 1024, "How many requests may be there at a time.", 1)
+    flags.DEFINE_float("max_waiting_mb", 256.0, "Most MiB of them.", 0.001)
     flags.DEFINE_float("poll_seconds", 1.0, "How often to look for other versions.", 0.01)
+    flags.DEFINE_float("load_seconds", 300.0, "Until a version must be loaded, warm-up too.", 0.1)
+    flags.DEFINE_float(
+        "memory_gb",
+        None,
+        "Most GiB of a version's process; half of this machine's by default.",
+        0.1,
+    )
     flags.DEFINE_float("drain_seconds", 30.0, "How long to finish what was taken, at most.", 0)
     command_line.run(main)
 

@@ -1,31 +1,23 @@
-"""TensorFlow Serving's PredictionService and ModelService, and gRPC's own health check."""
+"""TensorFlow Serving's PredictionService and ModelService, and gRPC's own health check.
 
-import math
-from collections.abc import AsyncIterator
+Messages pass through unread: the model's process reads them.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import grpc
-import tensorflow as tf
 from absl import logging
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from numpy.typing import NDArray
-from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
-from tensorflow_serving.apis.get_model_metadata_pb2 import (
-    GetModelMetadataRequest,
-    GetModelMetadataResponse,
-)
-from tensorflow_serving.apis.get_model_status_pb2 import (
-    GetModelStatusRequest,
-    GetModelStatusResponse,
-)
-from tensorflow_serving.apis.model_pb2 import ModelSpec
-from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from t2t_repro.serving.model_status import status_of
+from t2t_repro.serving.asked import Asked
 from t2t_repro.serving.request_error import RequestError, invalid
-from t2t_repro.serving.request_queue import RequestQueue
-from t2t_repro.serving.served_versions import ServedVersion, ServedVersions
+from t2t_repro.serving.request_room import RequestRoom
+from t2t_repro.serving.served_versions import ServedVersions
+
+_Handle = Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes]]
 
 
 class GrpcService:
@@ -33,11 +25,11 @@ class GrpcService:
 
     Args:
         versions: what is served.
-        queue: where requests wait.
+        room: for requests.
         request_bytes: most bytes of a request.
     """
 
-    def __init__(self, versions: ServedVersions, queue: RequestQueue, request_bytes: int) -> None:
+    def __init__(self, versions: ServedVersions, room: RequestRoom, request_bytes: int) -> None:
         options = {
             "grpc.max_receive_message_length": request_bytes,
             # Two servers on one port would share its requests.
@@ -45,14 +37,18 @@ class GrpcService:
         }
         self._server = grpc.aio.server(options=list(options.items()))
         self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self._predictions = _PredictionService(versions, queue, request_bytes)
-        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            self._predictions, self._server
-        )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-            _ModelService(versions), self._server
-        )
+        self._calls = _Calls(versions, room)
+        serving = "/tensorflow.serving"
+        handlers = {
+            f"{serving}.PredictionService/Predict": self._calls.handler("grpc_predict"),
+            f"{serving}.PredictionService/GetModelMetadata": self._calls.handler("grpc_metadata"),
+            f"{serving}.ModelService/GetModelStatus": self._calls.handler("grpc_status"),
+            "/grpc.health.v1.Health/Check": _unary(self._check_health),
+            "/grpc.health.v1.Health/Watch": grpc.unary_stream_rpc_method_handler(
+                self._watch_health
+            ),
+        }
+        self._server.add_generic_rpc_handlers([_Handlers(handlers)])
 
     async def start(self, host: str, port: int) -> int:
         """Opens the port, any free one for 0, and returns its number.
@@ -62,12 +58,17 @@ class GrpcService:
         """
         bound = self._server.add_insecure_port(f"{host}:{port}")
         await self._server.start()
-        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+        await self.say_healthy(True)
         return bound
+
+    async def say_healthy(self, is_served: bool) -> None:
+        """Has the health check say whether there is a model that answers."""
+        status = HealthCheckResponse.SERVING if is_served else HealthCheckResponse.NOT_SERVING
+        await self._health.set("", status)
 
     async def refuse(self) -> None:
         """From now on every new request is answered with UNAVAILABLE."""
-        self._predictions.is_closing = True
+        self._calls.is_closing = True
         await self._health.enter_graceful_shutdown()
 
     async def stop(self, seconds: float) -> None:
@@ -78,72 +79,66 @@ class GrpcService:
         """
         await self._server.stop(seconds)
 
+    async def _check_health(self, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        async with _guarded(context):
+            response = await self._health.Check(_health_request(request), context)
+            return response.SerializeToString()
 
-class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Predictions and metadata.
+    async def _watch_health(
+        self, request: bytes, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[bytes]:
+        async with _guarded(context):
+            async for response in self._health.Watch(_health_request(request), context):
+                yield response.SerializeToString()
+
+
+class _Calls:
+    """Passes requests on to the version that is served.
 
     Attributes:
-        is_closing: whether predictions are refused. gRPC itself, when it stops, cancels what has
+        is_closing: whether requests are refused. gRPC itself, when it stops, cancels what has
             arrived and has no answer under way, which tells nobody to ask another server.
     """
 
-    def __init__(self, versions: ServedVersions, queue: RequestQueue, most_values: int) -> None:
+    def __init__(self, versions: ServedVersions, room: RequestRoom) -> None:
         self.is_closing = False
         self._versions = versions
-        self._queue = queue
-        self._most_values = most_values
+        self._room = room
 
-    async def Predict(
-        self, request: PredictRequest, context: grpc.aio.ServicerContext
-    ) -> PredictResponse:
-        """Computes a signature's outputs."""
-        async with _guarded(context):
-            if self.is_closing:
-                raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
-            served = _served(self._versions, request.model_spec)
-            signature = served.model.signature(request.model_spec.signature_name)
-            unknown = set(request.output_filter) - signature.outputs.keys()
-            if unknown:
-                raise invalid(f"output tensor alias not found in signature: {min(unknown)}")
-            inputs = {
-                name: _array(name, tensor, self._most_values)
-                for name, tensor in request.inputs.items()
-            }
-            outputs = await self._queue.answer(signature, inputs)
-            response = PredictResponse(model_spec=_spec(self._versions, served, signature.name))
-            for name in request.output_filter or outputs:
-                dtype = signature.outputs[name].dtype
-                response.outputs[name].CopyFrom(tf.make_tensor_proto(outputs[name], dtype))
-            return response
+    def handler(self, call: str) -> grpc.RpcMethodHandler:
+        """What answers a method of gRPC with one of `Answers.calls`."""
 
-    async def GetModelMetadata(
-        self, request: GetModelMetadataRequest, context: grpc.aio.ServicerContext
-    ) -> GetModelMetadataResponse:
-        """Describes the signatures."""
-        async with _guarded(context):
-            served = _served(self._versions, request.model_spec)
-            if list(request.metadata_field) != ["signature_def"]:
-                raise invalid(
-                    f"Metadata field {list(request.metadata_field)} is not supported, "
-                    "expected ['signature_def']"
-                )
-            response = GetModelMetadataResponse(model_spec=_spec(self._versions, served, ""))
-            response.metadata["signature_def"].Pack(served.model.metadata)
-            return response
+        async def handle(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            async with _guarded(context):
+                if self.is_closing:
+                    raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
+                asked = Asked(call, refused=self._versions.refused)
+                with self._room.of(len(request)):
+                    return await self._versions.served().ask(asked, request)
+
+        return _unary(handle)
 
 
-class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    """The state of versions."""
+class _Handlers(grpc.GenericRpcHandler):
+    """Handlers by the path of their method."""
 
-    def __init__(self, versions: ServedVersions) -> None:
-        self._versions = versions
+    def __init__(self, handlers: dict[str, grpc.RpcMethodHandler]) -> None:
+        self._handlers = handlers
 
-    async def GetModelStatus(
-        self, request: GetModelStatusRequest, context: grpc.aio.ServicerContext
-    ) -> GetModelStatusResponse:
-        """Says which versions there are."""
-        async with _guarded(context):
-            return status_of(self._versions, request.model_spec.name, _number(request.model_spec))
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        """The handler of a method; None where there is none."""
+        return self._handlers.get(details.method)
+
+
+def _unary(handle: _Handle) -> grpc.RpcMethodHandler:
+    return grpc.unary_unary_rpc_method_handler(handle)
+
+
+def _health_request(request: bytes) -> HealthCheckRequest:
+    try:
+        return HealthCheckRequest.FromString(request)
+    except DecodeError as error:
+        raise invalid("the request is no grpc.health.v1.HealthCheckRequest") from error
 
 
 @asynccontextmanager
@@ -158,32 +153,3 @@ async def _guarded(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
     except Exception:
         logging.exception("a request failed")
         await context.abort(grpc.StatusCode.INTERNAL, "the server failed; its log says more")
-
-
-def _number(spec: ModelSpec) -> int | None:
-    if spec.version_label:
-        raise invalid(f"Unrecognized servable version label: {spec.version_label}")
-    return spec.version.value if spec.HasField("version") else None
-
-
-def _served(versions: ServedVersions, spec: ModelSpec) -> ServedVersion:
-    return versions.served(spec.name, _number(spec))
-
-
-def _spec(versions: ServedVersions, served: ServedVersion, signature: str) -> ModelSpec:
-    spec = ModelSpec(name=versions.name, signature_name=signature)
-    spec.version.value = served.number
-    return spec
-
-
-def _array(name: str, tensor: TensorProto, most_values: int) -> NDArray:
-    """The values of a message, whose shape may promise more than it holds."""
-    sizes = [axis.size for axis in tensor.tensor_shape.dim]
-    if tensor.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
-        raise invalid(f"input {name} has no definite shape")
-    if math.prod(sizes) > most_values:
-        raise invalid(f"input {name} has shape {sizes}: too many values")
-    try:
-        return tf.make_ndarray(tensor)
-    except (TypeError, ValueError) as error:
-        raise invalid(f"input {name} is no tensor: {error}") from error

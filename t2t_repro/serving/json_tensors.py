@@ -8,24 +8,22 @@ A text that is no UTF-8 is {"b64": "..."}. "signature_name" is "serving_default"
 
 import base64
 import binascii
-import functools
 import json
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.serving.loaded_model import Arrays, Signature, TensorSpec
 from t2t_repro.serving.request_error import invalid
+from t2t_repro.serving.signature import Arrays, RequestLimits, Signature, TensorSpec
 
 _SHOWN = 80
 """Characters of a value that a message repeats."""
 
-
-_MOST_AXES = 32
-"""What NumPy can walk over; signatures have one or two."""
+_MOST_AXES = 8
+"""Signatures have one or two; a deeper list is not looked into."""
 
 
 class JsonRequest(NamedTuple):
@@ -42,12 +40,15 @@ class JsonRequest(NamedTuple):
     in_rows: bool
 
 
-def read_request(body: bytes, signature_of: Callable[[str], Signature]) -> JsonRequest:
+def read_request(
+    body: bytes, signature_of: Callable[[str], Signature], limits: RequestLimits
+) -> JsonRequest:
     """Reads the body of a request.
 
     Args:
         body: JSON.
         signature_of: the signature of a name.
+        limits: of what it becomes.
 
     Raises:
         RequestError: it is no JSON, not of one of the forms, or not what the signature takes.
@@ -69,7 +70,9 @@ def read_request(body: bytes, signature_of: Callable[[str], Signature]) -> JsonR
     in_rows = "instances" in document
     read = _from_rows if in_rows else _from_columns
     columns = read(document[forms.pop()], signature.inputs)
-    inputs = {name: _array(name, columns[name], spec) for name, spec in signature.inputs.items()}
+    inputs = {
+        name: _array(name, columns[name], spec, limits) for name, spec in signature.inputs.items()
+    }
     return JsonRequest(signature, inputs, in_rows)
 
 
@@ -127,21 +130,36 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() != {"b64"}
 
 
-def _array(name: str, value: Any, spec: TensorSpec) -> NDArray:
+def _array(name: str, value: Any, spec: TensorSpec, limits: RequestLimits) -> NDArray:
     """The tensor that nested lists hold."""
-    # Lists that are left inside have other lengths than their neighbours.
-    array = np.array(value, object)
-    if array.ndim > _MOST_AXES:
-        raise invalid(f"input {name} has {array.ndim} axes or more, expected {len(spec.shape)}")
-    for leaf in array.flat:
-        if isinstance(leaf, list):
-            raise invalid(f"JSON Value: {_shown(leaf)} is not of the same shape as those beside it")
+    shape = _first_shape(value)
+    if len(shape) > _MOST_AXES:
+        raise invalid(f"input {name} has {len(shape)} axes or more, expected {len(spec.shape)}")
+    spec.check_shape(name, shape)
+    limits.check(name, shape[0], spec.number_bytes(shape))
+    values = [value]
+    for size in shape:
+        for inner in values:
+            if not isinstance(inner, list) or len(inner) != size:
+                raise invalid(
+                    f"JSON Value: {_shown(inner)} is not of the same shape as those beside it"
+                )
+        values = list(chain.from_iterable(values))
     dtype = np.dtype(spec.dtype.as_numpy_dtype)
-    read = _bytes if spec.dtype == tf.string else functools.partial(_number, dtype=dtype)
     try:
-        return np.vectorize(read, otypes=[dtype])(array)
+        read = [_bytes(one) if spec.is_text else _number(one, dtype) for one in values]
+        return np.array(read, dtype).reshape(shape)
     except (TypeError, ValueError, OverflowError) as error:
         raise invalid(f"input {name}: {error}, expected type: {spec.dtype.name}") from error
+
+
+def _first_shape(value: Any) -> list[int]:
+    """The shape of nested lists, as the first of each says; not of more than they may be deep."""
+    shape: list[int] = []
+    while isinstance(value, list) and len(shape) <= _MOST_AXES:
+        shape.append(len(value))
+        value = value[0] if value else None
+    return shape
 
 
 def _bytes(value: Any) -> bytes:
@@ -185,5 +203,9 @@ def _as_text(content: bytes) -> str:
 
 
 def _shown(value: Any) -> str:
-    shown = json.dumps(value)
+    try:
+        shown = json.dumps(value)
+    # It was just deep enough to be read.
+    except RecursionError:
+        return "a list of lists"
     return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."

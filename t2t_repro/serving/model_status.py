@@ -1,33 +1,34 @@
 """What is known of a model's versions, as TensorFlow Serving reports it."""
 
+from collections.abc import Mapping
+
 import grpc
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse, ModelVersionStatus
 
 from t2t_repro.serving.request_error import RequestError
-from t2t_repro.serving.served_versions import ServedVersions
 
 
 def status_of(
-    versions: ServedVersions, name: str, number: int | None = None
+    name: str, served: int, refused: Mapping[int, str], number: int | None
 ) -> GetModelStatusResponse:
     """The state of a version, or of all that were tried: AVAILABLE, or END with the reason.
 
     Args:
-        versions: what is served.
-        name: of the model that is asked for.
-        number: of the version that is asked for.
+        name: of the model.
+        served: the version that is served.
+        refused: why others are not.
+        number: of the version that is asked for, None for all.
 
     Raises:
-        RequestError: there is no such model or version.
+        RequestError: there is no such version.
     """
-    if name != versions.name:
-        raise _not_found(f"Could not find any versions of model {name}")
     ended, unknown = ModelVersionStatus.END, grpc.StatusCode.UNKNOWN
-    states = {n: _state(n, ended, unknown, why) for n, why in versions.refused.items()}
-    served = versions.served(name).number
+    states = {n: _state(n, ended, unknown, why) for n, why in refused.items()}
     states[served] = _state(served, ModelVersionStatus.AVAILABLE, grpc.StatusCode.OK, "")
     if number is not None and number not in states:
-        raise _not_found(f"Could not find version {number} of model {name}")
+        raise RequestError(
+            grpc.StatusCode.NOT_FOUND, f"Could not find version {number} of model {name}"
+        )
     asked = sorted(states, reverse=True) if number is None else [number]
     return GetModelStatusResponse(model_version_status=[states[n] for n in asked])
 
@@ -39,7 +40,3 @@ def _state(number: int, state: int, code: grpc.StatusCode, message: str) -> Mode
     status.status.error_code = code.value[0]
     status.status.error_message = message
     return status
-
-
-def _not_found(message: str) -> RequestError:
-    return RequestError(grpc.StatusCode.NOT_FOUND, message)

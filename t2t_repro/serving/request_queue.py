@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.serving.loaded_model import Arrays, Signature
-from t2t_repro.serving.request_error import RequestError, invalid
+from t2t_repro.serving.cancellation import Cancellation
+from t2t_repro.serving.signature import Arrays, Signature
 
 _ALIKE_BYTES = 40
 """Texts that differ by less are as good as equally long."""
@@ -41,72 +40,59 @@ class RequestQueue:
 
     Nobody waits for company: an idle worker takes what is there, so requests are joined just when
     all workers are busy. The oldest request is taken first, and others along with it whose
-    sentences are about as long: one long sentence doesn't keep short ones waiting.
+    sentences are about as long: one long sentence doesn't keep short ones waiting. A call is given
+    up when nobody waits for it any more.
 
     Args:
         workers: how many calls are made at the same time.
-        max_rows: of a call, and so of a request.
-        max_waiting: how many requests may wait; others are refused.
+        max_rows: of a call; a request of more is a call by itself.
     """
 
-    def __init__(self, workers: int, max_rows: int, max_waiting: int) -> None:
+    def __init__(self, workers: int, max_rows: int) -> None:
         self._idle = workers
         self._max_rows = max_rows
-        self._max_waiting = max_waiting
-        self._waiting: list[_Waiting] = []
+        self._waiting: dict[asyncio.Future[dict[str, NDArray]], _Waiting] = {}
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="model")
 
     async def answer(self, signature: Signature, inputs: Arrays) -> dict[str, NDArray]:
         """Answers a request when its turn has come; cancelled before, it is never computed.
 
         Raises:
-            RequestError: the inputs are not the signature's or too many, too many requests wait,
-                or the computation failed.
+            RequestError: the inputs are not the signature's, or the computation failed.
         """
         rows = signature.rows(inputs)
-        if rows > self._max_rows:
-            raise invalid(
-                f"Task size {rows} is larger than maximum input batch size {self._max_rows}"
-            )
-        if len(self._waiting) >= self._max_waiting:
-            raise RequestError(
-                grpc.StatusCode.UNAVAILABLE,
-                f"{self._max_waiting} requests are waiting already: try again later",
-            )
         loop = asyncio.get_running_loop()
         request = _Waiting(signature, inputs, rows, _longest(inputs), loop.create_future())
-        self._waiting.append(request)
+        self._waiting[request.answer] = request
         # Later, so that what arrived at the same moment is seen together.
         loop.call_soon(self._start)
-        return await request.answer
-
-    def close(self) -> None:
-        """Ends the workers as soon as they have done what they are at."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        try:
+            return await request.answer
+        finally:
+            self._waiting.pop(request.answer, None)
 
     def _start(self) -> None:
         """Gives the idle workers what waits."""
         loop = asyncio.get_running_loop()
         while self._idle and (together := self._take()):
             self._idle -= 1
-            done = loop.run_in_executor(self._pool, _compute, together)
+            cancellation = Cancellation()
+            for request in together:
+                request.answer.add_done_callback(partial(_give_up, together, cancellation))
+            done = loop.run_in_executor(self._pool, _compute, together, cancellation)
             done.add_done_callback(partial(self._finish, together))
 
     def _take(self) -> list[_Waiting]:
         """Takes out the requests of the next call: none if none waits."""
-        waiting = [request for request in self._waiting if not request.answer.done()]
+        waiting = list(self._waiting.values())
         # Two workers do two halves in less time than one does the whole.
         share = math.ceil(sum(request.rows for request in waiting) / max(self._idle, 1))
         room = min(share, self._max_rows)
         together: list[_Waiting] = []
-        rest = []
         for request in waiting:
             if not together or (_go_together(together[0], request) and request.rows <= room):
-                together.append(request)
+                together.append(self._waiting.pop(request.answer))
                 room -= request.rows
-            else:
-                rest.append(request)
-        self._waiting = rest
         return together
 
     def _finish(
@@ -142,17 +128,24 @@ def _go_together(first: _Waiting, second: _Waiting) -> bool:
     )
 
 
-def _compute(together: Sequence[_Waiting]) -> list[dict[str, NDArray]]:
+def _give_up(
+    together: Sequence[_Waiting], cancellation: Cancellation, _: asyncio.Future[object]
+) -> None:
+    """Ends a call if all who wait for it have gone."""
+    if all(request.answer.cancelled() for request in together):
+        cancellation.give_up()
+
+
+def _compute(together: Sequence[_Waiting], cancellation: Cancellation) -> list[dict[str, NDArray]]:
     """The outputs of each request, computed in one call."""
     first = together[0]
     if len(together) == 1:
-        return [first.signature(first.inputs)]
-    outputs = first.signature(
-        {
-            name: np.concatenate([request.inputs[name] for request in together])
-            for name in first.inputs
-        }
-    )
+        return [first.signature(first.inputs, cancellation)]
+    joined = {
+        name: np.concatenate([request.inputs[name] for request in together])
+        for name in first.inputs
+    }
+    outputs = first.signature(joined, cancellation)
     ends = np.cumsum([request.rows for request in together])[:-1]
     parts = {name: np.split(array, ends) for name, array in outputs.items()}
     return [{name: parts[name][row] for name in parts} for row in range(len(together))]

@@ -1,19 +1,18 @@
 """TensorFlow Serving's REST interface, a health check, and a page for people."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
 from typing import NamedTuple
 
 from absl import logging
 from aiohttp import web
-from google.protobuf.json_format import MessageToDict
 
-from t2t_repro.serving.json_tensors import read_request, write_answer
-from t2t_repro.serving.model_status import status_of
+from t2t_repro.serving.allowed_hosts import AllowedHosts
+from t2t_repro.serving.asked import NONE_REFUSED, Asked
+from t2t_repro.serving.open_connection import OpenConnection, OpenSite
 from t2t_repro.serving.request_error import RequestError, invalid
-from t2t_repro.serving.request_queue import RequestQueue
+from t2t_repro.serving.request_room import RequestRoom
 from t2t_repro.serving.served_versions import ServedVersions
 
 _MODEL = "/v1/models/{name:[^/:]+}"
@@ -33,11 +32,14 @@ class Limits(NamedTuple):
 
     Attributes:
         request_bytes: most bytes of a request's body.
-        seconds: how long it may take to send it, and say nothing between requests.
+        seconds: how long it may take to send it, to take its answer, and say nothing between
+            requests.
+        hosts: the names by which it may call the server.
     """
 
     request_bytes: int
     seconds: float
+    hosts: AllowedHosts
 
 
 class RestService:
@@ -45,13 +47,13 @@ class RestService:
 
     Args:
         versions: what is served.
-        queue: where requests wait.
+        room: for requests.
         limits: of requests.
     """
 
-    def __init__(self, versions: ServedVersions, queue: RequestQueue, limits: Limits) -> None:
+    def __init__(self, versions: ServedVersions, room: RequestRoom, limits: Limits) -> None:
         self._versions = versions
-        self._queue = queue
+        self._room = room
         self._limits = limits
         self._is_closing = False
         page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
@@ -75,7 +77,7 @@ class RestService:
             OSError: it can't be opened.
         """
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        await OpenSite(self._runner, host, port).start()
         return self._runner.addresses[0][1]
 
     def refuse(self) -> None:
@@ -104,9 +106,12 @@ class RestService:
     @web.middleware
     async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Answers with {"error": ...} whatever goes wrong."""
+        connection = _connection(request)
+        connection.begin(request)
         try:
             if self._is_closing:
                 raise web.HTTPServiceUnavailable(text="the server is shutting down")
+            self._limits.hosts.check(request.headers.get("Host"))
             response = await handler(request)
         except RequestError as error:
             response = _error(error.http_status, str(error))
@@ -117,37 +122,62 @@ class RestService:
         except Exception:
             logging.exception("%s %s failed", request.method, request.path)
             response = _error(500, "the server failed; its log says more")
+        finally:
+            connection.end()
+        connection.answer(response)
         if self._is_closing:
             response.force_close()
         return response
 
     async def _predict(self, request: web.Request) -> web.Response:
-        if (request.content_length or 0) > self._limits.request_bytes:
-            raise web.HTTPRequestEntityTooLarge(
-                self._limits.request_bytes, request.content_length or 0
+        # A page of another site can send other types, and have the work done, without being asked.
+        if request.content_type != "application/json":
+            raise web.HTTPUnsupportedMediaType(
+                text=f"Content-Type is {request.content_type}, expected application/json"
             )
-        async with asyncio.timeout(self._limits.seconds):
-            body = await request.read()
-        served = self._versions.served(request.match_info["name"], _version(request))
-        asked = read_request(body, served.model.signature)
-        outputs = await self._queue.answer(asked.signature, asked.inputs)
-        return web.json_response(write_answer(outputs, asked.in_rows), dumps=_dumps)
+        most = self._limits.request_bytes
+        size = most if request.content_length is None else request.content_length
+        if size > most:
+            raise web.HTTPRequestEntityTooLarge(most, size)
+        with self._room.of(size):
+            async with asyncio.timeout(self._limits.seconds):
+                body = await request.read()
+            answer = await self._ask(request, "rest_predict", body)
+            return await self._sent(request, answer)
 
     async def _status(self, request: web.Request) -> web.Response:
-        status = status_of(self._versions, request.match_info["name"], _version(request))
-        return web.json_response(_as_json(status))
+        answer = await self._ask(request, "rest_status", refused=self._versions.refused)
+        return web.json_response(body=answer)
 
     async def _metadata(self, request: web.Request) -> web.Response:
-        served = self._versions.served(request.match_info["name"], _version(request))
-        spec = {
-            "name": self._versions.name,
-            "signature_name": "",
-            "version": str(served.number),
-        }
-        metadata = {"signature_def": _as_json(served.model.metadata)}
-        return web.json_response({"model_spec": spec, "metadata": metadata})
+        return web.json_response(body=await self._ask(request, "rest_metadata"))
+
+    async def _ask(
+        self,
+        request: web.Request,
+        call: str,
+        body: bytes = b"",
+        refused: Mapping[int, str] = NONE_REFUSED,
+    ) -> bytes:
+        name, version = request.match_info["name"], _version(request)
+        return await self._versions.served().ask(Asked(call, name, version, refused), body)
+
+    async def _sent(self, request: web.Request, answer: bytes) -> web.Response:
+        """The response that an answer was sent with, or given up with, as nobody took it."""
+        response = web.json_response(body=answer)
+        _connection(request).answer(response)
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+        return response
 
     async def _health(self, request: web.Request) -> web.Response:
+        if not self._versions.is_served:
+            return web.json_response({"status": "loading"}, status=503)
         return web.json_response({"status": "ok"})
 
     async def _show_page(self, request: web.Request) -> web.Response:
@@ -172,11 +202,12 @@ def _error(status: int, message: str) -> web.Response:
     return web.json_response({"error": message}, status=status)
 
 
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _as_json(message: object) -> dict:
-    return MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
+def _connection(request: web.Request) -> OpenConnection:
+    """The connection of a request that is being handled."""
+    transport = request.transport
+    # It has just gone.
+    if transport is None:
+        raise asyncio.CancelledError
+    connection = transport.get_protocol()
+    assert isinstance(connection, OpenConnection)
+    return connection

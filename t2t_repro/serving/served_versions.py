@@ -7,24 +7,24 @@ from typing import NamedTuple
 import grpc
 from absl import logging
 
-from t2t_repro.errors import UserError, reason_of
-from t2t_repro.serving.loaded_model import LoadedModel
+from t2t_repro.errors import UserError, printable
+from t2t_repro.serving.model_process import Limits, ModelProcess, VersionError
 from t2t_repro.serving.request_error import RequestError
 
 # Name, size and time of every file of a version.
 _Files = tuple[tuple[str, int, int], ...]
 
 
-class ServedVersion(NamedTuple):
-    """A version that answers requests.
+class _Loading(NamedTuple):
+    """A version that is being loaded.
 
     Attributes:
-        number: its number.
-        model: the model.
+        number: of it.
+        task: that loads it.
     """
 
     number: int
-    model: LoadedModel
+    task: asyncio.Task[None]
 
 
 class ServedVersions:
@@ -33,42 +33,42 @@ class ServedVersions:
     A version that appears is loaded and warmed up while the one before goes on, which is dropped
     when its last request is answered. One that can't be loaded is refused, and tried again only
     when its files have changed. Where the version that is served is taken away, the newest of the
-    others is.
+    others is. A version whose process ends is loaded again.
 
     Args:
         name: of the model, as clients give it.
         export_dir: holds a directory for every version, its number.
+        limits: what a version may take.
 
     Attributes:
         name: as given.
         refused: why versions could not be loaded, by number.
     """
 
-    def __init__(self, name: str, export_dir: Path) -> None:
+    def __init__(self, name: str, export_dir: Path, limits: Limits) -> None:
         self.name = name
         self.refused: dict[int, str] = {}
         self._export_dir = export_dir
+        self._limits = limits
         self._files_of_refused: dict[int, _Files] = {}
         self._files_before: dict[int, _Files] = {}
-        self._served: ServedVersion | None = None
+        self._served: ModelProcess | None = None
+        self._loading: _Loading | None = None
 
-    def served(self, name: str, number: int | None = None) -> ServedVersion:
+    @property
+    def is_served(self) -> bool:
+        """Whether there is a version that answers."""
+        return self._served is not None and not self._served.ended.done()
+
+    def served(self) -> ModelProcess:
         """The version that is served.
 
-        Args:
-            name: of the model that is asked for.
-            number: of the version that is asked for, None for any.
-
         Raises:
-            RequestError: it is not served.
+            RequestError: there is none at the moment.
         """
-        served = self._served
-        if served is None or name != self.name or number not in (None, served.number):
-            asked = f"Latest({name})" if number is None else f"Specific({name}, {number})"
-            raise RequestError(
-                grpc.StatusCode.NOT_FOUND, f"Servable not found for request: {asked}"
-            )
-        return served
+        if self._served is None:
+            raise RequestError(grpc.StatusCode.UNAVAILABLE, "the model is being loaded")
+        return self._served
 
     async def start(self) -> None:
         """Loads the first version to serve.
@@ -76,24 +76,31 @@ class ServedVersions:
         Raises:
             UserError: there is none that can be loaded.
         """
-        if not self._found():
+        await self.look(at_once=True)
+        while self._loading:
+            await asyncio.wait([self._loading.task], timeout=1)
+            await self.look()
+        if self._served is None and not self.refused:
             raise UserError(
                 f"--export_dir={self._export_dir} holds no version of a model; expected what "
                 "python -m t2t_repro.export wrote."
             )
-        await self.look(at_once=True)
         if self._served is None:
             reasons = "; ".join(f"version {n}: {why}" for n, why in self.refused.items())
             raise UserError(f"--export_dir={self._export_dir} cannot be served: {reasons}")
 
-    async def watch(self, poll_seconds: float) -> None:
-        """Looks for other versions, for ever."""
-        while True:
-            await asyncio.sleep(poll_seconds)
-            await self.look()
+    async def wait(self, poll_seconds: float) -> None:
+        """Waits until it is time to look again: so long, or until a version's state changes."""
+        tasks = [self._served.ended] if self._served else []
+        tasks += [self._loading.task] if self._loading else []
+        pause = asyncio.create_task(asyncio.sleep(poll_seconds))
+        await asyncio.wait([pause, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        pause.cancel()
 
     async def look(self, at_once: bool = False) -> None:
-        """Serves the newest version that can be loaded, if it isn't served already.
+        """Begins to load the newest version that can be, if it isn't served already.
+
+        One that is being loaded is dropped where it has changed, or another has become the newest.
 
         Args:
             at_once: take versions that have not been seen before; otherwise the files of one must
@@ -102,30 +109,51 @@ class ServedVersions:
         found = await asyncio.to_thread(self._found)
         before, self._files_before = self._files_before, found
         self.refused = {number: why for number, why in self.refused.items() if number in found}
+        if self._served and self._served.ended.done():
+            self._served = None
+        if self._loading and self._loading.task.done():
+            self._loading = None
+        number = self._next(found, found if at_once else before)
+        if self._loading and self._loading.number != number:
+            self._loading.task.cancel()
+            self._loading = None
+        if number is not None and self._loading is None:
+            task = asyncio.create_task(self._load(number, found[number]))
+            self._loading = _Loading(number, task)
+
+    def close(self) -> None:
+        """Ends all processes."""
+        if self._served:
+            self._served.ended.cancel()
+        if self._loading:
+            self._loading.task.cancel()
+
+    def _next(self, found: dict[int, _Files], before: dict[int, _Files]) -> int | None:
+        """The version to load: the newest, of those that are whole and were not refused."""
         for number in sorted(found, reverse=True):
             if self._served and number == self._served.number:
-                return
-            is_still = at_once or before.get(number) == found[number]
-            if not is_still or self._files_of_refused.get(number) == found[number]:
-                continue
-            if await self._load(number, found[number]):
-                return
+                return None
+            is_still = before.get(number) == found[number]
+            if is_still and self._files_of_refused.get(number) != found[number]:
+                return number
+        return None
 
-    async def _load(self, number: int, files: _Files) -> bool:
-        """Loads a version and serves it; whether that was possible."""
+    async def _load(self, number: int, files: _Files) -> None:
+        """Loads a version and serves it; or refuses it."""
+        path = self._export_dir / str(number)
         try:
-            model = await asyncio.to_thread(LoadedModel, self._export_dir / str(number))
-        # What is wrong with the files of a model can be anything.
-        except Exception as error:
-            reason = reason_of(error)
+            model = await ModelProcess.start(path, self.name, number, self._limits)
+        except VersionError as error:
+            reason = printable(str(error))
             self.refused[number], self._files_of_refused[number] = reason, files
             other = f", version {self._served.number} goes on" if self._served else ""
             logging.error("version %d is refused%s: %s", number, other, reason)
-            return False
+            return
         self.refused.pop(number, None)
-        self._served = ServedVersion(number, model)
+        before, self._served = self._served, model
+        if before:
+            before.retire()
         logging.info("serving version %d of %s", number, self.name)
-        return True
 
     def _found(self) -> dict[int, _Files]:
         """The versions that are there, and their files."""

@@ -20,6 +20,9 @@ from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServic
 from tests.processes import assert_only_our_lines
 
 
+JSON = {"Content-Type": "application/json"}
+
+
 class Server:
     """A server that has started.
 
@@ -65,7 +68,7 @@ class Server:
     def request(self, method, path, body=None, headers=None):
         """Status and JSON of an answer, on a connection of its own."""
         connection = HTTPConnection(self.rest, timeout=60)
-        connection.request(method, path, body, headers or {})
+        connection.request(method, path, body, {**JSON, **(headers or {})})
         response = connection.getresponse()
         answer = response.status, json.loads(response.read())
         connection.close()

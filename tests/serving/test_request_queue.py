@@ -26,7 +26,7 @@ class Upper:
     def rows(self, inputs):
         return len(inputs["text"])
 
-    def __call__(self, inputs: Mapping[str, Any]):
+    def __call__(self, inputs: Mapping[str, Any], cancellation):
         assert self.may_go.wait(60)
         texts = [text.decode() for text in inputs["text"]]
         self.calls.append(texts)
@@ -41,11 +41,11 @@ def texts(*words):
     return {"text": array}
 
 
-def run(upper, requests, *, workers=1, max_rows=8, max_waiting=99, cancel=()):
+def run(upper, requests, *, workers=1, max_rows=8, cancel=()):
     """What every request gets; the first is under way before the others come."""
 
     async def ask():
-        queue = RequestQueue(workers, max_rows, max_waiting)
+        queue = RequestQueue(workers, max_rows)
         tasks = [asyncio.create_task(queue.answer(upper, texts(*requests[0])))]
         await asyncio.sleep(0.01)
         tasks += [asyncio.create_task(queue.answer(upper, texts(*r))) for r in requests[1:]]
@@ -54,7 +54,6 @@ def run(upper, requests, *, workers=1, max_rows=8, max_waiting=99, cancel=()):
             tasks[number].cancel()
         upper.may_go.set()
         found = await asyncio.gather(*tasks, return_exceptions=True)
-        queue.close()
         return [f["upper"].tolist() if isinstance(f, dict) else f for f in found]
 
     return asyncio.run(ask())
@@ -87,9 +86,8 @@ def test_two_workers_share_what_waits():
     assert sorted(map(len, upper.calls)) == [1, 7]
 
     async def at_once():
-        queue: Any = RequestQueue(2, 8, 99)
+        queue: Any = RequestQueue(2, 8)
         await asyncio.gather(*(queue.answer(upper, texts(word)) for word in "bcdefg"))
-        queue.close()
 
     upper.calls.clear()
     asyncio.run(at_once())
@@ -102,14 +100,6 @@ def test_a_client_that_has_gone_is_not_worked_for():
     assert [found[1], found[3]] == [["B"], ["D"]]
     assert isinstance(found[0], asyncio.CancelledError)
     assert upper.calls == [["a"], ["b", "d"]]
-
-
-def test_too_much_is_refused():
-    upper = Upper()
-    found = run(upper, [["a"], ["b"], ["c"], ["d"], ["e"] * 9], max_waiting=2)
-    assert found[:3] == [["A"], ["B"], ["C"]]
-    assert [error.code.name for error in found[3:]] == ["UNAVAILABLE", "INVALID_ARGUMENT"]
-    assert [error.http_status for error in found[3:]] == [503, 400]
 
 
 def test_a_failure_is_told_and_the_next_call_goes_on():

@@ -19,7 +19,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
 from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
 
 from tests.decoding.random_translator import ODD_LINES
-from tests.serving.server_process import predict_request, predictions
+from tests.serving.server_process import JSON, predict_request, predictions
 
 LINES = [line for line in ODD_LINES if len(line) < 100] + ["the red stone and a cloud", "a b c d"]
 IDS = [[7, 300, 9, 1], [7, 290, 1, 0]]
@@ -251,7 +251,7 @@ def labelled():
         (predict_request(source=["a"] * 65), "INVALID_ARGUMENT", "maximum input batch"),
         (predict_request(source=["a" * 600_000]), "RESOURCE_EXHAUSTED", "larger than max"),
         (labelled(), "INVALID_ARGUMENT", "version label: stable"),
-        (huge(), "INVALID_ARGUMENT", "too many values"),
+        (huge(), "INVALID_ARGUMENT", "maximum input batch size"),
     ],
 )
 def test_a_mistake_over_grpc_is_a_status(server, request_, code, message):
@@ -267,7 +267,10 @@ def assert_lives(server):
 
 def post(body, length=None):
     """The bytes of a request."""
-    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {length or len(body)}\r\n\r\n"
+    head = (
+        f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length or len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 
@@ -320,7 +323,7 @@ def test_no_answer_of_many_at_once_is_mixed_up(server, expected):
             lines = generator.choices(LINES, k=generator.randint(1, 5))
             signature, known = generator.choice([("serving_default", best), ("nbest", n_best)])
             body = json.dumps({"signature_name": signature, "instances": lines})
-            connection.request("POST", PREDICT, body)
+            connection.request("POST", PREDICT, body, JSON)
             answer = json.loads(connection.getresponse().read())
             found = [row["translation"] for row in answer["predictions"]]
             assert found == [known[line] for line in lines]

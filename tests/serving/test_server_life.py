@@ -10,7 +10,7 @@ import grpc
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from tests.serving.server_process import predict_request, predictions, server_process
+from tests.serving.server_process import JSON, predict_request, predictions, server_process
 
 LINE = "the red stone and a cloud"
 BODY = json.dumps({"instances": [LINE]})
@@ -52,7 +52,7 @@ class RestClient(Client):
 
     def ask(self):
         try:
-            self._connection.request("POST", "/v1/models/made:predict", BODY)
+            self._connection.request("POST", "/v1/models/made:predict", BODY, JSON)
         except ConnectionRefusedError:
             self.end = "refused"
             return
