@@ -17,6 +17,8 @@ from t2t_repro.serving.signature import RequestLimits, Signature
 from t2t_repro.serving.warm_up import WARM_UP_FILE
 from t2t_repro.strangers.graph import check_graph
 
+_LIMITS = RequestLimits()
+
 
 class LoadedModel:
     """A version of a model.
@@ -35,7 +37,7 @@ class LoadedModel:
         Exception: of many types, if it is no SavedModel, or a warm-up request fails.
     """
 
-    def __init__(self, path: Path, limits: RequestLimits = RequestLimits()) -> None:
+    def __init__(self, path: Path, limits: RequestLimits = _LIMITS) -> None:
         file = path / "saved_model.pb"
         if not file.is_file():
             raise FileNotFoundError(f"SavedModel file does not exist at {path}")

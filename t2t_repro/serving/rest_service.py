@@ -124,10 +124,13 @@ class RestService:
             response = _error(500, "the server failed; its log says more")
         finally:
             connection.end()
+        self._begin_answer(connection, response)
+        return response
+
+    def _begin_answer(self, connection: OpenConnection, response: web.StreamResponse) -> None:
         connection.answer(response)
         if self._is_closing:
             response.force_close()
-        return response
 
     async def _predict(self, request: web.Request) -> web.Response:
         # A page of another site can send other types, and have the work done, without being asked.
@@ -165,7 +168,7 @@ class RestService:
     async def _sent(self, request: web.Request, answer: bytes) -> web.Response:
         """The response that an answer was sent with, or given up with, as nobody took it."""
         response = web.json_response(body=answer)
-        _connection(request).answer(response)
+        self._begin_answer(_connection(request), response)
         try:
             async with asyncio.timeout(self._limits.seconds):
                 await response.prepare(request)

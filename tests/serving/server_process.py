@@ -19,7 +19,6 @@ from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServic
 
 from tests.processes import assert_only_our_lines
 
-
 JSON = {"Content-Type": "application/json"}
 
 
