@@ -7,6 +7,8 @@ _HEAD, _TAIL = 1500, 450
 
 # What TensorFlow's messages say of the operation that failed.
 _OPERATION = re.compile(r"^\s*\{\{.*?\}\}\s*| \[Op:\w+\]")
+# And, of one within a function, where that was defined, before they come to the point.
+_WHERE = re.compile(r"Graph execution error:\s+Detected at node [^\n]*\n(?:(?: |<)[^\n]*\n+)*")
 
 
 class UserError(ValueError):
@@ -28,7 +30,7 @@ class UserError(ValueError):
 
 def reason_of(error: BaseException) -> str:
     """What an error says in its first line, as a part of a UserError's; its type if nothing."""
-    lines = str(error).splitlines()
+    lines = _WHERE.sub("", str(error)).splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
 
 

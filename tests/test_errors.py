@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import UserError, printable, reason_of
 
 
 def message(size):
@@ -30,8 +30,32 @@ def test_of_a_long_message_beginning_and_end_are_kept():
             "a/b; No space left",
         ),
         ("the first\nthe second", "the first"),
+        (
+            "Graph execution error:\n\nDetected at node a/b defined at (most recent call last):\n"
+            "<stack traces unavailable>\nOOM when allocating\n\t [[{{node a}}]] [Op:__f]",
+            "OOM when allocating",
+        ),
+        (
+            "Graph execution error:\n\nDetected at node a defined at (most recent call last):\n"
+            '  File "f.py", line 1, in f\n\n  File "g.py", line 2, in g\n\nNo space\n',
+            "No space",
+        ),
         ("", "OSError"),
     ],
 )
 def test_a_reason_is_a_line_without_tensorflow_s_own_words(text, reason):
     assert reason_of(OSError(text)) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Grüße, 世界 {}", "Grüße, 世界 {}"),
+        ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
+        ("one\ntwo\r", "one\\ntwo\\r"),
+        ("\u202egnp.exe\x9b", "\\u202egnp.exe\\x9b"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_a_text_of_anyone_s_commands_no_terminal(text, shown):
+    assert printable(text) == shown

@@ -94,7 +94,8 @@ def server_process(export_dir, *flags) -> Iterator[Server]:
         try:
             server = Server(process)
             yield server
-            server.terminate()
+            if process.poll() is None:
+                server.terminate()
             assert process.wait(60) == 0, "\n".join(server.log())
             server.await_log("the end")
             assert_only_our_lines("\n".join(server.log()[:-1]))
