@@ -28,12 +28,21 @@ class UserError(ValueError):
         super().__init__(message)
 
 
+def printable(text: str) -> str:
+    """A text as a terminal may show it.
+
+    A stranger's files hold names with characters that would move its cursor, change its title or
+    turn the direction of what follows: these are written as Python's repr does.
+
+    Args:
+        text: with whatever is in it; ends of lines and tabs stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 def reason_of(error: BaseException) -> str:
     """What an error says in its first line, as a part of a UserError's; its type if nothing."""
     lines = _WHERE.sub("", str(error)).splitlines()
     return _OPERATION.sub("", lines[0]).strip() if lines else type(error).__name__
-
-
-def printable(text: str) -> str:
-    """A text of anyone's for a terminal: what would command it, or break the line, is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

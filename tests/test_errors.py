@@ -52,7 +52,7 @@ def test_a_reason_is_a_line_without_tensorflow_s_own_words(text, reason):
     [
         ("Grüße, 世界 {}", "Grüße, 世界 {}"),
         ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
-        ("one\ntwo\r", "one\\ntwo\\r"),
+        ("one\n\ttwo\r", "one\n\ttwo\\r"),
         ("\u202egnp.exe\x9b", "\\u202egnp.exe\\x9b"),
         ("\ud800", "\\ud800"),
     ],

@@ -1,6 +1,5 @@
 """A SavedModel ready for requests: looked through, loaded, warmed up."""
 
-import stat
 from pathlib import Path
 
 import grpc
@@ -8,13 +7,12 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  its operations must be there before a graph that has them
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
-from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from t2t_repro.serving.cancellation import Cancellation
-from t2t_repro.serving.proto_tensors import read_inputs, read_message
+from t2t_repro.serving.proto_tensors import read_inputs
 from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits, Signature
-from t2t_repro.serving.warm_up import WARM_UP_FILE
+from t2t_repro.serving.warm_up import read_warm_up
 from t2t_repro.strangers.graph import check_graph
 
 _LIMITS = RequestLimits()
@@ -52,7 +50,7 @@ class LoadedModel:
             self.signatures[name] = Signature(name, definition, function)
         # The functions hold its variables weakly.
         self._loaded = loaded
-        self._warm_up(path / WARM_UP_FILE, limits)
+        self._warm_up(path, limits)
 
     def signature(self, name: str) -> Signature:
         """The signature of a name; the default one without.
@@ -70,12 +68,7 @@ class LoadedModel:
         return self.signatures[name]
 
     def _warm_up(self, path: Path, limits: RequestLimits) -> None:
-        if not path.exists():
-            return
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ValueError(f"{path.name} is no file")
-        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-            request = read_message(PredictionLog, record).predict_log.request
+        for request in read_warm_up(path):
             signature = self.signature(request.model_spec.signature_name)
             inputs = read_inputs(request, signature, limits)
             signature.rows(inputs)

@@ -4,7 +4,7 @@ TensorFlow prepares a graph when it first runs, and a matrix product when it fir
 first client should not wait for either.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.errors import UserError, reason_of
+from t2t_repro.serving.proto_tensors import read_message
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
 WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
@@ -67,6 +69,30 @@ def write_warm_up(saved_model: Path, asked: Sequence[Request], model_name: str) 
                 message.inputs[name].CopyFrom(tf.make_tensor_proto(value))
             log = PredictionLog(predict_log=PredictLog(request=message))
             file.write(log.SerializeToString())
+
+
+def read_warm_up(saved_model: Path) -> Iterator[PredictRequest]:
+    """The requests that a SavedModel of anyone's wants to be made.
+
+    Args:
+        saved_model: the SavedModel's directory.
+
+    Raises:
+        UserError: the file is damaged, or none.
+        RequestError: what it holds is no request.
+    """
+    path = saved_model / WARM_UP_FILE
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise UserError(f"{path} is no file, expected requests for predictions: delete it.")
+    try:
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            yield read_message(PredictionLog, record).predict_log.request
+    except tf.errors.DataLossError as error:
+        raise UserError(
+            f"{path} is damaged: {reason_of(error)}: copy or export it again."
+        ) from error
 
 
 def _texts(subwords: SubwordModel, batch: int, length: int) -> NDArray:

@@ -6,13 +6,17 @@ Whatever a reader is given, it ends well, or with a UserError.
 import gzip
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gin
 import numpy as np
 import tensorflow as tf
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
 from t2t_repro import experiment
 from t2t_repro.analysis.run_record import Evaluation, read_run
@@ -24,8 +28,14 @@ from t2t_repro.data.prepared import Preparation, PreparedData
 from t2t_repro.data.subword_model import open_pair, open_subwords, shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
+from t2t_repro.errors import UserError
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
+from t2t_repro.serving.json_tensors import read_request
+from t2t_repro.serving.proto_tensors import chosen_outputs, read_inputs, read_message
+from t2t_repro.serving.request_error import RequestError
+from t2t_repro.serving.signature import RequestLimits, Signature
+from t2t_repro.serving.warm_up import WARM_UP_FILE, read_warm_up
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
@@ -232,7 +242,69 @@ def _read_events(folder: Path) -> None:
     rewind(folder, 5, "dev/")
 
 
+def _signature() -> Signature:
+    """Of a model that takes texts and ids."""
+    definition = tf.compat.v1.MetaGraphDef().signature_def["x"]
+    for name, dtype, axes in (("text", tf.string, 1), ("ids", tf.int32, 2)):
+        definition.inputs[name].dtype = dtype.as_datatype_enum
+        for _ in range(axes):
+            definition.inputs[name].tensor_shape.dim.add(size=-1)
+    definition.outputs["text"].CopyFrom(definition.inputs["text"])
+    function: Any = None
+    return Signature("x", definition, function)
+
+
+def _request() -> PredictRequest:
+    request = PredictRequest(output_filter=["text"])
+    request.model_spec.name = "made"
+    request.inputs["text"].CopyFrom(tf.make_tensor_proto([b"a tree", b"", b"\xff"], tf.string))
+    request.inputs["ids"].CopyFrom(tf.make_tensor_proto(np.ones((3, 5), np.int32)))
+    return request
+
+
+def _write_requests(folder: Path) -> None:
+    (folder / "a.pb").write_bytes(_request().SerializeToString())
+    log = PredictionLog(predict_log=PredictLog(request=_request()))
+    path = folder / WARM_UP_FILE
+    path.parent.mkdir()
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for _ in range(3):
+            file.write(log.SerializeToString())
+    document = {"inputs": {"text": ["a tree", "", {"b64": "/w=="}], "ids": [[1, 2]] * 3}}
+    (folder / "a.json").write_text(json.dumps(document))
+    rows = [{"text": "a", "ids": [1]}, {"text": "b", "ids": [5]}]
+    (folder / "b.json").write_text(json.dumps({"signature_name": "x", "instances": rows}))
+
+
+def _read_requests(folder: Path) -> None:
+    signature, limits = _signature(), RequestLimits()
+    messages = [lambda: [read_message(PredictRequest, (folder / "a.pb").read_bytes())]]
+    for read in (*messages, lambda: read_warm_up(folder)):
+        with _refused():
+            for request in read():
+                chosen_outputs(request, signature)
+                signature.rows(read_inputs(request, signature, limits))
+    for name in ("a.json", "b.json"):
+        with _refused():
+            asked = read_request((folder / name).read_bytes(), lambda name: signature, limits)
+            signature.rows(asked.inputs)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """As a server does it: in one line."""
+    try:
+        yield
+    except RequestError as error:
+        if error.code.name != "INVALID_ARGUMENT" or len(str(error)) > 1000:
+            raise
+    except UserError as error:
+        if len(str(error)) > 1000:
+            raise
+
+
 TARGETS = {
+    "requests": Target(_write_requests, {"*.json": spoil_json, "*": spoil_bytes}, _read_requests),
     "text_files": Target(_write_text, {"*.gz": spoil_gzip, "*": spoil_bytes}, _read_text),
     "treebank": Target(_write_trees, {"*.gz": spoil_gzip, "*": spoil_bytes}, _read_trees),
     "token_store": Target(_write_store, {"*.json": spoil_json, "*": spoil_bytes}, _read_store),

@@ -106,5 +106,5 @@ def test_bytes_are_a_message_or_refused(content):
 
 
 def test_what_is_no_message_is_named():
-    with pytest.raises(RequestError, match="is no tensorflow.serving.PredictRequest$"):
+    with pytest.raises(RequestError, match="is no tensorflow"):
         read_message(PredictRequest, b"\xff" * 9)
