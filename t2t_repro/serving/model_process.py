@@ -131,8 +131,9 @@ class ModelProcess:
         number = next(self._numbers)
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
-            write_frame(self._writer, {"id": number, **asked.as_head()}, body)
+            # Until the process takes more: what is written stays, though its client goes.
             await self._writer.drain()
+            write_frame(self._writer, {"id": number, **asked.as_head()}, body)
             return await answer
         except ConnectionError as error:
             raise _gone() from error

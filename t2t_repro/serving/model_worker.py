@@ -53,8 +53,15 @@ def main() -> None:
     # The server ends it, when it has answered what it has taken.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_DATA, (options.memory_bytes, options.memory_bytes))
+    _limit_memory(options.memory_bytes)
     asyncio.run(_serve(options))
+
+
+def _limit_memory(size: int) -> None:
+    """Has allocations fail beyond so many bytes, where the system can (macOS does not)."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = size if most == resource.RLIM_INFINITY else min(size, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
 async def _serve(options: Options) -> None:

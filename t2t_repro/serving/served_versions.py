@@ -149,6 +149,10 @@ class ServedVersions:
             other = f", version {self._served.number} goes on" if self._served else ""
             logging.error("version %d is refused%s: %s", number, other, reason)
             return
+        except OSError as error:
+            # Too many files or processes: another time.
+            logging.error("version %d cannot be loaded now: %s", number, error.strerror)
+            return
         self.refused.pop(number, None)
         before, self._served = self._served, model
         if before:

@@ -1,14 +1,15 @@
 """The server: REST and gRPC on one model, from the first version to the last request."""
 
 import asyncio
-import os
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from absl import logging
 
+from t2t_repro.available_memory import available_memory
 from t2t_repro.errors import UserError
 from t2t_repro.serving.allowed_hosts import AllowedHosts
 from t2t_repro.serving.grpc_service import GrpcService
@@ -38,7 +39,7 @@ class Options(NamedTuple):
         max_waiting_mb: most MiB of them.
         poll_seconds: how often the server looks for other versions.
         load_seconds: until a version must be loaded and warmed up.
-        memory_gb: most GiB that a version may take; None for half of this machine's.
+        memory_gb: most GiB that a version may take; None for half of what is free.
         drain_seconds: how long a server that is told to end works on what it has taken.
     """
 
@@ -108,15 +109,20 @@ async def _watch(versions: ServedVersions, remote: GrpcService, poll_seconds: fl
     """Has versions changed, and their health reported, for ever."""
     while True:
         await versions.wait(poll_seconds)
-        await versions.look()
+        try:
+            await versions.look()
+        # A bug, which is no reason to end: the version that is served goes on.
+        except Exception:
+            logging.exception("looking for versions failed")
         await remote.say_healthy(versions.is_served)
 
 
 def _version_limits(options: Options) -> VersionLimits:
-    if options.memory_gb is None:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    else:
+    if options.memory_gb is not None:
         memory = _bytes(options.memory_gb, 30)
+    else:
+        available = available_memory()
+        memory = available // 2 if available else sys.maxsize
     return VersionLimits(
         load_seconds=options.load_seconds,
         memory_bytes=memory,

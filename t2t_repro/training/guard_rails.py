@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from t2t_repro.available_memory import available_memory
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
@@ -156,26 +157,6 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
         inputs = model.num_layers * (source_slots + target_slots) * d_model
         return _FLOAT_BYTES * (inputs + vectors + weights)
     return _FLOAT_BYTES * model.num_layers * (vectors + weights)
-
-
-def available_memory() -> int | None:
-    """Returns the bytes that the machine, or the container, can still give; None if unknown.
-
-    Beyond Linux it is all that the machine has: more than that is too much for certain.
-    """
-    found = []
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-        group = Path("/sys/fs/cgroup")
-        limit = (group / "memory.max").read_text().strip()
-        if limit != "max":
-            found.append(int(limit) - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):
-        pass
-    if not found and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(found, default=None)
 
 
 def _refuse_or_warn(text: str, is_certain: bool, is_likely: bool) -> None:
