@@ -7,7 +7,6 @@ starts it.
 import asyncio
 import json
 import os
-import resource
 import signal
 import socket
 import sys
@@ -59,6 +58,10 @@ def main() -> None:
 
 def _limit_memory(size: int) -> None:
     """Has allocations fail beyond so many bytes, where the system can (macOS does not)."""
+    try:
+        import resource
+    except ImportError:
+        return
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     limit = size if most == resource.RLIM_INFINITY else min(size, most)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
