@@ -105,7 +105,7 @@ def main() -> None:
     with grpc.insecure_channel(remote) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         print("watching", flush=True)
-        while not ended.wait(_SECONDS):
+        while not seconds or not ended.wait(_SECONDS):
             for ask in (lambda: _ask_rest(rest), lambda: _ask_grpc(stub)):
                 began = time.monotonic()
                 unhealthy += not ask()
