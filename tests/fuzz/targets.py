@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import gin
 import numpy as np
@@ -34,7 +33,7 @@ from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.serving.json_tensors import read_request
 from t2t_repro.serving.proto_tensors import chosen_outputs, read_inputs, read_message
 from t2t_repro.serving.request_error import RequestError
-from t2t_repro.serving.signature import RequestLimits, Signature
+from t2t_repro.serving.signature import RequestLimits
 from t2t_repro.serving.warm_up import WARM_UP_FILE, read_warm_up
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.model_directory import ModelDirectory
@@ -51,6 +50,7 @@ from tests.fuzz.mutations import (
     spoil_sentencepiece,
 )
 from tests.models.test_t2t_checkpoint import t2t_variables, write_checkpoint
+from tests.serving.signatures import signature_of
 from tests.token_stores import write_token_store
 from tests.training.tiny import tiny_model
 
@@ -242,18 +242,6 @@ def _read_events(folder: Path) -> None:
     rewind(folder, 5, "dev/")
 
 
-def _signature() -> Signature:
-    """Of a model that takes texts and ids."""
-    definition = tf.compat.v1.MetaGraphDef().signature_def["x"]
-    for name, dtype, axes in (("text", tf.string, 1), ("ids", tf.int32, 2)):
-        definition.inputs[name].dtype = dtype.as_datatype_enum
-        for _ in range(axes):
-            definition.inputs[name].tensor_shape.dim.add(size=-1)
-    definition.outputs["text"].CopyFrom(definition.inputs["text"])
-    function: Any = None
-    return Signature("x", definition, function)
-
-
 def _request() -> PredictRequest:
     request = PredictRequest(output_filter=["text"])
     request.model_spec.name = "made"
@@ -277,7 +265,7 @@ def _write_requests(folder: Path) -> None:
 
 
 def _read_requests(folder: Path) -> None:
-    signature, limits = _signature(), RequestLimits()
+    signature, limits = signature_of(text=(tf.string, 1), ids=(tf.int32, 2)), RequestLimits()
     messages = [lambda: [read_message(PredictRequest, (folder / "a.pb").read_bytes())]]
     for read in (*messages, lambda: read_warm_up(folder)):
         with _refused():
