@@ -17,6 +17,9 @@ from t2t_repro.serving.request_error import RequestError, invalid
 from t2t_repro.serving.request_room import RequestRoom
 from t2t_repro.serving.served_versions import ServedVersions
 
+_STREAMS = 1024
+"""Calls of a connection at a time; a client keeps others back."""
+
 _Handle = Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes]]
 
 
@@ -32,6 +35,7 @@ class GrpcService:
     def __init__(self, versions: ServedVersions, room: RequestRoom, request_bytes: int) -> None:
         options = {
             "grpc.max_receive_message_length": request_bytes,
+            "grpc.max_concurrent_streams": _STREAMS,
             # Two servers on one port would share its requests.
             "grpc.so_reuseport": 0,
         }
