@@ -49,17 +49,16 @@ OF_ONES_OWN = _names("""
     BitwiseAnd BitwiseOr BitwiseXor BroadcastArgs Ceil Cholesky ClipByValue Conv2D Cosh Cumprod
     CumulativeLogsumexp DepthwiseConv2dNative Diag Digamma DivNoNan Einsum Elu Erf Erfc Erfinv
     EuclideanNorm Exp Expm1 Floor GatherNd Igamma Igammac InvertPermutation IsFinite IsInf IsNan
-    L2Loss LeakyRelu LeftShift Lgamma LinSpace Log1p LogSoftmax LogicalXor MatrixBandPart
-    MatrixDiagPartV3 MatrixDiagV3 MatrixSetDiagV3 Min MirrorPad Mod MulNoNan NextAfter OneHot
-    OnesLike PopulationCount PreventGradient Rank Reciprocal Relu6 ReverseV2 RightShift Rint Roll
-    Round ScatterNd Select SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProdV2 SegmentSumV2 Selu
-    ShapeN Sigmoid Sign Sinh Slice Softplus Softsign Split Sqrt SquaredDifference
-    StatelessMultinomial StatelessRandomGetAlg StatelessRandomGetKeyCounter
-    StatelessRandomNormalV2 StatelessRandomUniformFullIntV2 StatelessRandomUniformIntV2
-    StatelessRandomUniformV2 StatelessShuffle StatelessTruncatedNormalV2 StopGradient Tan Tanh
-    TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub TruncateDiv TruncateMod
-    Unique UniqueV2 UnravelIndex UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum Xdivy
-    Xlog1py Xlogy ZerosLike
+    L2Loss LeakyRelu LeftShift Lgamma LinSpace Log1p LogSoftmax MatrixBandPart MatrixDiagPartV3
+    MatrixDiagV3 MatrixSetDiagV3 Min MirrorPad Mod MulNoNan NextAfter OneHot OnesLike
+    PopulationCount PreventGradient Rank Reciprocal Relu6 ReverseV2 RightShift Rint Roll Round
+    ScatterNd SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProdV2 SegmentSumV2 Select Selu ShapeN
+    Sigmoid Sign Sinh Slice Softplus Softsign Split Sqrt SquaredDifference StatelessMultinomial
+    StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformFullIntV2
+    StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessShuffle StatelessTruncatedNormalV2
+    StopGradient Tan Tanh TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub
+    TruncateDiv TruncateMod Unique UniqueV2 UnravelIndex UnsortedSegmentMin UnsortedSegmentProd
+    UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
 """)
 """Of functions too: mathematics, without any memory of its own.
 
@@ -69,9 +68,9 @@ Each takes and gives numbers, has no state, and no texts but names of ways to co
 RANDOM = _names("Multinomial RandomStandardNormal RandomUniform RandomUniformInt TruncatedNormal")
 """Of functions too: random numbers; their state is the generator's."""
 
-LISTS = _names("""
-    EmptyTensorList TensorListConcatV2 TensorListElementShape TensorListFromTensor
+STRUCTURE = _names("""
+    EmptyTensorList PartitionedCall TensorListConcatV2 TensorListElementShape TensorListFromTensor
     TensorListGather TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack
     TensorListReserve TensorListResize TensorListSetItem TensorListStack
 """)
-"""Of functions too: lists of tensors, such as a loop's `tf.TensorArray`."""
+"""Of functions too: calls, and lists of tensors, such as the `tf.TensorArray` of a loop."""

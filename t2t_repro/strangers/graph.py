@@ -25,9 +25,9 @@ from t2t_repro.strangers.allowed_operations import (
     IN_FUNCTIONS,
     IN_GRAPH,
     IN_SAVER,
-    LISTS,
     OF_ONES_OWN,
     RANDOM,
+    STRUCTURE,
 )
 from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.strangers.object_graph import other_objects
@@ -35,7 +35,7 @@ from t2t_repro.strangers.plain_files import not_plain
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from t2t_repro.strangers.tensors import VALUES, other_tensors
 
-_OF_FUNCTIONS = IN_FUNCTIONS | OF_ONES_OWN | RANDOM | LISTS
+_OF_FUNCTIONS = IN_FUNCTIONS | OF_ONES_OWN | RANDOM | STRUCTURE
 
 _NOTES = {
     "_class", "_collective_manager_ids", "_gradient_op_type", "_has_manual_control_dependencies",
