@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -115,6 +116,27 @@ def graph_of(version: Path) -> MetaGraphDef:
     """The one graph of a SavedModel."""
     (graph,) = SavedModel.FromString((version / "saved_model.pb").read_bytes()).meta_graphs
     return graph
+
+
+def write_tiny(folder: Path) -> Path:
+    """Writes what the check lets pass and is no translator, and returns its directory.
+
+    A function calls one, which calls the body of a loop.
+    """
+    module = tf.Module()
+    module._weights = tf.Variable([1.0, 2.0], trainable=False)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def translate(source: tf.Tensor) -> dict[str, tf.Tensor]:
+        count = tf.size(source)
+        _, sums = tf.while_loop(
+            lambda i, x: i < count, lambda i, x: (i + 1, x + module._weights), (0, tf.zeros([2]))
+        )
+        return {"score": sums}
+
+    module.translate = translate
+    tf.saved_model.save(module, str(folder / "1"), {"serving_default": translate})
+    return folder / "1"
 
 
 class Operations(NamedTuple):

@@ -26,7 +26,14 @@ from t2t_repro.strangers.allowed_operations import (
 )
 from t2t_repro.strangers.graph import check_graph
 from tests.strangers import attacks
-from tests.strangers.exports import KINDS, graph_of, operations_of, together, write_export
+from tests.strangers.exports import (
+    KINDS,
+    graph_of,
+    operations_of,
+    together,
+    write_export,
+    write_tiny,
+)
 
 # A layer gives an activation one argument.
 ACTIVATIONS = sorted(
@@ -46,21 +53,7 @@ def exports(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """A servable with little more than its functions: one calls another, that one a third."""
-    module = tf.Module()
-    module._weights = tf.Variable([1.0, 2.0], trainable=False)
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def translate(source):
-        count = tf.size(source)
-        _, sums = tf.while_loop(
-            lambda i, x: i < count, lambda i, x: (i + 1, x + module._weights), (0, tf.zeros([2]))
-        )
-        return {"score": sums}
-
-    module.translate = translate
-    version = tmp_path_factory.mktemp("tiny") / "1"
-    tf.saved_model.save(module, str(version), {"serving_default": module.translate})
+    version = write_tiny(tmp_path_factory.mktemp("tiny"))
     check_graph(version, graph_of(version))
     return version
 
