@@ -167,13 +167,12 @@ def assert_same_checkpoints(first: Path, second: Path) -> None:
 
 
 def served(servable: Path) -> list[str]:
-    """What the SavedModel answers to the lines."""
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401 (its operations)
+    """What the SavedModel answers to the lines, as `serve` loads it."""
+    from t2t_repro.serving.loaded_model import LoadedModel
 
-    loaded = tf.saved_model.load(str(servable / "1"))
-    answer = loaded.signatures["serving_default"](source=tf.constant(_LINES.splitlines()))
-    return [text.decode() for text in answer["translation"].numpy()]
+    signature = LoadedModel(servable / "1").signature("")
+    answer = signature({"source": np.array(_LINES.encode().splitlines(), dtype=object)})
+    return [text.decode() for text in answer["translation"]]
 
 
 def main() -> None:

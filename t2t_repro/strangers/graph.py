@@ -90,8 +90,8 @@ def check_graph(path: Path, graph: MetaGraphDef) -> None:
     faults = chain((f"holds {found}" for found in not_plain(path)), _faults(graph))
     for fault in faults:
         raise UserError(
-            f"{path} {fault}, as no servable of ours does: give one that export wrote; "
-            "TensorFlow Serving, which checks nothing, takes any, if you trust it."
+            f"{path} {fault}; expected what export writes, with nothing but mathematics in parts "
+            "of your own. TensorFlow Serving checks nothing: use it if you trust this servable."
         )
     check_index(path / "variables" / "variables")
 

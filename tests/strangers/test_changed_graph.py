@@ -294,7 +294,7 @@ CHANGES = {
     share_memory: "has a node Empty that is not filled",
     ask_for_a_handle: "has a signature 'serving_default' with the tensor",
     spoil_the_subwords: "has subwords of SentencePiece that are damaged",
-    tell_the_terminal: re.escape(r"has the operation '\x1b]0;victim\x07',"),
+    tell_the_terminal: re.escape(r"has the operation '\x1b]0;victim\x07'; expected"),
     tell_the_terminal_by_a_function: re.escape(r"has a function '\x1b]0;victim\x07'"),
     tell_the_terminal_by_a_node: re.escape(r"of the name '\x1b]0;victim\x07'"),
     keep_a_variable_of_handles: "has a variable of the type 21",
