@@ -33,7 +33,7 @@ from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.strangers.object_graph import other_objects
 from t2t_repro.strangers.plain_files import not_plain
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
-from t2t_repro.strangers.tensors import VALUES, other_tensors
+from t2t_repro.strangers.tensors import VALUES, has_other_type, other_tensors
 
 _OF_FUNCTIONS = IN_FUNCTIONS | OF_ONES_OWN | RANDOM | STRUCTURE
 
@@ -165,6 +165,8 @@ def _of_node(node: NodeDef, functions: Collection[str]) -> Iterator[str]:
         yield f"{what} of the name {node.name!r}"
     if not _DEVICE.fullmatch(node.device):
         yield f"{what} for the device {node.device!r}"
+    if has_other_type(node):
+        yield f"{what} of another type"
     for name, value in node.attr.items():
         is_note = name.startswith("_")
         if is_note and name not in _NOTES:

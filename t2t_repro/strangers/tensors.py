@@ -3,6 +3,16 @@
 import math
 from collections.abc import Iterable, Iterator
 
+from tensorflow.core.framework.full_type_pb2 import (
+    TFT_ARRAY,
+    TFT_INT32,
+    TFT_INT64,
+    TFT_PRODUCT,
+    TFT_SHAPE_TENSOR,
+    TFT_TENSOR,
+    FullTypeDef,
+)
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.framework.types_pb2 import (
     DT_BFLOAT16,
@@ -54,3 +64,25 @@ def _written(tensor: TensorProto) -> int:
     """How many bytes or values there are; at least as many as values."""
     fields = (value for field, value in tensor.ListFields() if field.name.endswith("_val"))
     return len(tensor.tensor_content) + sum(map(len, fields))
+
+
+def has_other_type(node: NodeDef) -> bool:
+    """Whether a node notes a type of its result that no servable of ours has.
+
+    TensorFlow trusts it: of a type that cannot be, the process ends. Sizes and lists have one.
+    """
+    if not node.HasField("experimental_type"):
+        return False
+    types = list(_nested(node.experimental_type))
+    if node.op == "Shape":
+        return types not in (
+            [TFT_PRODUCT, TFT_SHAPE_TENSOR, kind] for kind in (TFT_INT32, TFT_INT64)
+        )
+    return "TensorList" not in node.op or types[:-1] != [TFT_PRODUCT, TFT_ARRAY, TFT_TENSOR]
+
+
+def _nested(full: FullTypeDef) -> Iterator[int]:
+    """Its kind, and those of what it holds."""
+    yield full.type_id
+    for held in full.args:
+        yield from _nested(held)

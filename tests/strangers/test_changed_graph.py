@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tensorflow.core.framework import types_pb2
+from tensorflow.core.framework import full_type_pb2, types_pb2
 from tensorflow.core.protobuf.config_pb2 import ConfigProto
 
 from t2t_repro.errors import UserError
@@ -185,6 +185,16 @@ def share_memory(graph):
     del of_function(graph, "Empty").attr["init"]
 
 
+def note_another_type(graph):
+    """With which TensorFlow ends the process."""
+    of_function(graph, "While").experimental_type.type_id = full_type_pb2.TFT_FOR_EACH
+
+
+def note_another_type_of_sizes(graph):
+    (whole,) = of_function(graph, "Shape").experimental_type.args
+    whole.args[0].type_id = full_type_pb2.TFT_DATASET
+
+
 def ask_for_a_handle(graph):
     (source,) = graph.signature_def["serving_default"].inputs.values()
     source.dtype = types_pb2.DT_RESOURCE
@@ -292,6 +302,8 @@ CHANGES = {
     claim_memory: "has tensors of 1,099,",
     claim_less_than_nothing: "has a tensor of the shape",
     share_memory: "has a node Empty that is not filled",
+    note_another_type: "has a node While of another type",
+    note_another_type_of_sizes: "has a node Shape of another type",
     ask_for_a_handle: "has a signature 'serving_default' with the tensor",
     spoil_the_subwords: "has subwords of SentencePiece that are damaged",
     tell_the_terminal: re.escape(r"has the operation '\x1b]0;victim\x07'; expected"),
