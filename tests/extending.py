@@ -168,10 +168,12 @@ def assert_same_checkpoints(first: Path, second: Path) -> None:
 
 def served(servable: Path) -> list[str]:
     """What the SavedModel answers to the lines, as `serve` loads it."""
+    from t2t_repro.serving.cancellation import Cancellation
     from t2t_repro.serving.loaded_model import LoadedModel
 
     signature = LoadedModel(servable / "1").signature("")
-    answer = signature({"source": np.array(_LINES.encode().splitlines(), dtype=object)})
+    texts = np.array(_LINES.encode().splitlines(), dtype=object)
+    answer = signature({"source": texts}, Cancellation())
     return [text.decode() for text in answer["translation"]]
 
 

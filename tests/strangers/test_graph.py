@@ -15,6 +15,7 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.python.client import pywrap_tf_session
 
 from t2t_repro.errors import UserError
+from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.loaded_model import LoadedModel
 from t2t_repro.strangers.allowed_operations import (
     IN_FUNCTIONS,
@@ -231,7 +232,7 @@ def test_what_export_writes_is_served(kind, exports):
     }
     assert model.signatures.keys() == asked.keys()
     for name, inputs in asked.items():
-        answer = model.signatures[name](inputs)
+        answer = model.signatures[name](inputs, Cancellation())
         assert {len(value) for value in answer.values()} == {len(*[next(iter(inputs.values()))])}
 
 
