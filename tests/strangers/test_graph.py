@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import op_def_pb2, types_pb2
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.python.client import pywrap_tf_session
 
 from t2t_repro.errors import UserError
@@ -152,18 +153,26 @@ def test_attacks_are_refused_before_they_run(operation, tmp_path, capfd):
 
 
 def test_an_asset_outside_of_the_servable(tmp_path):
-    """The name of an asset can lead to any file."""
-    (tmp_path / "words").write_text("a")
+    """A request learns which lines a file of the machine has."""
+    (tmp_path / "words").write_text("a\n")
+    line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+    words = tf.lookup.TextFileInitializer(
+        str(tmp_path / "words"), tf.string, line, tf.int64, number
+    )
     module = tf.Module()
-    module._tokenizer = tf.saved_model.Asset(str(tmp_path / "words"))
+    module._tokenizer = tf.lookup.StaticVocabularyTable(words, num_oov_buckets=1)
     module.translate = tf.function(
-        lambda source: {"translation": tf.io.read_file(module._tokenizer)[None]},
+        lambda source: {"score": module._tokenizer.lookup(source)},
         input_signature=[tf.TensorSpec([None], tf.string)],
         autograph=False,
     )
     version = tmp_path / "1"
     tf.saved_model.save(module, str(version), {"serving_default": module.translate})
-    with pytest.raises(UserError, match=r"has the operations .*ReadFile"):
+    file = version / "saved_model.pb"
+    saved = SavedModel.FromString(file.read_bytes())
+    saved.meta_graphs[0].asset_file_def[0].filename = "../../../../../../../../etc/passwd"
+    file.write_bytes(saved.SerializeToString())
+    with pytest.raises(UserError, match=r"has the operations .*\bInitializeTableFromTextFileV2\b"):
         LoadedModel(version)
 
 
