@@ -68,7 +68,7 @@ def cli() -> None:
         "xla_cache_dir",
         None,
         "Where XLA keeps compiled programs for the next start, '' for nowhere; by default "
-        "<model_dir>/xla_cache on a CPU, nowhere on a GPU.",
+        "~/.cache/t2t_repro on a CPU, nowhere on a GPU.",
     )
     command_line.run(main)
 

@@ -167,13 +167,14 @@ def assert_same_checkpoints(first: Path, second: Path) -> None:
 
 
 def served(servable: Path) -> list[str]:
-    """What the SavedModel answers to the lines."""
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401 (its operations)
+    """What the SavedModel answers to the lines, as `serve` loads it."""
+    from t2t_repro.serving.cancellation import Cancellation
+    from t2t_repro.serving.loaded_model import LoadedModel
 
-    loaded = tf.saved_model.load(str(servable / "1"))
-    answer = loaded.signatures["serving_default"](source=tf.constant(_LINES.splitlines()))
-    return [text.decode() for text in answer["translation"].numpy()]
+    signature = LoadedModel(servable / "1").signature("")
+    texts = np.array(_LINES.encode().splitlines(), dtype=object)
+    answer = signature({"source": texts}, Cancellation())
+    return [text.decode() for text in answer["translation"]]
 
 
 def main() -> None:

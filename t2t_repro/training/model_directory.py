@@ -15,7 +15,6 @@
       tensorboard/             event files
       epoch.json               an epoch's sentences, tokens and batches
       scores/<split>.json      the last evaluation of a split
-      xla_cache/               programs that XLA compiled, for the next start
       .trainer.lock            there while it is trained; says by whom
       .average.lock            there while checkpoints are averaged
 
@@ -86,7 +85,6 @@ class ModelDirectory:
         self.nonfinite = path / "nonfinite"
         self.tensorboard = path / "tensorboard"
         self.epoch_json = path / "epoch.json"
-        self.xla_cache = path / "xla_cache"
 
     def held_for_training(self) -> AbstractContextManager[None]:
         """Returns a context in which no other process trains here.

@@ -8,8 +8,6 @@ from pathlib import Path
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.training.model_directory import ModelDirectory
-
 _FLAG = "--tf_xla_persistent_cache_"
 
 
@@ -25,14 +23,17 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
 
     Args:
         model_dir: of the run.
-        directory: where the programs lie; "" for nowhere. None is the model directory, for
+        directory: where the programs lie; "" for nowhere. None is this user's own cache, for
             the programs of CPUs, and nowhere for those of GPUs, where this has not been tried.
         is_writer: whether programs are written, and not only looked for.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if directory == "" or _FLAG in flags:
         return
-    folder = Path(directory or ModelDirectory(model_dir).xla_cache).resolve() / _machine()
+    folder = Path(directory or _own_folder(model_dir)).resolve() / _machine()
+    # Where it could not write, XLA would end the run.
+    if directory is None and is_writer and not _can_be_written(folder):
+        return
     flags += f" {_FLAG}directory={folder}"
     if directory is None:
         flags += f" {_FLAG}device_types=CPU"
@@ -41,6 +42,22 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
     os.environ["TF_XLA_FLAGS"] = flags.strip()
     if found := len(list(folder.glob("*.pb"))):
         logging.info("XLA: %d programs compiled before are in %s", found, folder)
+
+
+def _own_folder(model_dir: Path) -> Path:
+    """Where this user's programs of a model directory lie.
+
+    Not in the directory itself: whoever it comes from may have put programs into it, and XLA
+    would run them.
+    """
+    folder = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    name = hashlib.sha256(str(model_dir.resolve()).encode()).hexdigest()[:12]
+    return Path(folder) / "t2t_repro" / "xla" / name
+
+
+def _can_be_written(folder: Path) -> bool:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def _machine() -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 from t2t_repro.strangers.checkpoint_index import _entries
@@ -108,7 +109,12 @@ def _spoil_value(rng: random.Random, value: Any) -> Any:
 def spoil_message(rng: random.Random, message: Message) -> None:
     """Fields of a protocol buffer get other values."""
     set_fields: Iterable[FieldDescriptor] = message.DESCRIPTOR.fields
+    if not message.DESCRIPTOR.fields:
+        return
     field = rng.choice(list(set_fields))
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        _spoil_map(rng, getattr(message, field.name))
+        return
     if field.is_repeated:
         items = getattr(message, field.name)
         if items and rng.random() < 0.5:
@@ -141,6 +147,28 @@ def spoil_message(rng: random.Random, message: Message) -> None:
         setattr(message, field.name, value)
     except ValueError:  # Out of the type's range.
         setattr(message, field.name, 1)
+
+
+def _spoil_map(rng: random.Random, items: Any) -> None:
+    keys = sorted(items)
+    if keys and rng.random() < 0.2:
+        del items[rng.choice(keys)]
+    elif keys and isinstance(items[keys[0]], Message):
+        spoil_message(rng, items[rng.choice(keys)])
+
+
+def spoil_saved_model(rng: random.Random, content: bytes) -> bytes:
+    """Nodes, functions, objects, and the rest of a SavedModel of TensorFlow 2."""
+    if rng.random() < 0.1:
+        return spoil_bytes(rng, content)
+    saved = SavedModel.FromString(content)
+    graph = saved.meta_graphs[0]
+    functions = graph.graph_def.library.function
+    nodes = [*graph.graph_def.node, *(node for one in functions for node in one.node_def)]
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        chosen = rng.choice((nodes, nodes, functions, graph.object_graph_def.nodes, [graph]))
+        spoil_message(rng, rng.choice(chosen) if chosen else saved)
+    return saved.SerializePartialToString()
 
 
 def spoil_sentencepiece(rng: random.Random, content: bytes) -> bytes:

@@ -14,6 +14,8 @@ from pathlib import Path
 import gin
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
@@ -35,6 +37,7 @@ from t2t_repro.serving.proto_tensors import chosen_outputs, read_inputs, read_me
 from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits
 from t2t_repro.serving.warm_up import WARM_UP_FILE, read_warm_up
+from t2t_repro.strangers.graph import check_graph
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
@@ -47,10 +50,12 @@ from tests.fuzz.mutations import (
     spoil_gzip,
     spoil_index,
     spoil_json,
+    spoil_saved_model,
     spoil_sentencepiece,
 )
 from tests.models.test_t2t_checkpoint import t2t_variables, write_checkpoint
 from tests.serving.signatures import signature_of
+from tests.strangers.exports import write_tiny
 from tests.token_stores import write_token_store
 from tests.training.tiny import tiny_model
 
@@ -291,6 +296,19 @@ def _refused() -> Iterator[None]:
             raise
 
 
+def _write_servable(folder: Path) -> None:
+    write_tiny(folder)
+
+
+def _read_servable(folder: Path) -> None:
+    try:
+        saved = SavedModel.FromString((folder / "1" / "saved_model.pb").read_bytes())
+    except DecodeError:
+        return
+    for graph in saved.meta_graphs:
+        check_graph(folder / "1", graph)
+
+
 TARGETS = {
     "requests": Target(_write_requests, {"*.json": spoil_json, "*": spoil_bytes}, _read_requests),
     "text_files": Target(_write_text, {"*.gz": spoil_gzip, "*": spoil_bytes}, _read_text),
@@ -334,5 +352,10 @@ TARGETS = {
         _read_model,
     ),
     "replay": Target(_write_batch, {"*": spoil_bytes}, _read_batches),
+    "servable": Target(
+        _write_servable,
+        {"*saved_model.pb": spoil_saved_model, "*.index": spoil_index, "*.data*": spoil_bytes},
+        _read_servable,
+    ),
     "event_files": Target(_write_events, {"*": spoil_bytes}, _read_events),
 }

@@ -17,7 +17,7 @@ class _Endless(tf.Module):
     """Answers never, where it is asked anything but 0; each request by itself."""
 
     @tf.function(input_signature=[_FLOATS], autograph=False)
-    def compute(self, x):
+    def translate(self, x):
         turns = tf.while_loop(lambda x: tf.reduce_any(x > 0), lambda x: [tf.abs(x)], [x])
         # Of a size that nobody knows: requests are not computed together.
         return {"y": tf.reshape(turns[0], [-1, tf.size(x) // tf.maximum(tf.size(x), 1)])}
@@ -27,13 +27,13 @@ class _Greedy(tf.Module):
     """Takes a hundred gigabytes, and fills them."""
 
     @tf.function(input_signature=[_FLOATS], autograph=False)
-    def compute(self, x):
+    def translate(self, x):
         size = tf.cast(tf.reduce_max(x), tf.int32)
         return {"y": x + tf.reduce_sum(tf.fill([size, size], 1.5))}
 
 
 def _write(module: tf.Module, version: Path, asked: float) -> None:
-    tf.saved_model.save(module, str(version), {"serving_default": module.compute})
+    tf.saved_model.save(module, str(version), {"serving_default": module.translate})
     write_warm_up(
         version, [Request("serving_default", {"x": np.array([asked], np.float32)})], "made"
     )
@@ -61,7 +61,7 @@ BAD_VERSIONS: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda path: _write(_Greedy(), path, 150_000.0),
         "OOM when allocating",
     ),
-    "a FIFO for the warm-up": (with_fifo(WARM_UP_FILE), "no file"),
+    "a FIFO for the warm-up": (with_fifo(WARM_UP_FILE), "neither a file"),
     "a FIFO for the graph": (with_fifo("saved_model.pb"), "does not exist"),
     "a FIFO for the variables": (with_fifo("variables/variables.index"), "."),
 }

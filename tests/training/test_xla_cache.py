@@ -29,30 +29,33 @@ step.compile([SliceShape(2, 3, 4, 7, 9), SliceShape(1, 5, 4, 6, 5)])
 """
 
 
-def programs(model_dir):
+def programs(cache):
     """When each program on disk was written."""
-    return {path: path.stat().st_mtime_ns for path in model_dir.rglob("*.pb")}
+    return {path: path.stat().st_mtime_ns for path in cache.rglob("*.pb")}
 
 
-def run(model_dir, other_functions):
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+def run(model_dir, cache, other_functions):
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": str(cache)}
     environment.pop("TF_XLA_FLAGS", None)
     arguments = [sys.executable, "-c", RUN, str(model_dir), str(other_functions)]
     subprocess.run(arguments, env=environment, check=True, capture_output=True, timeout=500)
-    return programs(model_dir)
+    return programs(cache)
 
 
 def test_a_restart_compiles_nothing(tmp_path):
-    first = run(tmp_path, other_functions=0)
+    model_dir, cache = tmp_path / "model", tmp_path / "cache"
+    first = run(model_dir, cache, other_functions=0)
     assert len(first) == 2
     # XLA writes whatever it compiles: nothing was written.
-    assert run(tmp_path, other_functions=3) == first
+    assert run(model_dir, cache, other_functions=3) == first
+    assert not model_dir.exists()
 
 
 @pytest.fixture
-def flags(monkeypatch):
+def flags(monkeypatch, tmp_path):
     """TF_XLA_FLAGS as `keep_programs` leaves it; what it was before comes back."""
     monkeypatch.setenv("TF_XLA_FLAGS", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def after(model_dir, directory, before=""):
         monkeypatch.setenv("TF_XLA_FLAGS", before)
@@ -64,7 +67,7 @@ def flags(monkeypatch):
 
 def test_the_directory_can_be_chosen_or_none(tmp_path, flags):
     assert flags(tmp_path, "") == ""
-    assert f"directory={tmp_path}/xla_cache/tensorflow-" in flags(tmp_path, None)
+    assert f"directory={tmp_path}/cache/t2t_repro/xla/" in flags(tmp_path, None)
     assert f"directory={tmp_path}/other/tensorflow-" in flags(tmp_path, f"{tmp_path}/other")
 
 
@@ -78,3 +81,18 @@ def test_programs_of_other_compiler_flags_lie_elsewhere(tmp_path, flags, monkeyp
     ours = flags(tmp_path, None)
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=SSE4_2")
     assert flags(tmp_path, None) != ours
+
+
+def test_programs_of_a_model_directory_are_not_looked_for(tmp_path, flags):
+    """They are machine code, and may be a stranger's."""
+    model_dir = tmp_path / "model"
+    flags(model_dir, f"{model_dir}/xla_cache")
+    assert str(model_dir) in os.environ["TF_XLA_FLAGS"]
+    assert str(model_dir) not in flags(model_dir, None)
+    assert flags(model_dir, None) != flags(tmp_path / "other", None)
+
+
+def test_without_a_place_to_write_programs_are_not_kept(tmp_path, flags, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert flags(tmp_path / "model", None) == ""
