@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 
 import tensorflow as tf
@@ -33,7 +34,7 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
     if directory == "" or _FLAG in flags:
         return
     folder = Path(directory or ModelDirectory(model_dir).xla_cache).resolve() / _machine()
-    flags += f" {_FLAG}directory={folder}"
+    flags += f" {_FLAG}directory={_quoted(str(folder))}"
     if directory is None:
         flags += f" {_FLAG}device_types=CPU"
     if not is_writer:
@@ -41,6 +42,11 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
     os.environ["TF_XLA_FLAGS"] = flags.strip()
     if found := len(list(folder.glob("*.pb"))):
         logging.info("XLA: %d programs compiled before are in %s", found, folder)
+
+
+def _quoted(value: str) -> str:
+    """The value of a flag, as TensorFlow reads it out of TF_XLA_FLAGS."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
 def _machine() -> str:

@@ -43,10 +43,13 @@ def run(model_dir, other_functions):
 
 
 def test_a_restart_compiles_nothing(tmp_path):
-    first = run(tmp_path, other_functions=0)
+    # XLA reads the path out of a text of flags.
+    model_dir = tmp_path / "a model's [1] \\ \"\\\" --x=ü"
+    first = run(model_dir, other_functions=0)
     assert len(first) == 2
     # XLA writes whatever it compiles: nothing was written.
-    assert run(tmp_path, other_functions=3) == first
+    assert run(model_dir, other_functions=3) == first
+    assert list(tmp_path.iterdir()) == [model_dir]
 
 
 @pytest.fixture
@@ -64,8 +67,8 @@ def flags(monkeypatch):
 
 def test_the_directory_can_be_chosen_or_none(tmp_path, flags):
     assert flags(tmp_path, "") == ""
-    assert f"directory={tmp_path}/xla_cache/tensorflow-" in flags(tmp_path, None)
-    assert f"directory={tmp_path}/other/tensorflow-" in flags(tmp_path, f"{tmp_path}/other")
+    assert f'directory="{tmp_path}/xla_cache/tensorflow-' in flags(tmp_path, None)
+    assert f'directory="{tmp_path}/other/tensorflow-' in flags(tmp_path, f"{tmp_path}/other")
 
 
 def test_other_flags_of_the_user_stay(tmp_path, flags):
