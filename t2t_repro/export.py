@@ -33,7 +33,9 @@ def _export_saved_model() -> None:
     export_dir = Path(FLAGS.export_dir)
     # Before the model is loaded, which takes long: what cannot be written is said now.
     next_version(export_dir, FLAGS.version)
-    translator = command_line.load_translator(PRECISIONS[FLAGS.weights])
+    translator = command_line.load_translator(
+        command_line.find_checkpoint(), PRECISIONS[FLAGS.weights]
+    )
     servable = Servable(translator, FLAGS.weights)
     lock = export_dir / ".export.lock"
     with held_alone(lock, str(export_dir), "give another --export_dir"):
@@ -47,7 +49,7 @@ def _export_ctranslate2() -> None:
     import_tensorflow()
     from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 
-    translator = command_line.load_translator("float32")
+    translator = command_line.load_translator(command_line.find_checkpoint(), "float32")
     write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
 

@@ -39,7 +39,7 @@ import tensorflow as tf
 import t2t_repro
 from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.batches import EpochReport
-from t2t_repro.data.file_lock import held_alone
+from t2t_repro.data.file_lock import held_alone, locked
 from t2t_repro.data.subword_model import (
     SubwordModel,
     SubwordPair,
@@ -179,7 +179,9 @@ class ModelDirectory:
 
     def write_scores(self, split: str, evaluation: Mapping[str, Any]) -> None:
         """Writes down an evaluation, in place of the split's last one."""
-        _write_json(self.scores_json(split), evaluation)
+        path = self.scores_json(split)
+        with locked(path.parent / ".scores.lock"):
+            _write_json(path, evaluation)
 
     def write_imported(self, model: Transformer, step: int) -> None:
         """Writes weights that were not trained here as the latest; there is no optimizer."""

@@ -44,7 +44,7 @@ def run(model_dir, other_functions):
 
 def test_a_restart_compiles_nothing(tmp_path):
     # XLA reads the path out of a text of flags.
-    model_dir = tmp_path / "a model's [1] \\ \"\\\" --x=ü"
+    model_dir = tmp_path / 'a model\'s [1] \\ "\\" --x=ü'
     first = run(model_dir, other_functions=0)
     assert len(first) == 2
     # XLA writes whatever it compiles: nothing was written.
