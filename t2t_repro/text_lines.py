@@ -78,7 +78,7 @@ def check_output(path: str | None) -> None:
         )
     if path and not os.path.isdir(os.path.dirname(path) or "."):
         raise UserError(
-            f"--output={path}: No such file or directory; expected a path in a folder that is there."
+            f"--output={path}: No such file or directory; expected a folder that is there."
         )
 
 

@@ -70,6 +70,7 @@ class Checkpoints:
             self.variables += average.values
         self._checkpoint = tf.train.Checkpoint(**parts)
         self._optimizer = optimizer
+        self._directory = directory
         self._is_writer = is_writer
         self._last = CheckpointFolder(directory.checkpoints, keep)
         self._best = CheckpointFolder(directory.best)
@@ -185,6 +186,7 @@ class Checkpoints:
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
         if not self._is_writer:
             return
+        self._directory.stay_alone()
         self._state.assign(json.dumps(dataclasses.asdict(state)))
         folder.write(self._checkpoint, state.step)
 

@@ -28,8 +28,8 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -87,17 +87,29 @@ class ModelDirectory:
         self.tensorboard = path / "tensorboard"
         self.epoch_json = path / "epoch.json"
         self.xla_cache = path / "xla_cache"
+        self._hold: Callable[[], None] | None = None
 
-    def held_for_training(self) -> AbstractContextManager[None]:
-        """Returns a context in which no other process trains here.
+    @contextmanager
+    def held_for_training(self) -> Iterator[None]:
+        """A context in which no other process trains here.
 
         Raises:
             UserError: another process does.
         """
         lock = self.path / ".trainer.lock"
-        return held_alone(lock, str(self.path), "give another --model_dir")
+        with held_alone(lock, str(self.path), "give another --model_dir") as self._hold:
+            yield
 
-    def held_for_averaging(self) -> AbstractContextManager[None]:
+    def stay_alone(self) -> None:
+        """Makes sure, before a trainer writes, that no other has begun where this one was deleted.
+
+        Raises:
+            UserError: another process trains here.
+        """
+        if self._hold:
+            self._hold()
+
+    def held_for_averaging(self) -> AbstractContextManager[object]:
         """Returns a context in which no other process averages here.
 
         Raises:
