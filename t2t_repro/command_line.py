@@ -161,14 +161,15 @@ def _fits_on_a_line(character: str) -> bool:
 
 
 def _check_length(path: str) -> None:
-    try:
-        os.lstat(os.path.join(path, "x" * _LONGEST_BELOW))
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            raise ValueError(
-                "is too long, or too long for what is to lie in it: expected a path that this "
-                "system can open; give a shorter or a relative one"
-            ) from error
+    names = [f"{os.sep}{name}" for name in path.split(os.sep)]
+    for looked_for in (os.path.join(path, "x" * _LONGEST_BELOW), *names):
+        try:
+            os.lstat(looked_for)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise ValueError(
+                    "is too long; give one that this system can open, and a file below it"
+                ) from error
 
 
 def define_path(name: str, default: str | None, help_text: str, is_required: bool = False) -> None:

@@ -87,13 +87,21 @@ class _Lock:
     """The kernel's lock of a file, or where there is none, a lease.
 
     Args:
-        path: of the file.
+        path: of the file; its folder is made where it is missing.
+
+    Raises:
+        UserError: there can be no such folder.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: os.stat_result | None = None
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UserError(
+                f"{path.parent} is below a file, or one itself; expected a directory: give another."
+            ) from error
         # Other users of a shared folder can lock it too, when its holder is dead.
         self._kernel = FileLock(path, mode=0o666, on_acquired=self._sign)
         self._lease = SoftFileLease(
