@@ -37,10 +37,11 @@ _STORAGE_ERRORS = {
 
 # Modules of TensorFlow that say of every checkpoint how many microseconds a callback took, of every
 # SavedModel the names of thousands of inputs, and at its loading that it has no gradients, and of
-# replicas what the run's own log says.
+# replicas what the run's own log says; and of a checkpoint that does not fit, after our own error,
+# every value.
 _TALKATIVE = {
     "functional_saver", "signature_serialization", "builder_impl", "fingerprinting_utils",
-    "function_deserialization", "mirrored_strategy", "cross_device_ops",
+    "function_deserialization", "mirrored_strategy", "cross_device_ops", "checkpoint",
 }  # fmt: skip
 
 

@@ -56,6 +56,11 @@ def _refusing_what_does_not_fit(checkpoint: str) -> Iterator[None]:
         yield
     # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
     except Exception as error:
+        if not Path(f"{checkpoint}.index").exists():
+            raise UserError(
+                f"{checkpoint} is gone, as a run at work deletes its old ones: give the same "
+                "command again, average with a smaller --last."
+            ) from error
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
             "--checkpoint."
