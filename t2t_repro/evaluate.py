@@ -67,7 +67,8 @@ def main() -> None:
         except OSError as error:
             if error.errno not in _NOT_OURS_TO_WRITE:
                 raise
-            logging.warning("the report will lack these scores: %s", error)
+            reason = f"{directory.path} cannot be written to ({error.strerror})"
+            logging.warning("the report will lack these scores: %s", reason)
 
 
 def _check_flags() -> None:

@@ -717,6 +717,21 @@ def test_an_output_file_appears_whole_or_not_at_all(tmp_path):
     assert path.read_bytes() == b"line 0\nline 1\nline 2\n"
 
 
+def test_two_that_write_one_output_leave_that_of_one(tmp_path):
+    path, own = tmp_path / "x", tmp_path / "x.partial"
+    own.write_text("the user's own")
+
+    def lines(name, others):
+        for number in range(1000):
+            yield f"{name} {number} " * 9
+            if number == 500 and others:
+                write_output(lines("b", False), str(path))
+
+    write_output(lines("a", True), str(path))
+    assert path.read_text().splitlines() == list(lines("a", False))
+    assert own.read_text() == "the user's own"
+
+
 def test_a_full_disk_is_known_through_gin():
     error = OSError(errno.ENOSPC, "No space left on device", "train.tokens")
     for given in (error, passed_through_gin(error)):

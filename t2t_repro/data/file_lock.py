@@ -186,11 +186,12 @@ def _has_locks(folder: Path) -> bool:
         import fcntl
     except ImportError:  # Windows has others.
         return True
-    with tempfile.TemporaryFile(dir=folder) as file:
-        try:
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
             return False
+        error.filename = str(folder)
+        raise
     return True
