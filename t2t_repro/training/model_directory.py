@@ -18,6 +18,7 @@
       xla_cache/               programs that XLA compiled, for the next start
       .trainer.lock            there while it is trained; says by whom
       .average.lock            there while checkpoints are averaged
+      scores/.scores.lock      there while scores are written
 
 These names stand here and nowhere else: everybody asks a ModelDirectory.
 """
