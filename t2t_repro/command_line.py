@@ -9,6 +9,7 @@ import importlib.util
 import io
 import os
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -240,8 +241,8 @@ def find_checkpoint() -> str:
     if newer := directory.newer_than_average(checkpoint):
         logging.warning(
             f"that average is older than {os.path.relpath(newer, directory.path)}: average again "
-            f"(python -m t2t_repro.average --model_dir={directory.path}), or give "
-            "--checkpoint=latest"
+            f"(python -m t2t_repro.average --model_dir={shlex.quote(given.model_dir)}), or "
+            "give --checkpoint=latest"
         )
     return name
 

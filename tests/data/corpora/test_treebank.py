@@ -58,7 +58,7 @@ def test_files_patterns_and_folders_name_the_same(tmp_path):
 def test_what_is_there_is_no_pattern(tmp_path):
     shutil.copytree(TREEBANK, tmp_path / "wsj[1]")
     for train, folder in (("wsj[1]/02", tmp_path), ("02", tmp_path / "wsj[1]")):
-        assert pairs(corpus(train, *[train] * 2, folder)) == pairs(corpus())
+        assert pairs(corpus(train, train, train, folder)) == pairs(corpus())
 
 
 def test_mistakes_are_named():
