@@ -22,8 +22,9 @@ host="${HOST:-127.0.0.1}"
 for config in models.config batching_params.pbtxt monitoring.config; do
     [ -f "$1/$config" ] || fail "$1/$config is not there: expected what python -m t2t_repro.export wrote."
 done
-grep -q "name: \"$model_name\"" "$1/models.config" || fail "$1/models.config names another model than $model_name: give its name as the second argument."
-export_dir="$(cd "$1" && pwd)"
+grep -q "name: \"$model_name\"" -- "$1/models.config" || fail "$1/models.config names another model than $model_name: give its name as the second argument."
+export_dir="$(cd -- "$1" && pwd)"
+[[ "$export_dir" != *:* ]] || fail "$export_dir has a colon, at which docker and podman cut a path: move it."
 engine="$(command -v docker || command -v podman)" || fail "neither docker nor podman is installed."
 
 container=(

@@ -35,19 +35,19 @@ def main() -> None:
     from t2t_repro.analysis import attention_plots
     from t2t_repro.analysis.attention_maps import PairAttention, ids_to_show
     from t2t_repro.analysis.attention_page import Heading, as_html
-    from t2t_repro.training.model_directory import ModelDirectory
 
     if FLAGS.pictures:
         attention_plots.check_matplotlib()
-    translator = command_line.load_translator()
+    checkpoint = command_line.find_checkpoint()
+    translator = command_line.load_translator(checkpoint)
     source, target, origin = FLAGS.source, FLAGS.target, "given"
     # Before it is translated, which takes long if it is too long.
     ids_to_show("source", source, translator.model, translator.subwords.source)
     if target is None:
         target, origin = translator.translate([source])[0][0].text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()
-    checkpoint = ModelDirectory(FLAGS.model_dir).checkpoint(FLAGS.checkpoint)
-    files = {PAGE: as_html(maps, Heading(checkpoint, source, target, origin)).encode()}
+    heading = Heading(str(Path(FLAGS.model_dir) / checkpoint), source, target, origin)
+    files = {PAGE: as_html(maps, heading).encode()}
     if FLAGS.pictures:
         files |= draw(maps, FLAGS.word)
     write_files(Path(FLAGS.output), files)
@@ -91,13 +91,17 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     Raises:
         UserError: they cannot be written.
     """
+    from t2t_repro.data.file_lock import locked
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".partial", dir=folder) as aside:
             for name, content in files.items():
                 (Path(aside) / name).write_bytes(content)
-            for name in files:
-                os.replace(Path(aside) / name, folder / name)
+            # The pictures of one sentence belong together.
+            with locked(folder / ".attention_maps.lock"):
+                for name in files:
+                    os.replace(Path(aside) / name, folder / name)
     except OSError as error:
         raise UserError(
             f"--output={folder}: {error.strerror}; expected a folder that can be written to."

@@ -9,7 +9,9 @@ import importlib.util
 import io
 import os
 import re
+import shlex
 import sys
+import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -25,17 +27,22 @@ if TYPE_CHECKING:
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
+# Bytes of the longest path in a directory that a verb writes.
+_LONGEST_BELOW = 200
+
 # The machine's state, not a fault of the program: a traceback would say nothing more.
 _STORAGE_ERRORS = {
-    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+    errno.ENAMETOOLONG, errno.ENOTDIR,
 }  # fmt: skip
 
 # Modules of TensorFlow that say of every checkpoint how many microseconds a callback took, of every
 # SavedModel the names of thousands of inputs, and at its loading that it has no gradients, and of
-# replicas what the run's own log says.
+# replicas what the run's own log says; and of a checkpoint that does not fit, after our own error,
+# every value.
 _TALKATIVE = {
     "functional_saver", "signature_serialization", "builder_impl", "fingerprinting_utils",
-    "function_deserialization", "mirrored_strategy", "cross_device_ops",
+    "function_deserialization", "mirrored_strategy", "cross_device_ops", "checkpoint",
 }  # fmt: skip
 
 
@@ -133,10 +140,38 @@ class _LocalPath(flags.ArgumentParser[str]):
                 f"renamed, which {scheme}:// does not allow; expected a path on this machine: "
                 "mount it, or copy from and to a local disk"
             )
-        return argument
+        if not all(map(_fits_on_a_line, argument)):
+            raise ValueError(
+                "expected a path without line breaks and other control characters, in UTF-8: "
+                "TensorFlow and the log cannot take others"
+            )
+        # A shell does so too, but not behind "--flag=".
+        path = os.path.expanduser(argument)
+        if os.path.islink(path) and not os.path.exists(path):
+            raise ValueError(f"is a link to nothing: {os.readlink(path)}")
+        _check_length(path)
+        return path
 
     def flag_type(self) -> str:
         return "path"
+
+
+def _fits_on_a_line(character: str) -> bool:
+    """Whether it is one of Unicode's letters, marks, numbers, symbols, spaces or their like."""
+    category = unicodedata.category(character)
+    return category[0] in "LMNPS" or category in ("Zs", "Cf", "Co", "Cn")
+
+
+def _check_length(path: str) -> None:
+    names = [f"{os.sep}{name}" for name in path.split(os.sep)]
+    for looked_for in (os.path.join(path, "x" * _LONGEST_BELOW), *names):
+        try:
+            os.lstat(looked_for)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise ValueError(
+                    "is too long; give one that this system can open, and a file below it"
+                ) from error
 
 
 def define_path(name: str, default: str | None, help_text: str, is_required: bool = False) -> None:
@@ -152,6 +187,8 @@ def define_path(name: str, default: str | None, help_text: str, is_required: boo
         _LocalPath(), name, default, help_text,
         serializer=flags.ArgumentSerializer(), required=is_required,
     )  # fmt: skip
+    if is_required:
+        flags.register_validator(name, lambda path: path != "", "expected a path")
 
 
 def define_model_dir(is_required: bool = True) -> None:
@@ -182,17 +219,20 @@ def define_allow_import() -> None:
     )
 
 
-def load_translator(precision: str | None = None) -> "Translator":
-    """Loads what the flags of `define_trained_model` say, to decode a batch a core.
+def find_checkpoint() -> str:
+    """Finds the checkpoint that the flags of `define_trained_model` say, and says which it is.
 
-    Says which checkpoint it is. See `experiment.load_translator`.
+    To be asked once: a trainer at work may have written the next one a moment later.
+
+    Returns:
+        its path, relative to the model directory.
+
+    Raises:
+        UserError: there is none.
     """
     import_tensorflow()
-    from t2t_repro import experiment
-    from t2t_repro.decoding.cores import one_core_a_batch
     from t2t_repro.training.model_directory import ModelDirectory
 
-    one_core_a_batch()
     given = flags.FLAGS
     directory = ModelDirectory(given.model_dir)
     checkpoint = directory.checkpoint(given.checkpoint)
@@ -201,12 +241,29 @@ def load_translator(precision: str | None = None) -> "Translator":
     if newer := directory.newer_than_average(checkpoint):
         logging.warning(
             f"that average is older than {os.path.relpath(newer, directory.path)}: average again "
-            f"(python -m t2t_repro.average --model_dir={directory.path}), or give "
-            "--checkpoint=latest"
+            f"(python -m t2t_repro.average --model_dir={shlex.quote(given.model_dir)}), or "
+            "give --checkpoint=latest"
         )
-    # By its own name: a run that goes on may have written a newer one meanwhile.
+    return name
+
+
+def load_translator(checkpoint: str, precision: str | None = None) -> "Translator":
+    """Loads a checkpoint as the flags of `define_trained_model` say, to decode a batch a core.
+
+    See `experiment.load_translator`.
+
+    Args:
+        checkpoint: what `find_checkpoint` found.
+        precision: see `ModelDirectory.new_model`.
+    """
+    import_tensorflow()
+    from t2t_repro import experiment
+    from t2t_repro.decoding.cores import one_core_a_batch
+
+    one_core_a_batch()
+    given = flags.FLAGS
     return experiment.load_translator(
-        directory.path, given.gin_param, name, precision, given.allow_import
+        given.model_dir, given.gin_param, checkpoint, precision, given.allow_import
     )
 
 

@@ -8,21 +8,24 @@ Every score is printed with what it is; sacreBLEU's with its signature. Those of
 are also written to the model directory, for the report.
 """
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from absl import flags
+from absl import flags, logging
 
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
 from t2t_repro.quiet_start import import_tensorflow
-from t2t_repro.text_lines import read_input, write_output
+from t2t_repro.text_lines import check_output, read_input, write_output
 
 if TYPE_CHECKING:
     from t2t_repro.data.prepared import PreparedData
     from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 
 FLAGS = flags.FLAGS
+
+_NOT_OURS_TO_WRITE = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def main() -> None:
@@ -41,7 +44,9 @@ def main() -> None:
         experiment.configure_experiment(None, FLAGS.gin_param)
         translations = sources
     else:
-        translator = command_line.load_translator()
+        directory = ModelDirectory(FLAGS.model_dir)
+        checkpoint = command_line.find_checkpoint()
+        translator = command_line.load_translator(checkpoint)
         if not FLAGS.source:
             data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
             data = open_data(data_dir)
@@ -53,13 +58,17 @@ def main() -> None:
     scores = experiment.evaluate(translations, references)
     for score in scores:
         print(score)
-    if perplexity is not None:
-        directory = ModelDirectory(FLAGS.model_dir)
-        name = Path(directory.checkpoint(FLAGS.checkpoint)).relative_to(directory.path)
-        evaluation = Evaluation(str(name), perplexity, scores)
-        directory.write_scores(FLAGS.split, evaluation.as_dict())
     if FLAGS.output:
         write_output(iter(translations), FLAGS.output)
+    if perplexity is not None:
+        evaluation = Evaluation(checkpoint, perplexity, scores)
+        try:
+            directory.write_scores(FLAGS.split, evaluation.as_dict())
+        except OSError as error:
+            if error.errno not in _NOT_OURS_TO_WRITE:
+                raise
+            reason = f"{directory.path} cannot be written to ({error.strerror})"
+            logging.warning("the report will lack these scores: %s", reason)
 
 
 def _check_flags() -> None:
@@ -71,6 +80,7 @@ def _check_flags() -> None:
         raise UserError("--reference is missing: give the file with the reference translations.")
     if FLAGS.reference and not (FLAGS.source or FLAGS.translations):
         raise UserError("--reference alone says nothing: give --source or --translations too.")
+    check_output(FLAGS.output)
 
 
 def _read_files() -> tuple[list[str], list[str]]:

@@ -6,6 +6,7 @@ call writes a new version. A model directory of CTranslate2, an engine for CPUs 
 tokens out, SentencePiece's model beside it; beam and limits are given to the engine.
 """
 
+import os
 from pathlib import Path
 
 from absl import flags, logging
@@ -33,7 +34,9 @@ def _export_saved_model() -> None:
     export_dir = Path(FLAGS.export_dir)
     # Before the model is loaded, which takes long: what cannot be written is said now.
     next_version(export_dir, FLAGS.version)
-    translator = command_line.load_translator(PRECISIONS[FLAGS.weights])
+    translator = command_line.load_translator(
+        command_line.find_checkpoint(), PRECISIONS[FLAGS.weights]
+    )
     servable = Servable(translator, FLAGS.weights)
     lock = export_dir / ".export.lock"
     with held_alone(lock, str(export_dir), "give another --export_dir"):
@@ -45,10 +48,16 @@ def _export_saved_model() -> None:
 def _export_ctranslate2() -> None:
     _check_ctranslate2()
     import_tensorflow()
+    from t2t_repro.data.file_lock import held_alone
     from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 
-    translator = command_line.load_translator("float32")
-    write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
+    translator = command_line.load_translator(command_line.find_checkpoint(), "float32")
+    export_dir = Path(os.path.abspath(FLAGS.export_dir))
+    # Beside it: the directory itself appears whole.
+    lock = export_dir.with_name(f".{export_dir.name}.lock")
+    with held_alone(lock, FLAGS.export_dir, "give another --export_dir"):
+        command_line.check_new("export_dir")
+        write_ctranslate2_model(translator, FLAGS.weights, export_dir)
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
 
 

@@ -7,6 +7,7 @@ The directory is complete in itself, as a training run's is: translate, evaluate
 take it. Decoding is set to what T2T does unless told otherwise: beam 4, alpha 0.6, 50 extra tokens.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -28,7 +29,7 @@ Translator.max_extra_length = 50
 
 def main() -> None:
     """Runs the import on its flags."""
-    model_dir = Path(FLAGS.model_dir)
+    model_dir = Path(os.path.abspath(FLAGS.model_dir))
     command_line.check_new("model_dir")
     _check_files()
     import_tensorflow()
@@ -41,13 +42,14 @@ def main() -> None:
     subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
     aside = model_dir.with_name(f".{model_dir.name}.partial")
-    with held_alone(aside.with_suffix(".lock"), str(model_dir), "give another --model_dir"):
-        command_line.check_new("model_dir")
+    lock = model_dir.with_name(f".{model_dir.name}.lock")
+    with held_alone(lock, FLAGS.model_dir, "give another --model_dir"):
         shutil.rmtree(aside, ignore_errors=True)
         try:
             directory = ModelDirectory(aside)
             directory.describe(model, shared(subwords), DECODING, DECODING)
             directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
+            command_line.check_new("model_dir")
             aside.rename(model_dir)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -55,7 +57,7 @@ def main() -> None:
         "imported %s parameters and %d subwords into %s",
         f"{model.count_params():,}",
         subwords.size,
-        model_dir,
+        FLAGS.model_dir,
     )
 
 

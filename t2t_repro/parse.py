@@ -21,7 +21,7 @@ NO_TREE = "(())"
 def main() -> None:
     """Runs the parser on its flags."""
     lines = read_input(FLAGS.input)
-    translator = command_line.load_translator()
+    translator = command_line.load_translator(command_line.find_checkpoint())
     sentences = [words_of(line) for line in lines]
 
     def parsed() -> Iterator[str]:

@@ -12,6 +12,7 @@ from t2t_repro import command_line
 from t2t_repro.errors import UserError
 from t2t_repro.quiet_start import import_tensorflow
 from t2t_repro.text_lines import write_output
+from t2t_repro.whole_files import whole_file
 
 FLAGS = flags.FLAGS
 
@@ -36,10 +37,13 @@ def main() -> None:
     if FLAGS.output:
         output = Path(FLAGS.output)
         output.mkdir(parents=True, exist_ok=True)
-        (output / "table_3.md").write_text(markdown, encoding="utf-8")
-        (output / "table_3.csv").write_text(ablation_report.as_csv(runs_of_rows), encoding="utf-8")
+        csv = ablation_report.as_csv(runs_of_rows)
+        for name, text in (("table_3.md", markdown), ("table_3.csv", csv)):
+            with whole_file(output / name) as aside:
+                aside.write_text(text, encoding="utf-8")
         try:
-            ablation_report.write_plot(runs_of_rows, output / "table_3.png")
+            with whole_file(output / "table_3.png") as aside:
+                ablation_report.write_plot(runs_of_rows, aside)
         except UserError as error:
             # The tables are there; what a plot lacks most often comes with later runs.
             logging.warning("%s is not drawn: %s", output / "table_3.png", error)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from t2t_repro.errors import UserError
+from t2t_repro.whole_files import whole_file
 
 
 def read_input(path: str | None, flag: str = "input") -> list[str]:
@@ -51,15 +52,34 @@ def write_output(lines: Iterator[str], path: str | None) -> None:
             sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
         sys.stdout.flush()
         return
-    aside = Path(f"{path}.partial")
+    check_output(path)
     try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
+        with (
+            whole_file(Path(path)) as aside,
+            aside.open("w", encoding="utf-8", newline="\n") as file,
+        ):
             file.writelines(line + "\n" for line in lines)
-        os.replace(aside, path)
     except OSError as error:
         raise UserError(f"--output={path}: {error.strerror}; expected a writable path.") from error
-    finally:
-        aside.unlink(missing_ok=True)
+
+
+def check_output(path: str | None) -> None:
+    """Says that --output is no place for a file, before one is made with much work.
+
+    Args:
+        path: that --output gave, or None for standard output.
+
+    Raises:
+        UserError: it is a folder or a device, or in no folder.
+    """
+    if path and os.path.exists(path) and not os.path.isfile(path):
+        raise UserError(
+            f"--output={path}: expected a file; leave --output out for standard output."
+        )
+    if path and not os.path.isdir(os.path.dirname(path) or "."):
+        raise UserError(
+            f"--output={path}: No such file or directory; expected a folder that is there."
+        )
 
 
 def written(number: int, found: Iterable[tuple[str, float]], scores: bool) -> Iterator[str]:

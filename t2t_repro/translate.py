@@ -19,7 +19,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the translation on its flags."""
     lines = None if not FLAGS.input and sys.stdin.isatty() else read_input(FLAGS.input)
-    translator = command_line.load_translator()
+    translator = command_line.load_translator(command_line.find_checkpoint())
     if not 1 <= FLAGS.n_best <= translator.search.beam_size:
         raise UserError(
             f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {translator.search.beam_size}; "

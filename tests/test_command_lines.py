@@ -92,6 +92,11 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--export_dir=exported"],
         "exported is in use by process",
     ),
+    "export to CTranslate2 under way": (
+        "export",
+        ["--model_dir=model", "--export_dir=expected", "--format=ctranslate2"],
+        "expected is in use by process",
+    ),
     "model missing": ("translate", ["--model_dir=nowhere"], "nowhere is no model directory"),
     "model to average missing": ("average", ["--model_dir=nowhere"], "nowhere is no model"),
     "too few to average": ("average", ["--model_dir=model", "--last=3"], "which holds 1"),
@@ -125,6 +130,42 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         "translate",
         ["--model_dir=model", "--output=no/where/x"],
         "--output=no/where/x: No such file or directory",
+    ),
+    "output a folder": (
+        "translate",
+        ["--model_dir=model", "--output=exported"],
+        "--output=exported: expected a file; leave --output out for standard output",
+    ),
+    # As root, one would put a file in its place.
+    "output a device": (
+        "translate",
+        ["--model_dir=model", "--output=/dev/null"],
+        "--output=/dev/null: expected a file; leave",
+    ),
+    "output nowhere, of an evaluation": (
+        "evaluate",
+        ["--model_dir=model", "--source=a", "--reference=a", "--output=no/where/x"],
+        "--output=no/where/x: No such file or directory",
+    ),
+    "export_dir empty": (
+        "export",
+        ["--model_dir=model", "--export_dir="],
+        "flag --export_dir=: expected a path: see --help.",
+    ),
+    "name too long": (
+        "datagen",
+        ["--gin_file=x.gin", f"--data_dir=no_data/{'x' * 256}"],
+        "is too long; give one that this system can open, and a file below it",
+    ),
+    "export_dir below a file": (
+        "export",
+        ["--model_dir=model", "--export_dir=a/new/one"],
+        "a/new/one is below a file, or one itself; expected a directory",
+    ),
+    "model_dir below a file": (
+        "import_t2t",
+        ["--checkpoint=t2t", "--vocabulary=t2t.vocab", "--model_dir=a/new"],
+        "a is below a file, or one itself; expected a directory",
     ),
     "bad beam": (
         "translate",
@@ -550,7 +591,10 @@ def outcomes(folder):
     """What became of every command, by its name in CASES or WORKING."""
     commands = {**{name: case[:2] for name, case in CASES.items()}, **WORKING}
     with ExitStack() as held:
-        for path in ("trained/.trainer", "model/.average", ".coming", "exported/.export"):
+        for path in (
+            *("trained/.trainer", "model/.average", ".coming", "exported/.export"),
+            ".expected",
+        ):
             held.enter_context(held_alone(folder / f"{path}.lock", "", ""))
         before = listing(folder)
         outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
@@ -671,6 +715,21 @@ def test_an_output_file_appears_whole_or_not_at_all(tmp_path):
         write_output(lines(1), str(path))
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == b"line 0\nline 1\nline 2\n"
+
+
+def test_two_that_write_one_output_leave_that_of_one(tmp_path):
+    path, own = tmp_path / "x", tmp_path / "x.partial"
+    own.write_text("the user's own")
+
+    def lines(name, others):
+        for number in range(1000):
+            yield f"{name} {number} " * 9
+            if number == 500 and others:
+                write_output(lines("b", False), str(path))
+
+    write_output(lines("a", True), str(path))
+    assert path.read_text().splitlines() == list(lines("a", False))
+    assert own.read_text() == "the user's own"
 
 
 def test_a_full_disk_is_known_through_gin():

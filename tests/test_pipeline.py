@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,19 @@ Pace.report_every = 25
 Pace.evaluate_every = 250
 Checkpoints.every_steps = 20
 Checkpoints.keep = 6
+"""
+
+LATE = f"""
+import shutil
+from pathlib import Path
+import gin
+from t2t_repro.evaluation.scores import Score
+
+@gin.configurable
+def late(translations, references) -> Score:
+    for file in Path("model/checkpoints").glob("step-{STEPS}.*"):
+        shutil.copy(file, file.with_name(file.name.replace("{STEPS}", "{STEPS + 20}")))
+    return Score("late", 1.0)
 """
 
 
@@ -169,6 +183,18 @@ def test_the_task_is_learnt(run):
     assert found["scores"][0]["value"] == own.value
     epoch = json.loads((run.model_dir / "epoch.json").read_text())
     assert 3900 < epoch["sentences"] <= 4000
+
+
+def test_scores_are_of_the_checkpoint_that_was_evaluated(run, tmp_path):
+    """Though a trainer has written the next one meanwhile."""
+    shutil.copytree(run.model_dir, tmp_path / "model")
+    (tmp_path / "late.py").write_text(LATE)
+    data = f"--data_dir={run.folder / 'runs' / 'reverse' / 'data'}"
+    parts = ["--gin_param=import late", "--gin_param=evaluate.metrics = (@late.late,)"]
+    own = ["--model_dir=model", data, "--split=dev", "--checkpoint=latest", *parts]
+    finish(command(tmp_path, "evaluate", *own))
+    found = json.loads((tmp_path / "model" / "scores" / "dev.json").read_text())
+    assert found["checkpoint"] == f"checkpoints/step-{STEPS}"
 
 
 def test_translate_gives_the_same_whatever_it_reads_from(run):

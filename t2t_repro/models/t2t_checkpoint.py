@@ -6,6 +6,7 @@ the layout of ours, so that loading is a matter of names; the embedding alone ma
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.literal_paths import literal
 from t2t_repro.models.t2t_hparams import BODY, layer_config, number_of_layers, read_hparams
 from t2t_repro.models.t2t_target_space import with_source_vector
 from t2t_repro.models.transformer import Transformer
@@ -60,24 +62,24 @@ def transformer_from_t2t(
     path = Path(checkpoint)
     folder = path if path.is_dir() else path.parent
     settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
-    reader = _open_checkpoint(checkpoint)
-    shapes = reader.get_variable_to_shape_map()
-    rows = len(_embedding_table(reader, checkpoint))
-    if subwords is not None:
-        _check_vocabulary(subwords, rows, settings.get("vocab_divisor") or 1)
-    vector = _target_space_vector(reader, target_space, checkpoint)
-    layers = number_of_layers(settings, shapes)
-    try:
-        layer = layer_config(settings, shapes)
-        model = Transformer(rows, layers, layer, positional_encoding="concatenated")
-    except UserError:
-        raise
-    except ValueError as error:
-        raise UserError(
-            f"{path} and its hparams.json describe no Transformer ({reason_of(error)}): "
-            "give the files that t2t-trainer wrote."
-        ) from error
-    _load(model, reader, checkpoint)
+    with _open_checkpoint(checkpoint) as reader:
+        shapes = reader.get_variable_to_shape_map()
+        rows = len(_embedding_table(reader, checkpoint))
+        if subwords is not None:
+            _check_vocabulary(subwords, rows, settings.get("vocab_divisor") or 1)
+        vector = _target_space_vector(reader, target_space, checkpoint)
+        layers = number_of_layers(settings, shapes)
+        try:
+            layer = layer_config(settings, shapes)
+            model = Transformer(rows, layers, layer, positional_encoding="concatenated")
+        except UserError:
+            raise
+        except ValueError as error:
+            raise UserError(
+                f"{path} and its hparams.json describe no Transformer ({reason_of(error)}): "
+                "give the files that t2t-trainer wrote."
+            ) from error
+        _load(model, reader, checkpoint)
     return model if vector is None else with_source_vector(model, vector)
 
 
@@ -87,10 +89,10 @@ def step_of_t2t(checkpoint: str | Path) -> int:
     Raises:
         UserError: there is no checkpoint.
     """
-    reader = _open_checkpoint(checkpoint)
-    if not reader.has_tensor("global_step"):
-        return 0
-    step = _tensor(reader, "global_step", checkpoint)
+    with _open_checkpoint(checkpoint) as reader:
+        if not reader.has_tensor("global_step"):
+            return 0
+        step = _tensor(reader, "global_step", checkpoint)
     if np.ndim(step) or not isinstance(step, int | np.integer) or step < 0:
         raise UserError(f"{checkpoint} has global_step {step!r}, expected a number of steps.")
     return int(step)
@@ -155,18 +157,21 @@ def _norm_variables(name: str, norm: keras.layers.LayerNormalization) -> NamedVa
     yield f"{name}/layer_norm_bias", norm.beta
 
 
-def _open_checkpoint(path: str | Path) -> CheckpointReader:
+@contextmanager
+def _open_checkpoint(path: str | Path) -> Iterator[CheckpointReader]:
     prefix = _prefix(Path(path))
     if Path(f"{prefix}.index").is_file():
         check_index(prefix)
-    try:
-        return tf.train.load_checkpoint(str(prefix))
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise UserError(
-            f"{path} holds no checkpoint that TensorFlow can read, expected a directory with the "
-            "file 'checkpoint', or a prefix such as .../model.ckpt-1200 of an .index and a .data "
-            "file: check the path."
-        ) from error
+    with literal(prefix) as found:
+        try:
+            reader = tf.train.load_checkpoint(found)
+        except (ValueError, RuntimeError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{path} holds no checkpoint that TensorFlow can read, expected a directory with "
+                "the file 'checkpoint', or a prefix such as .../model.ckpt-1200 of an .index and a "
+                ".data file: check the path."
+            ) from error
+        yield reader
 
 
 def _prefix(path: Path) -> Path:

@@ -8,6 +8,7 @@ import tensorflow_text  # noqa: F401  its operations must be there before a grap
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 
+from t2t_repro.literal_paths import literal
 from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.proto_tensors import read_inputs
 from t2t_repro.serving.request_error import RequestError
@@ -41,7 +42,8 @@ class LoadedModel:
             raise FileNotFoundError(f"SavedModel file does not exist at {path}")
         (graph,) = SavedModel.FromString(file.read_bytes()).meta_graphs
         check_graph(path, graph)
-        loaded = tf.saved_model.load(str(path), tags=["serve"])
+        with literal(path) as found:
+            loaded = tf.saved_model.load(found, tags=["serve"])
         self.metadata = SignatureDefMap()
         self.signatures = {}
         for name, function in loaded.signatures.items():

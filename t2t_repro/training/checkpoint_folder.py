@@ -18,6 +18,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.literal_paths import literal
 from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 from t2t_repro.training.durable import sync
 
@@ -132,9 +133,10 @@ def damage(path: str) -> str | None:
     """Reads a checkpoint whole, checksums included; returns why it cannot be read, or None."""
     try:
         check_index(path)
-        reader = tf.train.load_checkpoint(path)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
+        with literal(path) as found:
+            reader = tf.train.load_checkpoint(found)
+            for name in reader.get_variable_to_shape_map():
+                reader.get_tensor(name)
     except (ValueError, IndexError, RuntimeError, MemoryError, tf.errors.OpError) as error:
         return reason_of(error)
     return None

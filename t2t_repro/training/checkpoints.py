@@ -13,6 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.literal_paths import literal
 from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.training.model_directory import ModelDirectory
@@ -69,6 +70,7 @@ class Checkpoints:
             self.variables += average.values
         self._checkpoint = tf.train.Checkpoint(**parts)
         self._optimizer = optimizer
+        self._directory = directory
         self._is_writer = is_writer
         self._last = CheckpointFolder(directory.checkpoints, keep)
         self._best = CheckpointFolder(directory.best)
@@ -96,7 +98,8 @@ class Checkpoints:
         constant = getattr(self._optimizer, "_learning_rate", None)
         rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
-            self._checkpoint.restore(path).assert_consumed()
+            with literal(path) as found:
+                self._checkpoint.restore(found).assert_consumed()
             self._saved = RunState(**json.loads(self._state.numpy()))
         except (*_DO_NOT_FIT, tf.errors.OpError) as error:
             raise UserError(
@@ -183,6 +186,7 @@ class Checkpoints:
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
         if not self._is_writer:
             return
+        self._directory.stay_alone()
         self._state.assign(json.dumps(dataclasses.asdict(state)))
         folder.write(self._checkpoint, state.step)
 

@@ -17,6 +17,7 @@
       scores/<split>.json      the last evaluation of a split
       .trainer.lock            there while it is trained; says by whom
       .average.lock            there while checkpoints are averaged
+      scores/.scores.lock      there while scores are written
 
 These names stand here and nowhere else: everybody asks a ModelDirectory.
 """
@@ -27,8 +28,8 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -38,7 +39,7 @@ import tensorflow as tf
 import t2t_repro
 from t2t_repro.configuration import differing_bindings, differing_values
 from t2t_repro.data.batches import EpochReport
-from t2t_repro.data.file_lock import held_alone
+from t2t_repro.data.file_lock import held_alone, locked
 from t2t_repro.data.subword_model import (
     SubwordModel,
     SubwordPair,
@@ -85,17 +86,29 @@ class ModelDirectory:
         self.nonfinite = path / "nonfinite"
         self.tensorboard = path / "tensorboard"
         self.epoch_json = path / "epoch.json"
+        self._hold: Callable[[], None] | None = None
 
-    def held_for_training(self) -> AbstractContextManager[None]:
-        """Returns a context in which no other process trains here.
+    @contextmanager
+    def held_for_training(self) -> Iterator[None]:
+        """A context in which no other process trains here.
 
         Raises:
             UserError: another process does.
         """
         lock = self.path / ".trainer.lock"
-        return held_alone(lock, str(self.path), "give another --model_dir")
+        with held_alone(lock, str(self.path), "give another --model_dir") as self._hold:
+            yield
 
-    def held_for_averaging(self) -> AbstractContextManager[None]:
+    def stay_alone(self) -> None:
+        """Makes sure, before a trainer writes, that no other has begun where this one was deleted.
+
+        Raises:
+            UserError: another process trains here.
+        """
+        if self._hold:
+            self._hold()
+
+    def held_for_averaging(self) -> AbstractContextManager[object]:
         """Returns a context in which no other process averages here.
 
         Raises:
@@ -177,7 +190,9 @@ class ModelDirectory:
 
     def write_scores(self, split: str, evaluation: Mapping[str, Any]) -> None:
         """Writes down an evaluation, in place of the split's last one."""
-        _write_json(self.scores_json(split), evaluation)
+        path = self.scores_json(split)
+        with locked(path.parent / ".scores.lock"):
+            _write_json(path, evaluation)
 
     def write_imported(self, model: Transformer, step: int) -> None:
         """Writes weights that were not trained here as the latest; there is no optimizer."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.literal_paths import literal
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
@@ -25,10 +26,11 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
     """
     with _refusing_what_does_not_fit(checkpoint):
         _restore(model, checkpoint)
-        reader = tf.train.load_checkpoint(checkpoint)
-        if reader.has_tensor(_AVERAGE.format(0)):
-            for number, weight in enumerate(model.trainable_variables):
-                weight.assign(reader.get_tensor(_AVERAGE.format(number)))
+        with literal(checkpoint) as found:
+            reader = tf.train.load_checkpoint(found)
+            if reader.has_tensor(_AVERAGE.format(0)):
+                for number, weight in enumerate(model.trainable_variables):
+                    weight.assign(reader.get_tensor(_AVERAGE.format(number)))
 
 
 def load_last_weights(model: Transformer, checkpoint: str) -> None:
@@ -43,8 +45,9 @@ def load_last_weights(model: Transformer, checkpoint: str) -> None:
 
 def _restore(model: Transformer, checkpoint: str) -> None:
     check_index(checkpoint)
-    status = tf.train.Checkpoint(model=model).restore(checkpoint)
-    status.assert_existing_objects_matched().expect_partial()
+    with literal(checkpoint) as found:
+        status = tf.train.Checkpoint(model=model).restore(found)
+        status.assert_existing_objects_matched().expect_partial()
 
 
 @contextlib.contextmanager
@@ -53,6 +56,11 @@ def _refusing_what_does_not_fit(checkpoint: str) -> Iterator[None]:
         yield
     # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
     except Exception as error:
+        if not Path(f"{checkpoint}.index").exists():
+            raise UserError(
+                f"{checkpoint} is gone, as a run at work deletes its old ones: give the same "
+                "command again, average with a smaller --last."
+            ) from error
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
             "--checkpoint."

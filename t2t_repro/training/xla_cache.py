@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 from pathlib import Path
 
 import tensorflow as tf
@@ -34,7 +35,7 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
     # Where it could not write, XLA would end the run.
     if directory is None and is_writer and not _can_be_written(folder):
         return
-    flags += f" {_FLAG}directory={folder}"
+    flags += f" {_FLAG}directory={_quoted(str(folder))}"
     if directory is None:
         flags += f" {_FLAG}device_types=CPU"
     if not is_writer:
@@ -58,6 +59,11 @@ def _own_folder(model_dir: Path) -> Path:
 def _can_be_written(folder: Path) -> bool:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+def _quoted(value: str) -> str:
+    """The value of a flag, as TensorFlow reads it out of TF_XLA_FLAGS."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
 def _machine() -> str:

@@ -2,6 +2,7 @@
 
 import errno
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,19 @@ def test_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
         with pytest.raises(UserError, match="No space left on device; expected a folder"):
             write_files(folder, {"one": b"new", "two": b"new"})
     assert content() == {"one": b"1", "two": b"2"}
+
+
+def test_pictures_of_two_sentences_are_not_mixed(tmp_path):
+    names = [f"{number}.png" for number in range(30)]
+
+    def write(content):
+        write_files(tmp_path, dict.fromkeys(names, content))
+
+    for _ in range(10):
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, [b"1", b"2", b"3", b"4"]))
+        assert len({path.read_bytes() for path in tmp_path.glob("*.png")}) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
 def test_the_output_is_a_folder(tmp_path):

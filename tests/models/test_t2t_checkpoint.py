@@ -318,3 +318,17 @@ def test_missing_files(tmp_path):
     assert_refused("no checkpoint that TensorFlow can read", transformer_from_t2t, tmp_path)
     for path in (tmp_path / "model.ckpt-7", tmp_path / "hparams.json"):
         assert_refused("no checkpoint that TensorFlow can read", transformer_from_t2t, path)
+
+
+def test_a_folder_whose_name_is_a_pattern(tmp_path):
+    (tmp_path / "t2t[1]").mkdir()
+    folder = write_checkpoint(tmp_path / "t2t[1]", t2t_variables(shards=1)[0])
+    plain = write_checkpoint(tmp_path, t2t_variables(shards=1)[0])
+    expected = transformer_from_t2t(plain).get_weights()
+    for path in (folder, folder / "model.ckpt-7"):
+        for ours, theirs in zip(transformer_from_t2t(path).get_weights(), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    for file in folder.glob("model.ckpt-7.*"):
+        file.rename(folder / file.name.replace("7", "[7]", 1))
+    message = r"TensorFlow takes \S+/model\.ckpt-\[7\] for a pattern of names; expected letters"
+    assert_refused(message, transformer_from_t2t, folder / "model.ckpt-[7]")

@@ -62,6 +62,23 @@ def test_a_mistake_is_one_line(folder, arguments, message):
     assert message in line
 
 
+def test_a_folder_of_any_name_that_the_engine_takes(folder):
+    for name, status in (("-r[1] $x\\", 0), ("a:b", 2)):
+        (folder / name).mkdir()
+        write_server_files(folder / name, "made")
+        path = os.pathsep.join((str(folder), os.environ["PATH"]))
+        done = subprocess.run(
+            ["bash", str(SCRIPTS / "serve.sh"), name, "made"],
+            env={"PATH": path},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == status, done.stderr
+        assert status or f"\n{folder / name}:/models/made:ro\n" in done.stdout
+    assert "a:b has a colon, at which docker and podman cut a path" in done.stderr
+
+
 def test_the_manifest_starts_the_same_server():
     text = (SCRIPTS / "serve_kubernetes.yaml").read_text()
     deployment, service, kserve = yaml.safe_load_all(text)

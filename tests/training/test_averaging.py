@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -47,3 +49,10 @@ def test_a_checkpoint_of_another_model_among_them(tmp_path):
         bad = write(tiny_model(**options), tmp_path / name)
         with pytest.raises(UserError, match=f"{name}-1 does not fit the model beside it"):
             average_weights(tiny_model(num_layers=2), [good, bad])
+
+
+def test_a_checkpoint_that_a_run_has_deleted_meanwhile(tmp_path):
+    path = write(tiny_model(), tmp_path / "step")
+    Path(f"{path}.index").unlink()
+    with pytest.raises(UserError, match=r"step-1 is gone, as a run at work deletes its old ones: "):
+        average_weights(tiny_model(), [path])

@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -53,6 +54,26 @@ def test_the_rate_is_what_is_configured_now(tmp_path):
     again = Run(tmp_path / "scheduled", rate=InverseSquareRoot(0.02, 4))
     again.checkpoints.restore()
     assert float(again.optimizer.learning_rate) == pytest.approx(0.015)
+
+
+def test_a_run_whose_directory_another_has_made_anew_writes_nothing_there(tmp_path):
+    run = Run(tmp_path / "model")
+    first, second = (ModelDirectory(tmp_path / "model") for _ in range(2))
+    run.checkpoints = Checkpoints(first, run.model, run.optimizer)
+    with first.held_for_training():
+        run.checkpoints.save(RunState(step=1))
+        shutil.rmtree(first.path)
+        run.checkpoints.save(RunState(step=2))
+        assert steps_in(first.checkpoints) == ["step-2.index"]
+        shutil.rmtree(first.path)
+        with (
+            second.held_for_training(),
+            pytest.raises(
+                UserError, match=r"model is in use by process \d+ on .*: wait for its end"
+            ),
+        ):
+            run.checkpoints.save(RunState(step=3))
+    assert not second.path.exists()
 
 
 def steps_in(folder):

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -306,3 +307,21 @@ def test_a_run_goes_on_whose_directory_is_older_than_a_choice(copy, subwords):
     model = copy.new_model()
     copy.describe(model, subwords[0], "", "")
     assert json.loads(copy.model_json.read_text()) == saved
+
+
+def test_scores_that_are_written_at_once_are_whole(tmp_path):
+    def write(number):
+        directory = ModelDirectory(tmp_path)
+        directory.write_scores(("dev", "test")[number % 2], {"scores": [number] * 1000})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(80)))
+    for number, split in enumerate(("dev", "test")):
+        (found,) = set(
+            json.loads(ModelDirectory(tmp_path).scores_json(split).read_text())["scores"]
+        )
+        assert found % 2 == number
+    assert sorted(path.name for path in (tmp_path / "scores").iterdir()) == [
+        "dev.json",
+        "test.json",
+    ]

@@ -43,7 +43,7 @@ def run(model_dir, cache, other_functions):
 
 
 def test_a_restart_compiles_nothing(tmp_path):
-    model_dir, cache = tmp_path / "model", tmp_path / "cache"
+    model_dir, cache = tmp_path / "model", tmp_path / 'a [1] \\ "\\" --x=ü'
     first = run(model_dir, cache, other_functions=0)
     assert len(first) == 2
     # XLA writes whatever it compiles: nothing was written.
@@ -67,8 +67,8 @@ def flags(monkeypatch, tmp_path):
 
 def test_the_directory_can_be_chosen_or_none(tmp_path, flags):
     assert flags(tmp_path, "") == ""
-    assert f"directory={tmp_path}/cache/t2t_repro/xla/" in flags(tmp_path, None)
-    assert f"directory={tmp_path}/other/tensorflow-" in flags(tmp_path, f"{tmp_path}/other")
+    assert f'directory="{tmp_path}/cache/t2t_repro/xla/' in flags(tmp_path, None)
+    assert f'directory="{tmp_path}/other/tensorflow-' in flags(tmp_path, f"{tmp_path}/other")
 
 
 def test_other_flags_of_the_user_stay(tmp_path, flags):

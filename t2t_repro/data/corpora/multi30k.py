@@ -3,6 +3,7 @@
 import http.client
 import urllib.request
 from collections.abc import Iterator
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split
 from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import Text, checked
+from t2t_repro.whole_files import whole_file
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 
@@ -60,7 +62,7 @@ class Multi30kCorpus:
         self._languages = (source_language, target_language)
         check_languages("Multi30kCorpus", source_language, target_language)
         self._pretokenized = pretokenized
-        self._local_dir = None if local_dir is None else Path(local_dir).expanduser()
+        self._local_dir = None if local_dir is None else Path(expanduser(local_dir))
         self.splits = tuple(
             split
             for split in _SPLIT_FILES
@@ -151,13 +153,14 @@ def _download(url: str, path: Path) -> None:
     if path.is_file():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.partial")
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-            temporary.write_bytes(response.read())
+        with (
+            urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response,
+            whole_file(path) as aside,
+        ):
+            aside.write_bytes(response.read())
     except (OSError, http.client.HTTPException) as error:
         raise UserError(
             f"cannot download {url} ({error}); fetch github.com/multi30k/dataset on a machine with "
             "a network and set Multi30kCorpus.local_dir to the clone"
         ) from error
-    temporary.replace(path)

@@ -1,6 +1,7 @@
 """The user's own parallel text: pairs of aligned files, or files of two tab-separated columns."""
 
 from collections.abc import Iterator, Sequence
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
                 f"TextFilesCorpus.{split} is {entry!r}, expected a pair of files "
                 "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"
             )
-        parsed.append(tuple(Path(str(name)).expanduser() for name in names))
+        parsed.append(tuple(Path(expanduser(str(name))) for name in names))
     if not parsed:
         raise UserError(f"TextFilesCorpus.{split} is an empty list, expected files")
     return parsed

@@ -2,6 +2,7 @@
 
 import glob
 from collections.abc import Iterator, Sequence
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class TreebankCorpus:
         folder: Text = ".",
     ) -> None:
         given = given_splits(train, dev, test)
-        self._folder = Path(folder).expanduser()
+        self._folder = Path(expanduser(folder))
         self._entries = {split: _entries(split, value) for split, value in given.items()}
         self.splits = tuple(self._entries)
 
@@ -111,9 +112,9 @@ class TreebankCorpus:
 
     def _matching(self, split: str, entry: str) -> list[Path]:
         """The files that one entry stands for; a plain name stands for itself."""
-        name = str(Path(entry).expanduser())
+        name = expanduser(entry)
         names = [name]
-        if glob.has_magic(name):
+        if glob.has_magic(name) and not (self._folder / name).exists():
             names = sorted(glob.glob(name, root_dir=self._folder, recursive=True))
         found: list[Path] = []
         for path in (self._folder / name for name in names):

@@ -98,3 +98,15 @@ def test_description_follows_the_content_and_not_the_place(tmp_path, dev):
     assert describe("there", "a\tb\n") == first
     # The same file, changed in place and of the same size.
     assert describe("here", "a\tc\n") != first
+
+
+def test_names_that_begin_with_a_tilde(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    write(tmp_path / "~backup.tsv", "one\teins\n")
+    write(tmp_path / "home" / "mine.tsv", "two\tzwei\n")
+    assert corpus_pairs(["~backup.tsv", "~/mine.tsv"], "~/mine.tsv", tmp_path) == [
+        ("one", "eins"),
+        ("two", "zwei"),
+    ]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import gin
 import pytest
@@ -52,6 +53,12 @@ def test_files_patterns_and_folders_name_the_same(tmp_path):
     (tmp_path / "02" / "README").write_text("no tree")
     with pytest.raises(UserError, match=r"TreebankCorpus\.train: no file of trees at .*02; .*mrg"):
         corpus(folder=tmp_path).prepare(tmp_path)
+
+
+def test_what_is_there_is_no_pattern(tmp_path):
+    shutil.copytree(TREEBANK, tmp_path / "wsj[1]")
+    for train, folder in (("wsj[1]/02", tmp_path), ("02", tmp_path / "wsj[1]")):
+        assert pairs(corpus(train, train, train, folder)) == pairs(corpus())
 
 
 def test_mistakes_are_named():
