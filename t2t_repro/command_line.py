@@ -224,10 +224,10 @@ def check_gin_file() -> None:
     Raises:
         UserError: it does not.
     """
-    from t2t_repro.configuration import check_file, find_gin_file
+    from t2t_repro.configuration import find_gin_file, read_bindings
 
     given = flags.FLAGS.gin_file
-    check_file(find_gin_file(given), f"--gin_file={given}")
+    read_bindings(find_gin_file(given), f"--gin_file={given}")
 
 
 def check_model_name() -> None:

@@ -37,7 +37,7 @@ import keras
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro.configuration import differing_bindings, differing_values
+from t2t_repro.configuration import differing_bindings, differing_values, read_bindings
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.file_lock import held_alone
 from t2t_repro.data.subword_model import (
@@ -201,8 +201,7 @@ class ModelDirectory:
         """Returns what `config` binds otherwise than the run before, if there was one."""
         if not self.config_gin.is_file():
             return []
-        text = self.config_gin.read_text(encoding="utf-8", errors="replace")
-        return differing_bindings(text, config)
+        return differing_bindings(read_bindings(self.config_gin), config)
 
     def differing_epoch(self, report: EpochReport) -> list[str]:
         """Returns in what an epoch differs from that of the run before, if there was one."""
