@@ -268,7 +268,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
     directory = ModelDirectory.of_checkpoint(file)
     batch = read_batch(file)
     configure_as_trained(directory, [], allowed)
-    model = directory.new_model()
+    model = directory.new_model(str(file.with_suffix("")))
     if batch.source.max() >= model.source_vocab_size or batch.target.max() >= model.vocab_size:
         raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
     load_last_weights(model, str(file.with_suffix("")))

@@ -72,7 +72,7 @@ def test_sizes_beyond_the_checkpoint_are_refused_before_the_model_is_built(direc
         ("from __gin__ import dynamic_registration", "with which it could call whatever it names"),
         ("include '/etc/passwd'", "expected bindings alone"),
         ("a = {[1]: 2}", "unhashable"),
-        ("a = " + "(" * 5000, "recursion"),
+        ("a = " + "(" * 5000, "more than 50 brackets deep"),
         ("a = (1,", "EOF"),
     ],
 )
