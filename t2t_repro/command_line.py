@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from absl import app, flags, logging
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, printable
 from t2t_repro.quiet_start import import_tensorflow
 
 if TYPE_CHECKING:
@@ -86,13 +86,16 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 
 class AboveBars(io.TextIOBase):
-    """Standard error for the log, whose lines do not tear the progress bars that are there."""
+    """Standard error for the log.
+
+    Its lines do not tear the progress bars that are there, and steer no terminal; see `printable`.
+    """
 
     def write(self, text: str) -> int:
         """Writes text that ends a line."""
         from tqdm import tqdm
 
-        tqdm.write(text, file=sys.stderr, end="")
+        tqdm.write(printable(text), file=sys.stderr, end="")
         return len(text)
 
     def flush(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_repro import command_line
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, printable
 from t2t_repro.quiet_start import import_tensorflow
 from t2t_repro.text_lines import read_input, write_output
 
@@ -52,7 +52,7 @@ def main() -> None:
         translations = [found[0].text for found in translator.translate(sources)]
     scores = experiment.evaluate(translations, references)
     for score in scores:
-        print(score)
+        print(printable(str(score)))
     if perplexity is not None:
         directory = ModelDirectory(FLAGS.model_dir)
         name = Path(directory.checkpoint(FLAGS.checkpoint)).relative_to(directory.path)

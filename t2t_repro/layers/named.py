@@ -33,12 +33,17 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     if callable(found := _registered(name)):
         return found
     try:
-        return keras.activations.get(str(name))
-    except ValueError as error:
-        raise UserError(
-            f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as 'relu' "
-            f"or 'gelu', or {_OF_ONES_OWN}"
-        ) from error
+        found = keras.activations.get(str(name))
+        vectors = keras.KerasTensor((1, 2))
+        # Some of Keras's need arguments, or halve what they are given.
+        if keras.backend.compute_output_spec(found, vectors).shape == vectors.shape:
+            return found
+    except (ValueError, TypeError):
+        pass
+    raise UserError(
+        f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as 'relu' "
+        f"or 'gelu', of one that takes and returns vectors alone, or {_OF_ONES_OWN}"
+    )
 
 
 def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
