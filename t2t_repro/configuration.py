@@ -55,10 +55,10 @@ def configure(
         folders[1:1] = including[0].resolve().parents
         found = _parse_file(including[0], files, ())
     found += _parse("\n".join(gin_params), "--gin_param", files, including)
-    with refused_by_gin():
-        gin.finalize()
     values = {one.name: one.value for one in found}
     check_expansion(values)
+    with refused_by_gin():
+        gin.finalize()
     check_types(values)
     check_read({one.name for one in found if one.is_own}, values, roots)
     check_bound([*values, *given], values, needed)

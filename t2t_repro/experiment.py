@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import gin
 import keras
@@ -26,7 +27,7 @@ from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noq
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
-from t2t_repro.ranges import Seed, Several, checked
+from t2t_repro.ranges import AtMost, Seed, Several, checked
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
@@ -282,7 +283,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
 def evaluate(
     translations: Sequence[str],
     references: Sequence[str],
-    metrics: Several[Metric] = (bleu, chrf),
+    metrics: Annotated[Several[Metric], AtMost(100)] = (bleu, chrf),
 ) -> list[Score]:
     """Scores translations by the metrics that the experiment names.
 

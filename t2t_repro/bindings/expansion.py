@@ -7,6 +7,8 @@ itself has no end. No person meets these limits.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import gin
+
 from t2t_repro.bindings.text import Reference
 from t2t_repro.errors import UserError
 
@@ -35,6 +37,19 @@ def check_expansion(values: Mapping[str, Any]) -> None:
         expansion.count(name, value)
 
 
+class _Refused(Exception):
+    """Says what is expected in place of a value.
+
+    Args:
+        expected: the words.
+        binding: whose value it is, by its name; by default that which was looked at first.
+    """
+
+    def __init__(self, expected: str, binding: tuple[str, Any] | None = None) -> None:
+        super().__init__(expected)
+        self.binding = binding
+
+
 class _Bound(NamedTuple):
     """What parameters are of: a configurable, or the macro that a scope names, and its scope."""
 
@@ -53,50 +68,85 @@ class _Expansion:
             self._bound.setdefault(bound, {})[parameter] = value
 
     def count(self, name: str, value: Any) -> None:
-        """Counts what a binding becomes."""
-        bound, _ = _parameter(name)
-        if len(bound.scope) > _MAX_SCOPES:
-            raise UserError(f"gin: {name[:60]!r}... has more than {_MAX_SCOPES} scopes; give less.")
-        scope = () if bound.owner == _MACRO else bound.scope
-        self._count(name, value, scope, 0)
+        """Counts what a binding becomes.
 
-    def _count(self, name: str, value: Any, scope: tuple[str, ...], depth: int) -> None:
+        Raises:
+            UserError: see `check_expansion`.
+        """
+        bound, _ = _parameter(name)
+        try:
+            self._check_scopes(bound.scope)
+            self._count(value, () if bound.owner == _MACRO else bound.scope, [(name, value)], 0)
+        except _Refused as error:
+            name, value = error.binding or (name, value)
+            raise UserError(f"{_short(name)} is {_short(repr(value))}, expected {error}.") from None
+
+    def _count(
+        self, value: Any, scope: tuple[str, ...], path: list[tuple[str, Any]], depth: int
+    ) -> None:
+        """Counts a value that a scope sees, to which a path of bindings has led."""
         self._left -= 1
         if isinstance(value, str | bytes):
             self._left -= len(value) // _CHARACTERS
         if self._left < 0:
-            raise UserError(
-                f"gin: with {name}, what is bound becomes more than {_MAX_VALUES:,} values, "
-                "references followed; expected what a person has written."
-            )
+            raise _Refused(f"at most {_MAX_VALUES:,} values in all bindings, references followed")
         if depth > _MAX_DEPTH:
-            raise UserError(
-                f"gin: {name} leads more than {_MAX_DEPTH} references and brackets deep, as one "
-                "that leads back to itself does; write out what it shall be."
+            raise _Refused(
+                f"at most {_MAX_DEPTH} references and brackets deep, and none that leads back to "
+                "itself",
+                path[-1],
             )
         if isinstance(value, Reference):
-            scope, parts = self._called(name, value, scope)
-        elif isinstance(value, dict):
+            scope, given = self._called(value, scope)
+            for name, part in given.items():
+                self._count(part, scope, [*path, (_named(value, name), part)], depth + 1)
+            return
+        parts: list[Any] = []
+        if isinstance(value, dict):
             parts = [*value, *value.values()]
             if any(isinstance(key, Reference) for key in value):
-                raise UserError(f"gin: {name} has a reference for a key; write the key itself.")
-        else:
-            parts = [*value] if isinstance(value, list | tuple) else []
+                raise _Refused("no reference for a key: write the key itself")
+        elif isinstance(value, list | tuple):
+            parts = [*value]
         for part in parts:
-            self._count(name, part, scope, depth + 1)
+            self._count(part, scope, path, depth + 1)
 
     def _called(
-        self, name: str, value: Reference, scope: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], list[Any]]:
+        self, value: Reference, scope: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
         """In which scope gin calls what is referred to, and what it gives to it."""
-        if len(value.scope) > _MAX_SCOPES:
-            raise UserError(f"gin: {name} refers to more than {_MAX_SCOPES} scopes; give less.")
+        if not value.is_macro and _is_gins(value):
+            raise _Refused("no part of gin itself: write what it stands for, or %name for a macro")
+        self._check_scopes(value.scope)
         owner = _MACRO if value.is_macro else value.name
         scope = value.scope or scope
         given: dict[str, Any] = {}
         for end in range(len(scope) + 1):
             given |= self._bound.get(_Bound(scope[:end], owner), {})
-        return scope, list(given.values())
+        return scope, given
+
+    def _check_scopes(self, scope: tuple[str, ...]) -> None:
+        if len(scope) > _MAX_SCOPES:
+            raise _Refused(f"at most {_MAX_SCOPES} scopes")
+
+
+def _named(reference: Reference, parameter: str) -> str:
+    return "/".join(reference.scope) if reference.is_macro else f"{reference.name}.{parameter}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"
+
+
+def _is_gins(reference: Reference) -> bool:
+    """Whether a reference is to what gin makes macros, constants and singletons of.
+
+    Called as they are, they fail, or return what nobody has held against an annotation.
+    """
+    try:
+        return str(gin.get_configurable(reference.selector).__module__).startswith("gin.")
+    except ValueError:
+        return False
 
 
 def _parameter(name: str) -> tuple[_Bound, str]:

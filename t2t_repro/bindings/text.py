@@ -33,7 +33,12 @@ class Reference(str):
     @property
     def name(self) -> str:
         """The name alone, without scope and modules."""
-        return self.strip("@%()").split("/")[-1].split(".")[-1]
+        return self.selector.split(".")[-1]
+
+    @property
+    def selector(self) -> str:
+        """The name as gin finds what it is of: with modules, without scope."""
+        return self.strip("@%()").split("/")[-1]
 
     @property
     def is_macro(self) -> bool:

@@ -42,7 +42,7 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
         pass
     raise UserError(
         f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as 'relu' "
-        f"or 'gelu', of one that takes and returns vectors alone, or {_OF_ONES_OWN}"
+        f"or 'gelu', or {_OF_ONES_OWN}"
     )
 
 

@@ -1,5 +1,7 @@
 """A model.json that anyone may have written, looked through before a Transformer is built of it."""
 
+import dataclasses
+import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -7,7 +9,8 @@ from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING
+from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.ranges import constructor_of
 from t2t_repro.strangers.checkpoint_objects import CheckpointObjects
 from t2t_repro.strangers.json_files import read_json
 
@@ -15,6 +18,13 @@ _KEYS = {
     "trainable", "dtype", "vocab_size", "num_layers", "config", "positional_encoding", "max_length",
     "neighbourhood", "tied_embeddings", "source_vocab_size",
 }  # fmt: skip
+_OF_TRANSFORMER = {
+    name: parameter.default
+    for name, parameter in inspect.signature(constructor_of(Transformer)).parameters.items()
+    if name in _KEYS and parameter.default is not parameter.empty
+}
+_OF_LAYERS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
+
 Shape = tuple[int, ...]
 
 _LAYER = re.compile(r"layer_\d+$", re.ASCII)
@@ -22,6 +32,8 @@ _LAYER = re.compile(r"layer_\d+$", re.ASCII)
 
 def read_model_json(path: Path, precisions: Collection[str]) -> dict[str, Any]:
     """Returns the arguments that a Transformer is made of, its "dtype" among them.
+
+    What it does not say, being older than a choice, is the paper's: nothing is left to bindings.
 
     Args:
         path: of the file.
@@ -37,7 +49,10 @@ def read_model_json(path: Path, precisions: Collection[str]) -> dict[str, Any]:
     is_known = sizes.keys() <= _KEYS and isinstance(sizes.get("trainable", True), bool)
     if not is_known or sizes.get("dtype") not in precisions:
         raise no_transformer(path)
-    return sizes
+    config = sizes.get("config")
+    if not isinstance(config, dict | None):
+        raise no_transformer(path)
+    return _OF_TRANSFORMER | sizes | {"config": _OF_LAYERS | (config or {})}
 
 
 def check_shapes(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
@@ -90,15 +105,15 @@ def _has(shape: Shape | None, name: str) -> str:
 
 def _matrices(sizes: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:
     """Where a Transformer has its matrices, and their shapes."""
-    config = LayerConfig.of(sizes.get("config") or {})
+    config = LayerConfig.of(sizes["config"])
     d_model, rows = config.d_model, sizes["vocab_size"]
-    tied = sizes.get("tied_embeddings", "all")
+    tied = sizes["tied_embeddings"]
     tables = {"embedding": rows}
     if tied in OWN_SOURCE_EMBEDDING:
-        tables["own_source_embedding"] = sizes.get("source_vocab_size") or rows
+        tables["own_source_embedding"] = sizes["source_vocab_size"] or rows
     if tied in ("source_target", "none"):
         tables["own_softmax"] = rows
-    if sizes.get("positional_encoding") == "learned":
+    if sizes["positional_encoding"] == "learned":
         tables["positional_encoding"] = tables["target_positional_encoding"] = sizes["max_length"]
     for name, length in tables.items():
         yield f"{name}/table", (length, d_model)
@@ -112,7 +127,7 @@ def _matrices(sizes: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:
     feed_forward = {"inner": (d_model, config.d_ff), "outer": (config.d_ff, d_model)}
     encoder = {"self_attention": attention, "feed_forward": feed_forward}
     stacks = {"encoder": encoder, "decoder": {**encoder, "memory_attention": attention}}
-    for number in range(sizes.get("num_layers", 6)):
+    for number in range(sizes["num_layers"]):
         for stack, layer in stacks.items():
             for part, kernels in layer.items():
                 for name, shape in kernels.items():

@@ -380,12 +380,7 @@ def _not_whole(what: str, folder: Path) -> UserError:
 
 def _lasting(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """What a run that goes on has to keep: another dropout is another configuration, no more."""
-    # Those of a directory that is older than a choice are the paper's.
-    sizes = {"tied_embeddings": "all", "source_vocab_size": None, **sizes}
-    config = sizes.get("config")
-    if not isinstance(config, dict):
-        return sizes
-    config = {"norm": "LayerNorm", **config}
+    config = sizes["config"]
     kept = {name: value for name, value in config.items() if name not in LayerConfig.TRAINING_ALONE}
     return {**sizes, "config": kept}
 

@@ -15,6 +15,7 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.vocabulary import EOS_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
+from tests.training.tiny import tiny_model
 
 ALPHA = 0.6
 
@@ -99,10 +100,9 @@ def test_batches_stay_within_the_budget(model, subwords):
     tokens_per_batch=st.sampled_from([1, 40, 100, 10**6]),
 )
 def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, tokens_per_batch):
-    nobodys: Any = SimpleNamespace(longest=None)
     subwords: Any = SimpleNamespace()
     translator = Translator(
-        nobodys, subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
+        tiny_model(), subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
     )
     batches = translator._batches([[5] * length for length in lengths])
 
