@@ -38,16 +38,7 @@ def check_expansion(values: Mapping[str, Any]) -> None:
 
 
 class _Refused(Exception):
-    """Says what is expected in place of a value.
-
-    Args:
-        expected: the words.
-        binding: whose value it is, by its name; by default that which was looked at first.
-    """
-
-    def __init__(self, expected: str, binding: tuple[str, Any] | None = None) -> None:
-        super().__init__(expected)
-        self.binding = binding
+    """Says what is expected in place of a value."""
 
 
 class _Bound(NamedTuple):
@@ -62,6 +53,8 @@ class _Expansion:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._left = _MAX_VALUES
+        # The one that is followed now.
+        self._binding: tuple[str, Any] = "", None
         self._bound: dict[_Bound, dict[str, Any]] = {}
         for name, value in values.items():
             bound, parameter = _parameter(name)
@@ -74,56 +67,55 @@ class _Expansion:
             UserError: see `check_expansion`.
         """
         bound, _ = _parameter(name)
+        self._binding = name, value
         try:
             self._check_scopes(bound.scope)
-            self._count(value, () if bound.owner == _MACRO else bound.scope, [(name, value)], 0)
+            self._count(value, () if bound.owner == _MACRO else bound.scope, (), 0)
         except _Refused as error:
-            name, value = error.binding or (name, value)
+            name, value = self._binding
             raise UserError(f"{_short(name)} is {_short(repr(value))}, expected {error}.") from None
 
     def _count(
-        self, value: Any, scope: tuple[str, ...], path: list[tuple[str, Any]], depth: int
+        self, value: Any, scope: tuple[str, ...], calls: tuple[_Bound, ...], depth: int
     ) -> None:
-        """Counts a value that a scope sees, to which a path of bindings has led."""
+        """Counts a value that is asked for in a scope, within calls of what is bound."""
         self._left -= 1
         if isinstance(value, str | bytes):
             self._left -= len(value) // _CHARACTERS
         if self._left < 0:
             raise _Refused(f"at most {_MAX_VALUES:,} values in all bindings, references followed")
         if depth > _MAX_DEPTH:
-            raise _Refused(
-                f"at most {_MAX_DEPTH} references and brackets deep, and none that leads back to "
-                "itself",
-                path[-1],
-            )
-        if isinstance(value, Reference):
-            scope, given = self._called(value, scope)
-            for name, part in given.items():
-                self._count(part, scope, [*path, (_named(value, name), part)], depth + 1)
-            return
+            raise _Refused(f"at most {_MAX_DEPTH} references and brackets, one in another")
         parts: list[Any] = []
-        if isinstance(value, dict):
+        if isinstance(value, Reference):
+            self._count_call(value, scope, calls, depth)
+        elif isinstance(value, dict):
             parts = [*value, *value.values()]
             if any(isinstance(key, Reference) for key in value):
                 raise _Refused("no reference for a key: write the key itself")
         elif isinstance(value, list | tuple):
             parts = [*value]
         for part in parts:
-            self._count(part, scope, path, depth + 1)
+            self._count(part, scope, calls, depth + 1)
 
-    def _called(
-        self, value: Reference, scope: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """In which scope gin calls what is referred to, and what it gives to it."""
+    def _count_call(
+        self, value: Reference, scope: tuple[str, ...], calls: tuple[_Bound, ...], depth: int
+    ) -> None:
+        """Counts what gin gives to what a reference is to, called in its scope or in this one."""
         if not value.is_macro and _is_gins(value):
             raise _Refused("no part of gin itself: write what it stands for, or %name for a macro")
         self._check_scopes(value.scope)
-        owner = _MACRO if value.is_macro else value.name
-        scope = value.scope or scope
+        call = _Bound(value.scope or scope, _MACRO if value.is_macro else value.name)
+        if call in calls:
+            raise _Refused("what does not lead back to itself")
         given: dict[str, Any] = {}
-        for end in range(len(scope) + 1):
-            given |= self._bound.get(_Bound(scope[:end], owner), {})
-        return scope, given
+        for end in range(len(call.scope) + 1):
+            given |= self._bound.get(_Bound(call.scope[:end], call.owner), {})
+        for name, part in given.items():
+            before = self._binding
+            self._binding = _named(value, name), part
+            self._count(part, call.scope, (*calls, call), depth + 1)
+            self._binding = before
 
     def _check_scopes(self, scope: tuple[str, ...]) -> None:
         if len(scope) > _MAX_SCOPES:
