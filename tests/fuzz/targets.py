@@ -35,12 +35,14 @@ from t2t_repro.serving.proto_tensors import chosen_outputs, read_inputs, read_me
 from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits
 from t2t_repro.serving.warm_up import WARM_UP_FILE, read_warm_up
+from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
 from tests.data.test_t2t_subwords import VOCABULARY
 from tests.data.test_t2t_subwords import write as write_vocabulary
 from tests.decoding.random_translator import ODD_LINES, TEXT, write_subwords
+from tests.fuzz.gin_text import spoil_gin
 from tests.fuzz.mutations import (
     Mutation,
     spoil_bytes,
@@ -203,6 +205,17 @@ def _read_gin(folder: Path) -> None:
     gin.config_str()
 
 
+def _read_config(folder: Path) -> None:
+    """As a verb reads a stranger's, and as gin puts in what it refers to."""
+    check_harmless(folder / "a.gin")
+    experiment.configure_experiment(None, [f"include {str(folder / 'a.gin')!r}"])
+    gin.config_str()
+    translator = experiment.Translator(tiny_model(d_model=8), open_pair(folder, open_subwords))
+    if translator.search.beam_size <= 4 and translator.max_extra_length <= 20:
+        translator.translate([])
+    experiment.evaluate(["a b c d"], ["a b c e"])
+
+
 def _write_model(folder: Path) -> None:
     directory = ModelDirectory(folder / "model")
     subwords = shared(Subwords(write_subwords(folder / "subwords.model")))
@@ -318,6 +331,7 @@ TARGETS = {
         _read_subwords,
     ),
     "gin": Target(_write_gin, {"*.gin": spoil_bytes}, _read_gin),
+    "config.gin expansion": Target(_write_gin, {"*.gin": spoil_gin}, _read_config),
     "t2t_checkpoint": Target(
         _write_t2t,
         {"*.json": spoil_json, "*.index": spoil_index, "*": spoil_bytes},
