@@ -165,9 +165,7 @@ def _bind(lines: Sequence[str], begin: int, end: int, name: str) -> None:
         gin.parse_config(Text("\n" * begin + "".join(lines[begin:end]), name))
 
 
-def _included(
-    filename: str, place: str, files: _Files, including: tuple[Path, ...]
-) -> Path:
+def _included(filename: str, place: str, files: _Files, including: tuple[Path, ...]) -> Path:
     candidates = (folder / filename for folder in files.folders)
     path = next((one for one in candidates if one.is_file()), None)
     if path is None:

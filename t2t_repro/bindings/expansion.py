@@ -1,7 +1,7 @@
 """What bindings become when gin puts in what they refer to, counted before it does.
 
-42 macros, each of which names the one before twice, are 4,000 billion values; and what leads back to
-itself has no end. No person meets these limits.
+42 macros, each of which names the one before twice, are 4,000 billion values; and what leads back
+to itself has no end. No person meets these limits.
 """
 
 from collections.abc import Mapping

@@ -205,8 +205,8 @@ class Translator:
         if needed > memory:
             raise UserError(
                 f"a sentence of {length} subwords takes up to {_gigabytes(needed)} with "
-                f"beam_size={self.search.beam_size}, expected at most {_gigabytes(memory)}, half of "
-                "what is free: bind a smaller BeamSearch.beam_size or Translator.max_source_length."
+                f"beam_size={self.search.beam_size}, expected at most {_gigabytes(memory)}, half "
+                "of what is free: bind a smaller BeamSearch.beam_size or Translator.max_source_length."
             )
 
     def limits(self, lengths: tf.Tensor) -> tf.Tensor:

@@ -47,12 +47,14 @@ class CheckpointObjects:
     def parts(self, path: str) -> Collection[str]:
         """Returns the names of what an object, such as "model", consists of."""
         return {
-            child.local_name for number in self._find(path) for child in self._nodes[number].children
+            child.local_name
+            for number in self._find(path)
+            for child in self._nodes[number].children
         }
 
-    def _find(self, path: str) -> Collection[int]:
+    def _find(self, path: str) -> list[int]:
         """The number of the node that a path leads to from the first, if it leads anywhere."""
-        found = range(min(len(self._nodes), 1))
+        found = [0] if self._nodes else []
         for name in path.split("/"):
             found = [
                 child.node_id

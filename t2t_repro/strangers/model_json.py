@@ -93,7 +93,9 @@ def _differing(
             yield name, shape, there
     parts = [name for name in stored.parts("model") if name.startswith("own_")]
     for stack in ("encoder", "decoder"):
-        parts += [f"{stack}/{name}" for name in stored.parts(f"model/{stack}") if _LAYER.match(name)]
+        parts += [
+            f"{stack}/{name}" for name in stored.parts(f"model/{stack}") if _LAYER.match(name)
+        ]
     yield from ((name, None, ()) for name in sorted(parts) if name not in seen)
 
 

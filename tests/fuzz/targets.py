@@ -76,8 +76,8 @@ LayerConfig:
 TextFilesCorpus.train = [('a.en', 'b.de'), 'c.tsv']
 prepare.corpus = @TextFilesCorpus()
 Pace.steps = 3
-train.seed = -1
-choose_strategy.cpu_replicas = None
+train.seed = 1
+choose_strategy.cpu_replicas = 1
 """
 _LINES = ODD_LINES[:12]
 

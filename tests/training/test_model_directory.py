@@ -223,7 +223,11 @@ def lose(copy, name):
 @pytest.mark.parametrize(
     ("name", "asked", "message"),
     [
-        ("averaged/*.index", (None, "averaged"), r"^{}/averaged/step-9\.index is missing: average ag"),
+        (
+            "averaged/*.index",
+            (None, "averaged"),
+            r"^{}/averaged/step-9\.index is missing: average ag",
+        ),
         ("best/*.index", ("best",), r"^{}/best/step-2\.index is missing: copy {}/best again"),
         ("checkpoints/step-3.index", ("latest",), r"^{}/checkpoints/step-3\.index is missing"),
         ("averaged/*.data*", (None, "averaged"), "step-9.index .*has 1 data files, 0 are there"),
@@ -250,7 +254,9 @@ def test_an_averaged_checkpoint_without_its_list_or_without_anything(copy):
         copy.checkpoint()
     shutil.rmtree(copy.averaged)
     copy.averaged.mkdir()
-    with pytest.raises(UserError, match="averaged has no checkpoint: average again .*--model_dir="):
+    with pytest.raises(
+        UserError, match=r"averaged has no checkpoint: average again .*--model_dir="
+    ):
         copy.checkpoint()
     assert copy.checkpoint("best").endswith("step-2")
 
@@ -303,7 +309,9 @@ def test_a_checkpoint_of_a_model_with_more_layers(copy, subwords, tmp_path):
     larger.write_imported(model, 7)
     shutil.rmtree(copy.best)
     shutil.copytree(larger.checkpoints, copy.best)
-    with pytest.raises(UserError, match="without decoder/layer_1, but .*step-7 is of one with dec"):
+    with pytest.raises(
+        UserError, match=r"without decoder/layer_1, but .*step-7 is of one with dec"
+    ):
         copy.load_model("best")
 
 
@@ -386,7 +394,9 @@ def test_a_damaged_checkpoint(copy, run, damage):
         file.unlink()
     else:
         file.write_bytes(content if damage == "changed" else content[: len(content) // 2])
-    message = r"step-3(\.index is not the index of a whole checkpoint| does not fit the model beside)"
+    message = (
+        r"step-3(\.index is not the index of a whole checkpoint| does not fit the model beside)"
+    )
     with pytest.raises(UserError, match=message) as error:
         copy.load_model("latest")
     assert "\n" not in str(error.value)
