@@ -12,13 +12,13 @@ import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
+from t2t_repro.available_memory import available_memory
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
 from t2t_repro.errors import UserError
-from t2t_repro.available_memory import available_memory
 from t2t_repro.models.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Range, checked
@@ -206,7 +206,8 @@ class Translator:
             raise UserError(
                 f"a sentence of {length} subwords takes up to {_gigabytes(needed)} with "
                 f"beam_size={self.search.beam_size}, expected at most {_gigabytes(memory)}, half "
-                "of what is free: bind a smaller BeamSearch.beam_size or Translator.max_source_length."
+                "of what is free: bind a smaller BeamSearch.beam_size or "
+                "Translator.max_source_length."
             )
 
     def limits(self, lengths: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.ranges import constructor_of
 from t2t_repro.strangers.checkpoint_objects import CheckpointObjects
 from t2t_repro.strangers.json_files import read_json
@@ -113,7 +113,7 @@ def _matrices(sizes: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:
     tables = {"embedding": rows}
     if tied in OWN_SOURCE_EMBEDDING:
         tables["own_source_embedding"] = sizes["source_vocab_size"] or rows
-    if tied in ("source_target", "none"):
+    if tied in OWN_SOFTMAX:
         tables["own_softmax"] = rows
     if sizes["positional_encoding"] == "learned":
         tables["positional_encoding"] = tables["target_positional_encoding"] = sizes["max_length"]

@@ -11,9 +11,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from t2t_repro.available_memory import available_memory
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
-from t2t_repro.available_memory import available_memory
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.model_directory import ModelDirectory
