@@ -24,7 +24,8 @@ from t2t_repro.serving.servable import Servable
 from t2t_repro.training.model_directory import ModelDirectory
 from tests.decoding.random_translator import random_model, write_subwords
 
-SECONDS = 30
+SECONDS = 120
+"""The widest beam there is takes half a minute on a busy machine."""
 MEMORY = 3 * 2**30
 """Beyond what a process has that has translated once."""
 
@@ -154,6 +155,9 @@ def main() -> int:
             if found not in ("refused", "works"):
                 print(f"{file}: {text[:300]}: {found}", flush=True)
                 wrong += 1
+            if found == "takes long":
+                # It goes on in TensorFlow's threads, and whatever comes after has no memory.
+                break
             directory.config_gin.write_text("")
             directory.model_json.write_text(json.dumps(valid))
     print(len(cases), counts)
