@@ -22,7 +22,7 @@ def main() -> None:
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
     configure_as_trained(directory, [], FLAGS.allow_import)
-    model = directory.new_model()
+    model = directory.new_model(checkpoints[max(checkpoints)])
     with directory.held_for_averaging():
         average_weights(model, checkpoints.values())
         written = directory.write_averaged(model, max(checkpoints))

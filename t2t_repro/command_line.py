@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from absl import app, flags, logging
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, printable
 from t2t_repro.quiet_start import import_tensorflow
 
 if TYPE_CHECKING:
@@ -93,13 +93,16 @@ def run(main: Callable[[], None]) -> NoReturn:
 
 
 class AboveBars(io.TextIOBase):
-    """Standard error for the log, whose lines do not tear the progress bars that are there."""
+    """Standard error for the log.
+
+    Its lines do not tear the progress bars that are there, and steer no terminal; see `printable`.
+    """
 
     def write(self, text: str) -> int:
         """Writes text that ends a line."""
         from tqdm import tqdm
 
-        tqdm.write(text, file=sys.stderr, end="")
+        tqdm.write(printable(text), file=sys.stderr, end="")
         return len(text)
 
     def flush(self) -> None:
@@ -281,10 +284,10 @@ def check_gin_file() -> None:
     Raises:
         UserError: it does not.
     """
-    from t2t_repro.configuration import check_file, find_gin_file
+    from t2t_repro.configuration import find_gin_file, read_bindings
 
     given = flags.FLAGS.gin_file
-    check_file(find_gin_file(given), f"--gin_file={given}")
+    read_bindings(find_gin_file(given), f"--gin_file={given}")
 
 
 def check_model_name() -> None:

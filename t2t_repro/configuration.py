@@ -9,11 +9,14 @@ import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
 from t2t_repro.bindings.checks import check_bound, check_read, check_types
+from t2t_repro.bindings.expansion import check_expansion
+from t2t_repro.bindings.limits import MAX_BYTES
 from t2t_repro.bindings.modules import find_module, import_found, is_missing
 from t2t_repro.bindings.text import Text, bindings_in, name_of, refused_by_gin, statements
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
+from t2t_repro.strangers.plain_file import read_at_most
 
-_MAX_BYTES = 2**20
+_MAX_FILES = 100
 
 _EXPERIMENTS = Path(__file__).parent, Path(__file__).parents[1]
 """In which of them there is a folder gin/: the package, or its checkout."""
@@ -44,16 +47,18 @@ def configure(
     """
     gin.clear_config()
     folders: list[Path] = [Path(), *_EXPERIMENTS]
-    files: tuple[Path, ...] = ()
+    files = _Files(folders, [])
+    including: tuple[Path, ...] = ()
     found: list[_Binding] = []
     if gin_file:
-        files = (find_gin_file(gin_file),)
-        folders[1:1] = files[0].resolve().parents
-        found = _parse_file(files[0], folders, ())
-    found += _parse("\n".join(gin_params), "--gin_param", folders, files)
+        including = (find_gin_file(gin_file),)
+        folders[1:1] = including[0].resolve().parents
+        found = _parse_file(including[0], files, ())
+    found += _parse("\n".join(gin_params), "--gin_param", files, including)
+    values = {one.name: one.value for one in found}
+    check_expansion(values)
     with refused_by_gin():
         gin.finalize()
-    values = {one.name: one.value for one in found}
     check_types(values)
     check_read({one.name for one in found if one.is_own}, values, roots)
     check_bound([*values, *given], values, needed)
@@ -72,21 +77,26 @@ def find_gin_file(given: str | Path) -> Path:
     return next((path for path in (Path(given), *places) if path.is_file()), Path(given))
 
 
-def check_file(gin_file: str | Path, given: str | None = None) -> None:
-    """Checks that there is such a file, and that a person can have written it.
+def read_bindings(gin_file: str | Path, given: str | None = None) -> str:
+    """Reads a file that a person can have written.
 
     Args:
         gin_file: its path.
         given: what the user gave, e.g. "--gin_file=my.gin"; the path by default.
 
+    Returns:
+        its text.
+
     Raises:
-        UserError: there is none, or it is too large.
+        UserError: there is none, it is too large, or no text.
     """
     given = given or str(gin_file)
-    if not Path(gin_file).is_file():
-        raise UserError(f"{given}: no such file; expected a file of bindings, as gin/*.gin are.")
-    if (size := Path(gin_file).stat().st_size) > _MAX_BYTES:
-        raise UserError(f"{given} has {size:,} bytes; expected a file of bindings.")
+    try:
+        return read_at_most(Path(gin_file), MAX_BYTES).decode("utf-8")
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{given}: {reason_of(error)}; expected a file of bindings, as gin/*.gin are."
+        ) from error
 
 
 class _Binding(NamedTuple):
@@ -97,16 +107,26 @@ class _Binding(NamedTuple):
     is_own: bool
 
 
-def _parse_file(path: Path, folders: Sequence[Path], including: tuple[Path, ...]) -> list[_Binding]:
-    check_file(path)
-    with refused_by_gin():
-        text = path.read_text(encoding="utf-8")
-    return _parse(text, str(path), folders, (*including, path))
+class _Files(NamedTuple):
+    """The files of a configuration.
+
+    Attributes:
+        folders: where included ones are looked for, one after the other.
+        read: all that have been read, as often as they have been.
+    """
+
+    folders: Sequence[Path]
+    read: list[Path]
 
 
-def _parse(
-    text: str, name: str, folders: Sequence[Path], including: tuple[Path, ...]
-) -> list[_Binding]:
+def _parse_file(path: Path, files: _Files, including: tuple[Path, ...]) -> list[_Binding]:
+    files.read.append(path)
+    if len(files.read) > _MAX_FILES:
+        raise UserError(f"gin: more than {_MAX_FILES} files are included; include fewer.")
+    return _parse(read_bindings(path), str(path), files, (*including, path))
+
+
+def _parse(text: str, name: str, files: _Files, including: tuple[Path, ...]) -> list[_Binding]:
     """Has gin act on a text, piece by piece between its includes.
 
     gin looks for an included file in a search path that belongs to the whole process, and can only
@@ -115,7 +135,7 @@ def _parse(
     Args:
         text: to be parsed.
         name: of its file, for errors.
-        folders: where included files are looked for, one after the other.
+        files: of the configuration.
         including: the files that are being parsed; modules are looked for beside them.
 
     Returns:
@@ -130,8 +150,8 @@ def _parse(
             number = statement.location.line_num
             _bind(lines, begin, number - 1, name)
             begin = number
-            path = _included(statement.filename, f"{name}, line {number}", folders, including)
-            included = _parse_file(path, folders, including)
+            path = _included(statement.filename, f"{name}, line {number}", files, including)
+            included = _parse_file(path, files, including)
             found += [one._replace(is_own=False) for one in included]
         elif isinstance(statement, BindingStatement):
             found.append(_Binding(name_of(statement), statement.value, is_own=True))
@@ -145,10 +165,9 @@ def _bind(lines: Sequence[str], begin: int, end: int, name: str) -> None:
         gin.parse_config(Text("\n" * begin + "".join(lines[begin:end]), name))
 
 
-def _included(
-    filename: str, place: str, folders: Sequence[Path], including: tuple[Path, ...]
-) -> Path:
-    path = next((folder / filename for folder in folders if (folder / filename).is_file()), None)
+def _included(filename: str, place: str, files: _Files, including: tuple[Path, ...]) -> Path:
+    candidates = (folder / filename for folder in files.folders)
+    path = next((one for one in candidates if one.is_file()), None)
     if path is None:
         raise UserError(
             f"gin: Unable to open file: {filename}, which {place} includes; expected it in the "

@@ -18,11 +18,12 @@ class UserError(ValueError):
     print it without a traceback and exit with status 2.
 
     Args:
-        message: the line; of one that is very long, because it shows what a spoilt file holds, the
-            middle is left out.
+        message: the line, see `printable`; of one that is very long, because it shows what a spoilt
+            file holds, the middle is left out.
     """
 
     def __init__(self, message: str) -> None:
+        message = printable(message).replace("\n", " ").replace("\t", " ")
         if len(message) > _LONGEST:
             message = f"{message[:_HEAD]} ... {message[-_TAIL:]}"
         super().__init__(message)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from absl import flags, logging
 
 from t2t_repro import command_line
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, printable
 from t2t_repro.quiet_start import import_tensorflow
 from t2t_repro.text_lines import check_output, read_input, write_output
 
@@ -57,7 +57,7 @@ def main() -> None:
         translations = [found[0].text for found in translator.translate(sources)]
     scores = experiment.evaluate(translations, references)
     for score in scores:
-        print(score)
+        print(printable(str(score)))
     if FLAGS.output:
         write_output(iter(translations), FLAGS.output)
     if perplexity is not None:

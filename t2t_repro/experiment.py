@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import gin
 import keras
@@ -26,7 +27,7 @@ from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noq
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
-from t2t_repro.ranges import Seed, Several, checked
+from t2t_repro.ranges import AtMost, Seed, Several, checked
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
@@ -268,7 +269,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
     directory = ModelDirectory.of_checkpoint(file)
     batch = read_batch(file)
     configure_as_trained(directory, [], allowed)
-    model = directory.new_model()
+    model = directory.new_model(str(file.with_suffix("")))
     if batch.source.max() >= model.source_vocab_size or batch.target.max() >= model.vocab_size:
         raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
     load_last_weights(model, str(file.with_suffix("")))
@@ -282,7 +283,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
 def evaluate(
     translations: Sequence[str],
     references: Sequence[str],
-    metrics: Several[Metric] = (bleu, chrf),
+    metrics: Annotated[Several[Metric], AtMost(100)] = (bleu, chrf),
 ) -> list[Score]:
     """Scores translations by the metrics that the experiment names.
 

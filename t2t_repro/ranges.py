@@ -69,6 +69,23 @@ class NotEmpty:
         return ", not empty"
 
 
+@dataclass(frozen=True)
+class AtMost:
+    """A part of an annotation, `Annotated[Several[int], AtMost(100)]`.
+
+    Attributes:
+        count: how many there may be.
+    """
+
+    count: int
+
+    def __contains__(self, value: Any) -> bool:
+        return len(value) <= self.count
+
+    def __str__(self) -> str:
+        return f", of at most {self.count}"
+
+
 Count = Annotated[int, Range(least=1, most=_MOST_INT)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
 Rate = Annotated[float, Range(least=0, below=1)]
@@ -83,6 +100,9 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
     str: (str, "a text"),
     NoneType: (NoneType, "None"),
 }
+_LITERALS = (bool, int, float, complex, str, bytes, NoneType, list, tuple, dict, type)
+"""What a gin file can write down, and classes: none is an object of a protocol."""
+
 _CHECKED = (bool, int, float, str, type, NoneType)
 SEQUENCES = (Sequence, Collection, list, tuple)
 
@@ -117,7 +137,7 @@ def fits(value: Any, hint: Any) -> bool:
     """Whether a value can be what an annotation says; True where that cannot be known."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        limits = [one for one in parts[1:] if isinstance(one, Range | NotEmpty)]
+        limits = [one for one in parts[1:] if isinstance(one, Range | NotEmpty | AtMost)]
         is_made = not isinstance(value, Promise)
         return fits(value, parts[0]) and all(value in one for one in limits if is_made)
     if origin in (Union, UnionType):
@@ -139,7 +159,7 @@ def fits(value: Any, hint: Any) -> bool:
     if not inspect.isclass(kind) or kind in (object, Any):
         return True
     if getattr(kind, "_is_protocol", False):
-        return type(value) not in (*_PLAIN, list, tuple, dict, type)
+        return not isinstance(value, _LITERALS)
     # A path is given to gin as a text.
     return isinstance(value, kind) or (issubclass(kind, Path) and isinstance(value, str))
 

@@ -191,7 +191,6 @@ def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
     for value in ("True", "None", "'a'"):
         with pytest.raises(UserError, match=f"free.rate is {value}, expected a number"):
             configure(None, [f"free.rate = {value}"], ["free"])
-    configure(None, ["free.rate = %a", "a = %a"], ["free"])
 
 
 def test_later_bindings_win_and_nothing_of_an_earlier_configuration_stays(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from t2t_repro.command_line import AboveBars
 from t2t_repro.errors import UserError, printable, reason_of
 
 
@@ -50,12 +51,21 @@ def test_a_reason_is_a_line_without_tensorflow_s_own_words(text, reason):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("Grüße, 世界 {}", "Grüße, 世界 {}"),
-        ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
-        ("one\n\ttwo\r", "one\n\ttwo\\r"),
-        ("\u202egnp.exe\x9b", "\\u202egnp.exe\\x9b"),
-        ("\ud800", "\\ud800"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\x1b[2J\x9b31m", r"\x1b[2J\x9b31m"),
+        ("abc\rdef\b\x7f", r"abc\rdef\x08\x7f"),
+        # What follows would be read from the right.
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("\udcff", r"\udcff"),
+        ("Fr\u00fchst\u00fcck \u4f60\u597d", "Fr\u00fchst\u00fcck \u4f60\u597d"),
     ],
 )
-def test_a_text_of_anyone_s_commands_no_terminal(text, shown):
-    assert printable(text) == shown
+def test_no_text_steers_a_terminal(text, shown, capsys):
+    assert str(UserError(f"the name {text}")) == f"the name {shown}"
+    assert printable(f"{text}\n\t{text}") == f"{shown}\n\t{shown}"
+    AboveBars().write(f"a line {text}\n")
+    assert capsys.readouterr().err == f"a line {shown}\n"
+
+
+def test_a_message_is_one_line():
+    assert str(UserError("the first\nthe second")) == "the first the second"

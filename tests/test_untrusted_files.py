@@ -1,6 +1,7 @@
 """Files of strangers: each of these once ended a process, or had it allocate, wait or run code."""
 
 import json
+import os
 import struct
 import zipfile
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 from t2t_repro.data.file_manifest import read_entries
+from t2t_repro.data.subword_model import open_subwords, shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.data.token_store import TokenStore
@@ -24,7 +26,7 @@ from t2t_repro.training.replay import read_batch
 from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.decoding.random_translator import write_subwords
 from tests.token_stores import write_token_store
-from tests.training.tiny import tiny_directory
+from tests.training.tiny import tiny_directory, tiny_model
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_sizes_beyond_the_checkpoint_are_refused_before_the_model_is_built(direc
         ("from __gin__ import dynamic_registration", "with which it could call whatever it names"),
         ("include '/etc/passwd'", "expected bindings alone"),
         ("a = {[1]: 2}", "unhashable"),
-        ("a = " + "(" * 5000, "recursion"),
+        ("a = " + "(" * 5000, "more than 50 brackets deep"),
         ("a = (1,", "EOF"),
     ],
 )
@@ -118,6 +120,31 @@ def test_a_subword_as_long_as_a_book(tmp_path):
     path = write(tmp_path / "vocab", [*VOCABULARY, "x" * 1001])
     with pytest.raises(UserError, match="a subword of 1001 characters"):
         T2TSubwords(path)
+
+
+@pytest.mark.parametrize("open_one", [Subwords, T2TSubwords, open_subwords])
+def test_a_vocabulary_as_large_as_a_disk(tmp_path, open_one):
+    """It takes no room there: all but its beginning was never written."""
+    path = write(tmp_path / "vocab", VOCABULARY)
+    os.truncate(path, 10**12)
+    with pytest.raises(UserError, match=r"vocab( is not| \(it has more than 67,108,864 bytes)"):
+        open_one(path)
+
+
+def test_a_vocabulary_of_millions_of_lines(tmp_path):
+    path = write(tmp_path / "vocab", [*VOCABULARY, *(["x"] * 2**20)])
+    with pytest.raises(UserError, match="it has more than 1,048,576 lines"):
+        T2TSubwords(path)
+
+
+def test_a_directory_with_a_vocabulary_as_large_as_a_disk(directory):
+    os.truncate(directory.path / "subwords.model", 10**12)
+    with pytest.raises(UserError, match="is not a SentencePiece model"):
+        directory.subwords()
+    model = tiny_model(d_model=8)
+    subwords = shared(Subwords(directory.path.parent / "subwords.model"))
+    with pytest.raises(UserError, match="has other subwords than the data"):
+        directory.describe(model, subwords, "", "")
 
 
 # Corpora

@@ -68,6 +68,7 @@ def _kinds(hint: Any) -> Iterator[Any]:
 def _can_be(kind: Any, hint: Any) -> bool:
     """Whether an object of a type can be what an annotation says; True where nobody knows."""
     if get_origin(hint) is Literal:
+        kind = get_origin(kind) or kind
         return not _is_known(kind) or kind in map(type, get_args(hint))
     if get_origin(hint) is Callable:
         return _can_be_called(kind, get_args(hint)[-1])

@@ -9,6 +9,7 @@ from typing import Any
 
 from gin.config_parser import BindingStatement, ConfigParser, ImportStatement, ParserDelegate
 
+from t2t_repro.bindings.limits import check_text
 from t2t_repro.errors import UserError
 
 # What gin raises for text that it cannot take: it leaves Python's own errors as they are.
@@ -32,7 +33,23 @@ class Reference(str):
     @property
     def name(self) -> str:
         """The name alone, without scope and modules."""
-        return self.strip("@%()").split("/")[-1].split(".")[-1]
+        return self.selector.split(".")[-1]
+
+    @property
+    def selector(self) -> str:
+        """The name as gin finds what it is of: with modules, without scope."""
+        return self.strip("@%()").split("/")[-1]
+
+    @property
+    def is_macro(self) -> bool:
+        """Whether it is "%macro"."""
+        return self.startswith("%")
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The scopes in which it is called; a macro is one."""
+        names = self.strip("@%()").split("/")
+        return tuple(names if self.is_macro else names[:-1])
 
 
 class _Names(ParserDelegate):
@@ -64,8 +81,9 @@ def statements(text: str, name: str) -> list[Any]:
         gin's statements; references are of the class `Reference`.
 
     Raises:
-        UserError: gin cannot parse it.
+        UserError: gin cannot parse it, or not in a short time.
     """
+    check_text(text, name)
     with refused_by_gin():
         return list(ConfigParser(Text(text, name), _Names()))
 

@@ -89,6 +89,14 @@ def subword_files(directory: Path) -> list[Path]:
     return [path for path in (directory / name for name in names) if path.is_file()]
 
 
+def read_start(path: Path, most: int) -> bytes:
+    """Returns the first bytes of a file; none where there is no such file."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(most)
+
+
 def check_subword_files(directory: Path) -> None:
     """Checks that a directory has all files of a pair, and no others.
 
@@ -126,6 +134,5 @@ def open_subwords(path: Path) -> SubwordModel:
     Raises:
         UserError: there is no such file, or it cannot be used.
     """
-    start = path.read_bytes()[:16] if path.is_file() else b""
-    is_t2t = start.lstrip(b"'\"").startswith(RESERVED[0].encode())
+    is_t2t = read_start(path, 16).lstrip(b"'\"").startswith(RESERVED[0].encode())
     return T2TSubwords(path) if is_t2t else Subwords(path)

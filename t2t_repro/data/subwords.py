@@ -26,7 +26,8 @@ from sentencepiece import sentencepiece_model_pb2
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import Count, Range, checked
-from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
+from t2t_repro.strangers.plain_file import read_at_most
+from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
 
 # SentencePiece writes a space as this character (U+2581) inside its pieces.
@@ -151,7 +152,7 @@ class Subwords:
                 f"no subword model at {self.model_path}; expected the file that datagen writes."
             )
         try:
-            content = self.model_path.read_bytes()
+            content = read_at_most(self.model_path, MAX_BYTES)
             check_sentencepiece(content)
             self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
             pieces = self.pieces()

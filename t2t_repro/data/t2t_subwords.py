@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from t2t_repro.data.word_ids import WordIds, read_ids
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
+from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.vocabulary import CONTINUES
 
 RESERVED = ("<pad>_", "<EOS>_")
@@ -35,6 +36,7 @@ UNDEFINED = "\u3013"
 # A token takes as many steps for each of its characters; real ones have dozens.
 _MAX_SUBWORD = 1000
 _MAX_FILE_BYTES = 2**26
+_MAX_SUBWORDS = 2**20
 
 
 class T2TSubwords:
@@ -203,11 +205,17 @@ def _character(escape: re.Match[str]) -> str:
 
 def _read(path: Path) -> list[str]:
     """The subwords of a vocabulary file, by id."""
-    if not path.is_file() or path.stat().st_size > _MAX_FILE_BYTES:
-        raise UserError(f"no vocabulary at {path}; expected a file that t2t-datagen wrote.")
+    try:
+        content = read_at_most(path, _MAX_FILE_BYTES)
+        if content.count(b"\n") > _MAX_SUBWORDS:
+            raise ValueError(f"it has more than {_MAX_SUBWORDS:,} lines")
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"no vocabulary at {path} ({reason_of(error)}); expected a file that t2t-datagen wrote."
+        ) from error
     try:
         # At \n alone: other characters that end a line may stand in a subword.
-        lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path} is not UTF-8 text; expected a vocabulary that t2t-datagen wrote."

@@ -12,15 +12,20 @@ import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
+from t2t_repro.available_memory import available_memory
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
-from t2t_repro.models.step_decoder import StepDecoder
+from t2t_repro.errors import UserError
+from t2t_repro.models.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import PAD_ID
+
+# A configuration may be a stranger's. The base model takes a third of it with 1024 hypotheses.
+_MOST_BYTES = 2**34
 
 
 class Translation(NamedTuple):
@@ -48,13 +53,15 @@ class Translator:
             section 6.1: 50).
         max_source_length: subwords of a source sentence, EOS included; what is beyond is cut off,
             with a warning.
-        tokens_per_batch: source subwords times beam size decoded together, at most.
+        tokens_per_batch: source subwords times beam size decoded together, at most; and no more
+            sentences than 16 GB, or half of the memory that is free, hold at their longest.
         workers: batches decoded at the same time; by default one a core, or one on a GPU. (Two
             cores do two batches in less time than they do one batch twice: the more so where the
             process has called `one_core_a_batch`, as the command lines do.)
 
     Raises:
-        UserError: one of these is no such number, or no search.
+        UserError: one of these is no such number, or no search; or one sentence would take more
+            than 16 GB.
     """
 
     def __init__(
@@ -64,8 +71,8 @@ class Translator:
         search: Search | None = None,
         # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
         max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50,
-        max_source_length: Annotated[int, Range(least=1, most=1_000_000)] = 1024,
-        tokens_per_batch: Annotated[int, Range(least=1, most=100_000_000)] = 8192,
+        max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024,
+        tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192,
         workers: Annotated[int, Range(least=1, most=1024)] | None = None,
     ) -> None:
         self.model = model
@@ -76,6 +83,12 @@ class Translator:
         self._max_positions = model.longest or 2**31 - 1
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
+        if (least := self._bytes_of(0)) > _MOST_BYTES:
+            raise UserError(
+                f"with beam_size={self.search.beam_size} and Translator.max_extra_length="
+                f"{max_extra_length} a sentence takes up to {_gigabytes(least)}, expected at most "
+                f"{_gigabytes(_MOST_BYTES)}: bind a smaller BeamSearch.beam_size, or less."
+            )
         self.workers = workers or idle_workers()
         self._decode = tf.function(self.search_batch, autograph=False)
 
@@ -118,6 +131,7 @@ class Translator:
                 "ask for fewer translations or bind a larger BeamSearch.beam_size."
             )
         sources = self._encode(lines)
+        self._check_memory(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
         # One graph for batches of every shape.
         decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), n_best)
@@ -158,7 +172,8 @@ class Translator:
 
         As many batches for every worker, as even as the lengths allow.
         """
-        widths = [len(ids) * self.search.beam_size for ids in sources]
+        memory = self._memory()
+        widths = [self._width(len(ids), memory) for ids in sources]
         fewest = len(group_by_length(widths, self.tokens_per_batch))
         wanted = -(-fewest // self.workers) * self.workers
         budgets = range(max([*widths, 1]), self.tokens_per_batch)
@@ -166,6 +181,34 @@ class Translator:
             budgets, True, key=lambda budget: len(group_by_length(widths, budget)) <= wanted
         )
         return group_by_length(widths, budgets.start + even if budgets else self.tokens_per_batch)
+
+    def _width(self, length: int, memory: int) -> int:
+        """How many of the `tokens_per_batch` a sentence counts as; a blank one is in no batch."""
+        share = self.tokens_per_batch * self._bytes_of(length) // memory
+        return max(length * self.search.beam_size, share) if length else 0
+
+    def _bytes_of(self, length: int) -> int:
+        limit = min(length + self.max_extra_length, self._max_positions)
+        return bytes_of_row(self.model, self.search.beam_size, length, limit)
+
+    def _memory(self) -> int:
+        """What a batch may take, in bytes."""
+        available = available_memory()
+        # A GPU's is TensorFlow's to count.
+        if available is None or tf.config.list_physical_devices("GPU"):
+            return _MOST_BYTES
+        return min(max(available // 2, 1), _MOST_BYTES)
+
+    def _check_memory(self, length: int) -> None:
+        """Checks that there is memory for a sentence."""
+        needed, memory = self._bytes_of(length), self._memory()
+        if needed > memory:
+            raise UserError(
+                f"a sentence of {length} subwords takes up to {_gigabytes(needed)} with "
+                f"beam_size={self.search.beam_size}, expected at most {_gigabytes(memory)}, half "
+                "of what is free: bind a smaller BeamSearch.beam_size or "
+                "Translator.max_source_length."
+            )
 
     def limits(self, lengths: tf.Tensor) -> tf.Tensor:
         """The most ids of a translation, from the ids of its source, [batch] int32 both."""
@@ -185,6 +228,10 @@ class Translator:
             for of_one, score in zip(ids, scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 1e9:.3g} GB"
 
 
 def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:

@@ -33,12 +33,17 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     if callable(found := _registered(name)):
         return found
     try:
-        return keras.activations.get(str(name))
-    except ValueError as error:
-        raise UserError(
-            f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as 'relu' "
-            f"or 'gelu', or {_OF_ONES_OWN}"
-        ) from error
+        found = keras.activations.get(str(name))
+        traced = tf.function(found, autograph=False)
+        # Some of Keras's need arguments, or halve what they are given.
+        if traced.get_concrete_function(tf.TensorSpec([1, 2])).output_shapes == [1, 2]:
+            return found
+    except (ValueError, TypeError):
+        pass
+    raise UserError(
+        f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as 'relu' "
+        f"or 'gelu', or {_OF_ONES_OWN}"
+    )
 
 
 def named_norm(name: str) -> Callable[..., keras.layers.Layer]:

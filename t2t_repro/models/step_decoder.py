@@ -10,6 +10,8 @@ from t2t_repro.layers.masks import padding_mask
 from t2t_repro.models.loop_weights import LoopWeights
 from t2t_repro.models.transformer import Transformer
 
+_FLOAT_BYTES = 4
+
 
 class DecodingCache(NamedTuple):
     """What is known of some sentences being translated; every tensor begins with `batch`.
@@ -25,6 +27,26 @@ class DecodingCache(NamedTuple):
     source_mask: tf.Tensor
     past: list[KeysValues]
     ancestors: tf.Tensor
+
+
+def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: int) -> int:
+    """Estimates what a sentence takes at the last step of its search, in bytes.
+
+    That is the caches of all layers, of one layer the scores of every hypothesis for the entries of
+    all (twice: what goes into the softmax and what comes out), and the logits likewise.
+
+    Args:
+        model: the Transformer.
+        beam_size: hypotheses of the sentence.
+        source_length: of the sentence.
+        limit: ids of a translation.
+    """
+    config, entries = model.config, beam_size * limit
+    depths = config.num_heads * (config.key_depth + config.value_depth)
+    caches = model.num_layers * (entries + source_length) * depths
+    scores = 2 * config.num_heads * beam_size * (entries + source_length)
+    logits = 2 * beam_size * model.vocab_size
+    return _FLOAT_BYTES * (caches + scores + logits)
 
 
 class StepDecoder:

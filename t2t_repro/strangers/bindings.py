@@ -5,7 +5,7 @@ from pathlib import Path
 from gin.config_parser import ImportStatement, IncludeStatement
 
 from t2t_repro.bindings.text import statements
-from t2t_repro.configuration import check_file
+from t2t_repro.configuration import read_bindings
 from t2t_repro.errors import UserError
 
 
@@ -21,13 +21,8 @@ def check_harmless(gin_file: Path) -> list[str]:
     Raises:
         UserError: it does more, cannot be parsed, or is not there.
     """
-    check_file(gin_file)
-    try:
-        text = gin_file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{gin_file} is not UTF-8: put back its file.") from error
     modules = []
-    for statement in statements(text, str(gin_file)):
+    for statement in statements(read_bindings(gin_file), str(gin_file)):
         if isinstance(statement, IncludeStatement):
             raise UserError(
                 f"{gin_file} includes {statement.filename!r}, expected bindings alone, as a "

@@ -7,8 +7,10 @@ block lies, that says where the others lie, whose entries are protocol buffers b
 
 import glob
 import math
+import os
 import struct
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 import tensorflow as tf
@@ -16,11 +18,17 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.strangers.plain_file import read_at_most
 
 _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 _FOOTER_BYTES = 48
 _TRAILER_BYTES = 5  # Of a block: how it is compressed, and a checksum.
 _MAX_INDEX_BYTES = 2**26
+_MAX_VARIABLES = 200_000
+_MAX_STRING_BYTES = 2**26
+_BLOCK_BYTES = 512  # That stat counts in, whatever a file system has.
+# A file system may compress: an optimizer that has not begun is zeros.
+_MOST_COMPRESSED = 4
 _MAX_LIST_BYTES = 2**20
 _MAX_KEY_BYTES = 2**12
 _MAX_NAME_BYTES = 200
@@ -31,30 +39,43 @@ _TYPES = {
 }  # fmt: skip
 
 
-def check_index(prefix: str | Path) -> None:
+def check_index(prefix: str | Path) -> dict[str, tuple[int, ...]]:
     """Makes sure that an index claims nothing that the checkpoint's files do not hold.
 
     Args:
         prefix: of the checkpoint: its path without the endings of its files.
 
+    Returns:
+        the shapes of what it lists, by name.
+
     Raises:
         UserError: it does, or it is no index, or there is none.
     """
     try:
-        content = _read_index(Path(f"{prefix}.index"))
+        content = read_at_most(Path(f"{prefix}.index"), _MAX_INDEX_BYTES)
         shards = {path: Path(path).stat().st_size for path in _data_files(prefix)}
-        entries = dict(_entries(content))
-        header = BundleHeaderProto.FromString(entries.pop(b""))
+        values = dict(islice(_entries(content), _MAX_VARIABLES + 1))
+        if len(values) > _MAX_VARIABLES:
+            raise ValueError(f"it lists more than {_MAX_VARIABLES:,} variables")
+        header = BundleHeaderProto.FromString(values.pop(b""))
         if header.num_shards != len(shards) or header.endianness != BundleHeaderProto.LITTLE:
             raise ValueError(f"it has {header.num_shards} data files, {len(shards)} are there")
-        for name, value in entries.items():
-            name.decode("utf-8")  # As TensorFlow's reader will.
-            _check_entry(name, BundleEntryProto.FromString(value), sorted(shards), shards)
+        # As TensorFlow's reader will decode names.
+        entries = {
+            name.decode("utf-8"): BundleEntryProto.FromString(value)
+            for name, value in values.items()
+        }
+        paths = sorted(shards)
+        for name, entry in entries.items():
+            _check_entry(name, entry, paths, shards)
+        for number, path in enumerate(paths):
+            _check_claims(path, sum(one.size for one in entries.values() if one.shard_id == number))
     except (OSError, ValueError, KeyError, IndexError, struct.error, DecodeError) as error:
         raise UserError(
             f"{prefix}.index is not the index of a whole checkpoint ({reason_of(error)[:200]}): "
             "copy the checkpoint again, or give another."
         ) from error
+    return {name: tuple(dim.size for dim in entry.shape.dim) for name, entry in entries.items()}
 
 
 def listed_checkpoints(folder: Path) -> list[str]:
@@ -79,14 +100,32 @@ def _data_files(prefix: str | Path) -> list[str]:
     return glob.glob(f"{glob.escape(str(prefix))}.data-?????-of-?????")
 
 
-def _read_index(path: Path) -> bytes:
-    if not path.is_file() or path.stat().st_size > _MAX_INDEX_BYTES:
-        raise ValueError(f"no such file, or more than {_MAX_INDEX_BYTES:,} bytes")
-    return path.read_bytes()
+def _check_claims(path: str, claimed: int) -> None:
+    """Checks that a file holds what is claimed of it: not one part twice, and no holes."""
+    status = os.stat(path)
+    if claimed > status.st_size:
+        raise ValueError(f"its variables have {claimed:,} bytes, {path} has {status.st_size:,}")
+    written = status.st_blocks * _BLOCK_BYTES
+    if claimed > _MOST_COMPRESSED * written and _has_hole(path):
+        raise ValueError(
+            f"its variables have {claimed:,} bytes, of {path} {written:,} were ever written"
+        )
+
+
+def _has_hole(path: str) -> bool:
+    """Whether parts of a file were never written; False where the file system cannot tell.
+
+    Some say so late, of a new file, how many blocks it has; this they know at once.
+    """
+    with open(path, "rb") as file:
+        try:
+            return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < os.fstat(file.fileno()).st_size
+        except OSError:
+            return False
 
 
 def _check_entry(
-    name: bytes, entry: BundleEntryProto, paths: list[str], sizes: Mapping[str, int]
+    name: str, entry: BundleEntryProto, paths: list[str], sizes: Mapping[str, int]
 ) -> None:
     dims = [dim.size for dim in entry.shape.dim]
     known = {dtype.as_datatype_enum: dtype for dtype in _TYPES}
@@ -104,8 +143,10 @@ def _check_entry(
         _check_strings(name, entry, count, path)
 
 
-def _check_strings(name: bytes, entry: BundleEntryProto, count: int, path: str) -> None:
+def _check_strings(name: str, entry: BundleEntryProto, count: int, path: str) -> None:
     """Strings begin with their lengths, and four bytes of checksum behind these."""
+    if entry.size > _MAX_STRING_BYTES:
+        raise ValueError(f"{name!r} has strings of {entry.size:,} bytes")
     if count > entry.size:
         raise ValueError(f"{name!r} has {count} strings in {entry.size} bytes")
     with open(path, "rb") as file:

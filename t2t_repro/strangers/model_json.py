@@ -1,22 +1,39 @@
 """A model.json that anyone may have written, looked through before a Transformer is built of it."""
 
-from collections.abc import Collection, Mapping
+import dataclasses
+import inspect
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.ranges import constructor_of
+from t2t_repro.strangers.checkpoint_objects import CheckpointObjects
 from t2t_repro.strangers.json_files import read_json
 
 _KEYS = {
     "trainable", "dtype", "vocab_size", "num_layers", "config", "positional_encoding", "max_length",
     "neighbourhood", "tied_embeddings", "source_vocab_size",
 }  # fmt: skip
-_FLOAT_BYTES = 4
+_OF_TRANSFORMER = {
+    name: parameter.default
+    for name, parameter in inspect.signature(constructor_of(Transformer)).parameters.items()
+    if name in _KEYS and parameter.default is not parameter.empty
+}
+_OF_LAYERS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
+
+Shape = tuple[int, ...]
+
+_LAYER = re.compile(r"layer_\d+$", re.ASCII)
 
 
 def read_model_json(path: Path, precisions: Collection[str]) -> dict[str, Any]:
     """Returns the arguments that a Transformer is made of, its "dtype" among them.
+
+    What it does not say, being older than a choice, is the paper's: nothing is left to bindings.
 
     Args:
         path: of the file.
@@ -32,35 +49,91 @@ def read_model_json(path: Path, precisions: Collection[str]) -> dict[str, Any]:
     is_known = sizes.keys() <= _KEYS and isinstance(sizes.get("trainable", True), bool)
     if not is_known or sizes.get("dtype") not in precisions:
         raise no_transformer(path)
-    return sizes
+    config = sizes.get("config")
+    if not isinstance(config, dict | None):
+        raise no_transformer(path)
+    return _OF_TRANSFORMER | sizes | {"config": _OF_LAYERS | (config or {})}
 
 
-def check_size(path: Path, sizes: Mapping[str, Any], weight_bytes: int) -> None:
-    """Holds the sizes of the largest matrices against the files that should hold them.
+def check_shapes(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
+    """Holds the matrices that a model.json describes against those of a checkpoint.
+
+    So nothing is made of another size than what the checkpoint's files hold.
 
     Args:
         path: of the model.json.
         sizes: what it says.
-        weight_bytes: of the largest checkpoint beside it.
+        checkpoint: its prefix.
 
     Raises:
-        UserError: they are larger, or no sizes.
+        UserError: they differ; or there are no sizes, or no whole checkpoint.
     """
+    stored = CheckpointObjects(checkpoint)
     try:
-        config = LayerConfig.of(sizes.get("config") or {})
-        heads = config.num_heads * (config.key_depth + config.value_depth)
-        rows = sizes["vocab_size"] + (sizes.get("source_vocab_size") or 0)
-        rows += sizes.get("max_length") or 0
-        rows += sizes.get("num_layers", 1) * (config.d_ff + heads)
-        parameters = int(rows * config.d_model)
+        found = next(_differing(sizes, stored), None)
     except (KeyError, TypeError, ValueError) as error:
         raise no_transformer(path) from error
-    if parameters * _FLOAT_BYTES > weight_bytes:
+    if found:
+        name, described, there = found
         raise UserError(
-            f"{path} describes a model of more than {parameters:,} parameters, but the checkpoints "
-            f"there have {weight_bytes:,} bytes at most: put back the file that the training run "
-            "wrote, or the checkpoints."
+            f"{path} describes a model {_has(described, name)}, but {checkpoint} is of one "
+            f"{_has(there, name)}: put back the file that the training run wrote, or that "
+            "checkpoint."
         )
+
+
+def _differing(
+    sizes: Mapping[str, Any], stored: CheckpointObjects
+) -> Iterator[tuple[str, Shape | None, Shape | None]]:
+    """Matrices whose shapes differ: their names, what is described, what is stored."""
+    seen: set[str] = set()
+    for name, shape in _matrices(sizes):
+        seen |= {name.partition("/")[0], "/".join(name.split("/")[:2])}
+        if (there := stored.shape(f"model/{name}")) != shape:
+            yield name, shape, there
+    parts = [name for name in stored.parts("model") if name.startswith("own_")]
+    for stack in ("encoder", "decoder"):
+        parts += [
+            f"{stack}/{name}" for name in stored.parts(f"model/{stack}") if _LAYER.match(name)
+        ]
+    yield from ((name, None, ()) for name in sorted(parts) if name not in seen)
+
+
+def _has(shape: Shape | None, name: str) -> str:
+    if shape is None:
+        return f"without {name}"
+    return f"with {name}" + (f" of shape {list(shape)}" if shape else "")
+
+
+def _matrices(sizes: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:
+    """Where a Transformer has its matrices, and their shapes."""
+    config = LayerConfig.of(sizes["config"])
+    d_model, rows = config.d_model, sizes["vocab_size"]
+    tied = sizes["tied_embeddings"]
+    tables = {"embedding": rows}
+    if tied in OWN_SOURCE_EMBEDDING:
+        tables["own_source_embedding"] = sizes["source_vocab_size"] or rows
+    if tied in OWN_SOFTMAX:
+        tables["own_softmax"] = rows
+    if sizes["positional_encoding"] == "learned":
+        tables["positional_encoding"] = tables["target_positional_encoding"] = sizes["max_length"]
+    for name, length in tables.items():
+        yield f"{name}/table", (length, d_model)
+    keys, values = config.num_heads * config.key_depth, config.num_heads * config.value_depth
+    attention = {
+        "query_projection": (d_model, keys),
+        "key_projection": (d_model, keys),
+        "value_projection": (d_model, values),
+        "output_projection": (values, d_model),
+    }
+    feed_forward = {"inner": (d_model, config.d_ff), "outer": (config.d_ff, d_model)}
+    encoder = {"self_attention": attention, "feed_forward": feed_forward}
+    stacks = {"encoder": encoder, "decoder": {**encoder, "memory_attention": attention}}
+    for number in range(sizes["num_layers"]):
+        for stack, layer in stacks.items():
+            for part, kernels in layer.items():
+                for name, shape in kernels.items():
+                    yield f"{stack}/layer_{number}/{part}/{name}/_kernel", shape
 
 
 def no_transformer(path: Path) -> UserError:

@@ -4,7 +4,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-_MAX_BYTES = 2**26
+MAX_BYTES = 2**26
+"""Of a file."""
+
 _MAX_PIECES = 2**20
 _MAX_PIECE = 1000
 
@@ -19,10 +21,8 @@ def check_sentencepiece(content: bytes) -> None:
         content: the file's.
 
     Raises:
-        ValueError: it is no model, a number leads out of its table, or there is too much of it.
+        ValueError: it is no model, a number leads out of its table, or it has too many pieces.
     """
-    if len(content) > _MAX_BYTES:
-        raise ValueError(f"it has {len(content):,} bytes")
     try:
         model = ModelProto.FromString(content)
     except DecodeError as error:

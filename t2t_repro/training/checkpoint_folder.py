@@ -23,6 +23,7 @@ from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 from t2t_repro.training.durable import sync
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
+_DATA = re.compile(r"step-(\d+)\.data-\d{5}-of-\d{5}", re.ASCII)
 _LISTED = re.compile(r"step-(\d+)", re.ASCII)
 _PARTIAL = ".partial"
 _PARTIAL_LIST = ".checkpoint.partial"
@@ -56,6 +57,24 @@ class CheckpointFolder:
         """Returns the steps of those that are there or should be, being listed; ascending."""
         names = (_LISTED.fullmatch(name) for name in listed_checkpoints(self.path))
         return sorted({*self.steps(), *(int(name[1]) for name in names if name)})
+
+    def half_copied(self) -> list[int]:
+        """Returns the steps, ascending, of checkpoints that are not there whole but should be.
+
+        They are listed, but have no index. Without a list, those that have data: a writer that was
+        killed may have left data, but then it had listed what came before.
+        """
+        # In this order: whoever writes and deletes at the same time does so in the other.
+        data = {_DATA.fullmatch(path.name) for path in self.path.glob("step-*.data-*")}
+        listed = {_LISTED.fullmatch(name) for name in listed_checkpoints(self.path)}
+        steps = self.steps()
+        expected = {int(name[1]) for name in (listed if any(listed) or steps else data) if name}
+        oldest = min(steps, default=0)
+        return sorted(
+            step
+            for step in expected - set(steps)
+            if step > oldest and not self._unreadable(step).exists()
+        )
 
     def prefix(self, step: int) -> str:
         """Returns the path of a checkpoint as TensorFlow has it: without its files' endings."""
@@ -95,7 +114,10 @@ class CheckpointFolder:
         """Renames the index of a checkpoint that cannot be read, so that nobody reads it."""
         index = Path(f"{self.prefix(step)}.index")
         if index.exists():
-            os.replace(index, index.with_name(f"{index.name}{_UNREADABLE}"))
+            os.replace(index, self._unreadable(step))
+
+    def _unreadable(self, step: int) -> Path:
+        return Path(f"{self.prefix(step)}.index{_UNREADABLE}")
 
     def tidy(self) -> None:
         """Brings the folder to what a writer that was not killed would have left."""

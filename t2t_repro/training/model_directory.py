@@ -37,7 +37,7 @@ import keras
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro.configuration import differing_bindings, differing_values
+from t2t_repro.configuration import differing_bindings, differing_values, read_bindings
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.file_lock import held_alone, locked
 from t2t_repro.data.subword_model import (
@@ -46,6 +46,7 @@ from t2t_repro.data.subword_model import (
     check_subword_files,
     open_pair,
     open_subwords,
+    read_start,
     subword_files,
 )
 from t2t_repro.errors import UserError
@@ -53,7 +54,7 @@ from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.strangers.json_files import read_json
-from t2t_repro.strangers.model_json import check_size, no_transformer, read_model_json
+from t2t_repro.strangers.model_json import check_shapes, no_transformer, read_model_json
 from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
@@ -87,6 +88,7 @@ class ModelDirectory:
         self.tensorboard = path / "tensorboard"
         self.epoch_json = path / "epoch.json"
         self._hold: Callable[[], None] | None = None
+        self._averaged_before = path / ".averaged.before"
 
     @contextmanager
     def held_for_training(self) -> Iterator[None]:
@@ -200,7 +202,7 @@ class ModelDirectory:
 
     def write_averaged(self, model: Transformer, step: int) -> Path:
         """Writes the model as the averaged one, in place of the one before."""
-        aside, before = self.path / ".averaged.partial", self.path / ".averaged.before"
+        aside, before = self.path / ".averaged.partial", self._averaged_before
         for left_behind in (aside, before):
             shutil.rmtree(left_behind, ignore_errors=True)
         save_weights(model, aside, step)
@@ -214,8 +216,7 @@ class ModelDirectory:
         """Returns what `config` binds otherwise than the run before, if there was one."""
         if not self.config_gin.is_file():
             return []
-        text = self.config_gin.read_text(encoding="utf-8", errors="replace")
-        return differing_bindings(text, config)
+        return differing_bindings(read_bindings(self.config_gin), config)
 
     def differing_epoch(self, report: EpochReport) -> list[str]:
         """Returns in what an epoch differs from that of the run before, if there was one."""
@@ -239,8 +240,9 @@ class ModelDirectory:
                 run.
         """
         self._check()
-        self._check_subwords()
-        return open_pair(self.path, open_subwords)
+        opened = open_pair(self.path, open_subwords)
+        self._check_subwords(opened.contents())
+        return opened
 
     def checkpoint(self, name: str | None = None) -> str:
         """Finds a checkpoint.
@@ -253,12 +255,12 @@ class ModelDirectory:
             its path, as TensorFlow writes it: without the endings of its files.
 
         Raises:
-            UserError: there is none.
+            UserError: there is none; or one that would come first is not there whole.
         """
         self._check()
         named = {"averaged": self.averaged, "best": self.best, "latest": self.checkpoints}
         for path in named.values() if name is None else filter(None, [named.get(name)]):
-            if newest := CheckpointFolder(path).newest:
+            if newest := self._newest_whole(path):
                 return newest
         if name and (self.path / f"{name}.index").exists():
             return str(self.path / name)
@@ -267,6 +269,22 @@ class ModelDirectory:
             "latest: train first, or give --checkpoint=averaged, best, latest or "
             "checkpoints/step-<n>."
         )
+
+    def _newest_whole(self, path: Path) -> str | None:
+        """The newest checkpoint of a folder; None where there was never one."""
+        folder = CheckpointFolder(path)
+        # Before it is looked at what is whole: a writer may be at work.
+        half_copied = folder.half_copied()
+        newest = max(folder.steps(), default=-1)
+        if half_copied and half_copied[-1] > newest:
+            raise _not_whole(f"{folder.prefix(half_copied[-1])}.index is missing", path)
+        if newest < 0 and path == self.averaged:
+            # It is put in its place whole, the one before being moved away.
+            if path.exists():
+                raise _not_whole(f"{path} has no checkpoint", path)
+            if self._averaged_before.exists():
+                raise _not_whole(f"{path} was being replaced", path)
+        return None if newest < 0 else folder.prefix(newest)
 
     def newer_than_average(self, checkpoint: str) -> str | None:
         """Returns the run's newest checkpoint if `checkpoint` is an average of older ones."""
@@ -278,11 +296,14 @@ class ModelDirectory:
         """Returns the run's last `count` checkpoints, oldest first: their paths by their steps.
 
         Raises:
-            UserError: there are fewer.
+            UserError: there are fewer, or one of them is not there whole.
         """
         self._check()
         folder = CheckpointFolder(self.checkpoints)
-        steps = folder.steps()
+        half_copied, steps = folder.half_copied(), folder.steps()
+        for step in half_copied:
+            if step > min(steps[-count:], default=0):
+                raise _not_whole(f"{folder.prefix(step)}.index is missing", folder.path)
         if not 1 <= count <= len(steps):
             raise UserError(
                 f"cannot average {count} checkpoints of {folder.path}, which holds {len(steps)}: "
@@ -290,20 +311,21 @@ class ModelDirectory:
             )
         return {step: folder.prefix(step) for step in steps[-count:]}
 
-    def new_model(self, precision: str | None = None) -> Transformer:
-        """Builds the Transformer without restoring its weights.
+    def new_model(self, checkpoint: str | None = None, precision: str | None = None) -> Transformer:
+        """Builds the Transformer of a checkpoint without restoring its weights.
 
         Args:
+            checkpoint: its path, see `checkpoint`, by whose default it is found.
             precision: "float32" or "mixed_bfloat16"; that of the training run by default.
 
         Raises:
             UserError: this is no model directory, its model.json is damaged, or describes a model
-                that is larger than what its checkpoints hold.
+                of other sizes than the checkpoint's.
         """
         self._check()
         sizes = read_model_json(self.model_json, PRECISIONS)
-        files = self.path.glob("*/step-*.data-*")
-        check_size(self.model_json, sizes, max((f.stat().st_size for f in files), default=0))
+        checkpoint = checkpoint or self.checkpoint()
+        check_shapes(self.model_json, sizes, checkpoint)
         try:
             model = Transformer.from_config(sizes | ({"dtype": precision} if precision else {}))
         except UserError as error:
@@ -316,7 +338,7 @@ class ModelDirectory:
     ) -> Transformer:
         """Builds the Transformer, see `new_model`, with the weights of a `checkpoint`."""
         path = self.checkpoint(checkpoint)
-        model = self.new_model(precision)
+        model = self.new_model(path, precision)
         load_weights(model, path)
         return model
 
@@ -328,13 +350,12 @@ class ModelDirectory:
             )
         check_subword_files(self.path)
 
-    def _check_subwords(self) -> None:
+    def _check_subwords(self, files: Mapping[str, bytes]) -> None:
         """Holds the subwords against what was written down of them: ids would mean others."""
         try:
             expected = dict(read_json(self.versions_json)).get(_SUBWORDS_HASH)
         except (OSError, ValueError, TypeError):
             return
-        files = {path.name: path.read_bytes() for path in subword_files(self.path)}
         if expected and expected != _hash(files):
             raise UserError(
                 f"{self.path} has other subwords than the model was trained with: put back the "
@@ -349,7 +370,9 @@ class ModelDirectory:
                     f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
                     "another --model_dir, or the gin file that it was trained with."
                 )
-        there = {path.name: path.read_bytes() for path in subword_files(self.path)}
+        # A longer one is another too.
+        most = 1 + max(map(len, subwords.contents().values()))
+        there = {path.name: read_start(path, most) for path in subword_files(self.path)}
         # A start that was killed may have written one of two.
         if not there.items() <= subwords.contents().items():
             raise UserError(
@@ -359,14 +382,18 @@ class ModelDirectory:
             )
 
 
+def _not_whole(what: str, folder: Path) -> UserError:
+    """What to raise where another checkpoint would be taken silently for one half copied."""
+    mend = f"average again (python -m t2t_repro.average --model_dir={folder.parent}), "
+    return UserError(
+        f"{what}: {'' if folder.name != 'averaged' else mend}copy {folder} again, whole, or give "
+        "another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
+    )
+
+
 def _lasting(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """What a run that goes on has to keep: another dropout is another configuration, no more."""
-    # Those of a directory that is older than a choice are the paper's.
-    sizes = {"tied_embeddings": "all", "source_vocab_size": None, **sizes}
-    config = sizes.get("config")
-    if not isinstance(config, dict):
-        return sizes
-    config = {"norm": "LayerNorm", **config}
+    config = sizes["config"]
     kept = {name: value for name, value in config.items() if name not in LayerConfig.TRAINING_ALONE}
     return {**sizes, "config": kept}
 

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
+from t2t_repro.decoding import translator as module
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.models.step_decoder import bytes_of_row
 from t2t_repro.vocabulary import EOS_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
+from tests.training.tiny import tiny_model
 
 ALPHA = 0.6
 
@@ -99,10 +103,9 @@ def test_batches_stay_within_the_budget(model, subwords):
     tokens_per_batch=st.sampled_from([1, 40, 100, 10**6]),
 )
 def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, tokens_per_batch):
-    nobodys: Any = SimpleNamespace(longest=None)
     subwords: Any = SimpleNamespace()
     translator = Translator(
-        nobodys, subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
+        tiny_model(), subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
     )
     batches = translator._batches([[5] * length for length in lengths])
 
@@ -119,6 +122,37 @@ def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, t
     assert len(batches) <= wanted
     for budget in range(max([*widths, 1]), largest(batches)):
         assert len(group_by_length(widths, budget)) > wanted
+
+
+def test_a_sentence_has_bounded_memory(monkeypatch):
+    """What a stranger's configuration binds, each in its range."""
+    model = tiny_model(num_layers=2)
+    subwords: Any = SimpleNamespace()
+    with pytest.raises(
+        UserError, match=r"beam_size=1024 .*=10000 .* 170 GB, expected at most 17.2"
+    ):
+        Translator(model, subwords, BeamSearch(1024), max_extra_length=10_000)
+    translator = Translator(model, subwords, BeamSearch(1024), max_extra_length=50)
+    needed = bytes_of_row(model, 1024, 9, 59)
+    monkeypatch.setattr(module, "available_memory", lambda: 2 * needed)
+    translator._check_memory(9)
+    monkeypatch.setattr(module, "available_memory", lambda: 2 * needed - 2)
+    with pytest.raises(
+        UserError, match=r"a sentence of 9 subwords takes up to .* half of what is f"
+    ):
+        translator._check_memory(9)
+
+
+def test_a_batch_has_bounded_memory(monkeypatch):
+    """However many subwords a configuration asks for, and however long translations may be."""
+    model = tiny_model()
+    subwords: Any = SimpleNamespace()
+    translator = Translator(model, subwords, BeamSearch(4), 10_000, tokens_per_batch=10**6)
+    needed = bytes_of_row(model, 4, 5, 10_005)
+    monkeypatch.setattr(module, "available_memory", lambda: 2 * 7 * needed)
+    batches = translator._batches([[5] * 5] * 100)
+    assert max(map(len, batches)) == 7
+    assert sum(map(len, batches)) == 100
 
 
 def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, caplog):

@@ -3,6 +3,7 @@
 Whatever a reader is given, it ends well, or with a UserError.
 """
 
+import functools
 import gzip
 import json
 import shutil
@@ -32,11 +33,13 @@ from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.serving.json_tensors import read_request
 from t2t_repro.serving.proto_tensors import chosen_outputs, read_inputs, read_message
 from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits
 from t2t_repro.serving.warm_up import WARM_UP_FILE, read_warm_up
+from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.strangers.graph import check_graph
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.model_directory import ModelDirectory
@@ -44,6 +47,7 @@ from t2t_repro.training.replay import read_batch
 from tests.data.test_t2t_subwords import VOCABULARY
 from tests.data.test_t2t_subwords import write as write_vocabulary
 from tests.decoding.random_translator import ODD_LINES, TEXT, write_subwords
+from tests.fuzz.gin_text import spoil_gin
 from tests.fuzz.mutations import (
     Mutation,
     spoil_bytes,
@@ -79,8 +83,8 @@ LayerConfig:
 TextFilesCorpus.train = [('a.en', 'b.de'), 'c.tsv']
 prepare.corpus = @TextFilesCorpus()
 Pace.steps = 3
-train.seed = -1
-choose_strategy.cpu_replicas = None
+train.seed = 1
+choose_strategy.cpu_replicas = 1
 """
 _LINES = ODD_LINES[:12]
 
@@ -206,6 +210,21 @@ def _read_gin(folder: Path) -> None:
     experiment.Translator(tiny_model(d_model=8), open_pair(folder, open_subwords))
     experiment.evaluate(["a b c d"], ["a b c e"])
     gin.config_str()
+
+
+def _read_config(folder: Path) -> None:
+    """As a verb reads a stranger's, and as gin puts in what it refers to."""
+    check_harmless(folder / "a.gin")
+    experiment.configure_experiment(None, [f"include {str(folder / 'a.gin')!r}"])
+    gin.config_str()
+    experiment.Translator(_model(), open_pair(folder, open_subwords))
+    experiment.evaluate(["a b c d"], ["a b c e"])
+
+
+@functools.cache
+def _model() -> Transformer:
+    """Made once: Keras keeps something of every model."""
+    return tiny_model(d_model=8)
 
 
 def _write_model(folder: Path) -> None:
@@ -336,6 +355,7 @@ TARGETS = {
         _read_subwords,
     ),
     "gin": Target(_write_gin, {"*.gin": spoil_bytes}, _read_gin),
+    "config.gin expansion": Target(_write_gin, {"*.gin": spoil_gin}, _read_config),
     "t2t_checkpoint": Target(
         _write_t2t,
         {"*.json": spoil_json, "*.index": spoil_index, "*": spoil_bytes},

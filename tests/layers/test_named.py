@@ -50,7 +50,9 @@ def test_a_norm_of_one_s_own_normalises_packed_vectors_too():
     assert isinstance(again.norm, Doubling)
 
 
-@pytest.mark.parametrize("name", ["relo", "test_named>nothing", "", "t2t_repro>Dense"])
+@pytest.mark.parametrize(
+    "name", ["relo", "test_named>nothing", "", "t2t_repro>Dense", "glu", "threshold"]
+)
 def test_no_activation(name):
     with pytest.raises(
         UserError, match=r"LayerConfig.activation is .*, expected a name that Keras"

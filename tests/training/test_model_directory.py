@@ -4,6 +4,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import gin
 import pytest
 import tensorflow as tf
 
@@ -210,6 +211,120 @@ def test_fewer_checkpoints_than_asked_for(copy, count):
         copy.last_checkpoints(1)
 
 
+# Half copied
+
+
+def lose(copy, name):
+    """Deletes a file of an averaged, a best or one of several checkpoints."""
+    write_averaged(copy, 9)
+    (file,) = copy.path.glob(name)
+    file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "message"),
+    [
+        (
+            "averaged/*.index",
+            (None, "averaged"),
+            r"^{}/averaged/step-9\.index is missing: average ag",
+        ),
+        ("best/*.index", ("best",), r"^{}/best/step-2\.index is missing: copy {}/best again"),
+        ("checkpoints/step-3.index", ("latest",), r"^{}/checkpoints/step-3\.index is missing"),
+        ("averaged/*.data*", (None, "averaged"), "step-9.index .*has 1 data files, 0 are there"),
+        ("best/*.data*", ("best", "best/step-2"), "step-2.index .*has 1 data files, 0 are there"),
+        ("checkpoints/step-3.data*", ("latest",), "step-3.index .*has 1 data files, 0 are there"),
+    ],
+)
+def test_no_other_checkpoint_is_taken_for_one_half_copied(copy, name, asked, message):
+    lose(copy, name)
+    message = message.replace("{}", str(copy.path))
+    for one in asked:
+        with pytest.raises(UserError, match=message) as error:
+            copy.load_model(one)
+        assert "\n" not in str(error.value)
+    assert copy.load_model("checkpoints/step-1")
+
+
+def test_an_averaged_checkpoint_without_its_list_or_without_anything(copy):
+    write_averaged(copy, 9)
+    (copy.averaged / "checkpoint").unlink()
+    assert copy.checkpoint().endswith("step-9")
+    (copy.averaged / "step-9.index").unlink()
+    with pytest.raises(UserError, match=r"averaged/step-9\.index is missing: average again"):
+        copy.checkpoint()
+    shutil.rmtree(copy.averaged)
+    copy.averaged.mkdir()
+    with pytest.raises(
+        UserError, match=r"averaged has no checkpoint: average again .*--model_dir="
+    ):
+        copy.checkpoint()
+    assert copy.checkpoint("best").endswith("step-2")
+
+
+def test_an_average_that_was_ended_while_it_took_the_place_of_another(copy):
+    write_averaged(copy, 9)
+    copy.averaged.rename(copy.path / ".averaged.before")
+    with pytest.raises(UserError, match="averaged was being replaced: average again"):
+        copy.checkpoint()
+
+
+def test_what_a_killed_writer_leaves_is_no_half_copy(copy):
+    data = copy.checkpoints / "step-4.data-00000-of-00001"
+    data.write_bytes(b"x")
+    (copy.best / ".partial").mkdir()
+    assert copy.checkpoint("latest").endswith("step-3")
+    # One that the trainer has set aside, having said so, is not asked for again.
+    index = copy.checkpoints / "step-3.index"
+    index.rename(index.with_name("step-3.index.unreadable"))
+    assert copy.checkpoint("latest").endswith("step-2")
+
+
+def test_the_mean_of_checkpoints_is_of_all_of_them(copy):
+    (copy.checkpoints / "step-2.index").unlink()
+    assert list(copy.last_checkpoints(1)) == [3]
+    with pytest.raises(UserError, match=r"checkpoints/step-2\.index is missing: copy"):
+        copy.last_checkpoints(2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"num_layers": 2}, r"with encoder/layer_1/.* of shape \[16, 16\], but .* of one without"),
+        ({"vocab_size": 41}, r"with embedding/table of shape \[41, 16\], but .* \[40, 16\]: put"),
+        ({"tied_embeddings": "none"}, "with own_source_embedding/table .*, but .* of one without"),
+        ({"positional_encoding": "learned", "max_length": 9}, "with positional_encoding/table"),
+    ],
+)
+def test_a_checkpoint_of_another_model(copy, sizes, message):
+    copy.model_json.write_text(json.dumps(json.loads(copy.model_json.read_text()) | sizes))
+    for name in ("latest", "best"):
+        with pytest.raises(UserError, match=message):
+            copy.load_model(name)
+
+
+def test_a_checkpoint_of_a_model_with_more_layers(copy, subwords, tmp_path):
+    larger = ModelDirectory(tmp_path / "larger")
+    model = tiny_model(num_layers=2)
+    larger.describe(model, subwords[0], "", "")
+    larger.write_imported(model, 7)
+    shutil.rmtree(copy.best)
+    shutil.copytree(larger.checkpoints, copy.best)
+    with pytest.raises(
+        UserError, match=r"without decoder/layer_1, but .*step-7 is of one with dec"
+    ):
+        copy.load_model("best")
+
+
+def test_what_model_json_does_not_say_no_binding_says(copy):
+    gin.parse_config("Transformer.num_layers = 1000\nLayerConfig.d_model = 100_000")
+    sizes = json.loads(copy.model_json.read_text())
+    del sizes["num_layers"], sizes["config"]
+    copy.model_json.write_text(json.dumps(sizes))
+    with pytest.raises(UserError, match=r"with embedding/table of shape \[40, 512\], but"):
+        copy.new_model()
+
+
 # The averaged model
 
 
@@ -280,7 +395,10 @@ def test_a_damaged_checkpoint(copy, run, damage):
         file.unlink()
     else:
         file.write_bytes(content if damage == "changed" else content[: len(content) // 2])
-    with pytest.raises(UserError, match="step-3 does not fit the model beside it") as error:
+    message = (
+        r"step-3(\.index is not the index of a whole checkpoint| does not fit the model beside)"
+    )
+    with pytest.raises(UserError, match=message) as error:
         copy.load_model("latest")
     assert "\n" not in str(error.value)
 
