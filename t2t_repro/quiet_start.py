@@ -30,15 +30,31 @@ _NOTES = re.compile(
 )
 
 
+@contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Has SIGINT and SIGTERM wait until what is within is done.
+
+    Holds for this thread, and those that it makes within, which they never come to.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def import_tensorflow() -> None:
     """Imports TensorFlow and has it look for devices; its start-up notes stay unsaid.
+
+    Signals that come meanwhile come after it, and never to the threads that it leaves behind: one
+    that TensorFlow will handle for itself could not be kept from them.
 
     The user's TF_CPP_MIN_LOG_LEVEL at 0 or 1 asks for all of them.
     """
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault(_LEVEL, "2")
-    with without_notes():
+    with signals_deferred(), without_notes():
         import tensorflow as tf
 
         # It asks the driver for GPUs at first use, with a note where there is none.

@@ -22,6 +22,7 @@ from absl import flags
 
 from t2t_repro import command_line
 from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.training.preemption import ended_by_signals
 
 FLAGS = flags.FLAGS
 
@@ -37,8 +38,7 @@ def main() -> None:
     command_line.check_gin_file()
     import_tensorflow()
     from t2t_repro import experiment
-    from t2t_repro.training.devices import is_chief
-    from t2t_repro.training.workers import end_with_the_others
+    from t2t_repro.training.cluster import find_cluster
     from t2t_repro.training.xla_cache import keep_programs
 
     experiment.configure_experiment(
@@ -46,9 +46,9 @@ def main() -> None:
     )
     model_dir = Path(FLAGS.model_dir or experiment.default_directory(FLAGS.gin_file, "model"))
     data_dir = Path(FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data"))
-    keep_programs(model_dir, FLAGS.xla_cache_dir, is_chief())
-    with end_with_the_others():
-        experiment.train(model_dir, data_dir)
+    cluster = find_cluster()
+    keep_programs(model_dir, FLAGS.xla_cache_dir, cluster is None or not cluster.index)
+    experiment.train(model_dir, data_dir)
 
 
 def cli() -> None:
@@ -70,7 +70,8 @@ def cli() -> None:
         "Where XLA keeps compiled programs for the next start, '' for nowhere; by default "
         "<model_dir>/xla_cache on a CPU, nowhere on a GPU.",
     )
-    command_line.run(main)
+    with ended_by_signals():
+        command_line.run(main)
 
 
 if __name__ == "__main__":

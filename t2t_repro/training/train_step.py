@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from t2t_repro.data.slice_shapes import SliceShape, slots_needed
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Count, checked
+from t2t_repro.training.devices import own_replicas
 from t2t_repro.training.loss import CrossEntropy, LossSums
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import SummedUpdate
 from t2t_repro.training.slice_gradients import SliceGradients
-from t2t_repro.training.workers import Workers
 
 
 class StepResult(NamedTuple):
@@ -85,7 +85,7 @@ class TrainStep:
         replicas = self.strategy.num_replicas_in_sync
         self.slices_per_replica = -(-slices // replicas)
         self.slices = self.slices_per_replica * replicas
-        own = Workers(self.strategy).replicas
+        own = own_replicas(self.strategy)
         self.own_slices = range(
             own.start * self.slices_per_replica, own.stop * self.slices_per_replica
         )
