@@ -32,6 +32,7 @@ from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.cluster import find_cluster
+from t2t_repro.training.deaf import deaf
 from t2t_repro.training.devices import choose_strategy, own_replicas, use_xla
 from t2t_repro.training.guard_rails import (
     activation_bytes,
@@ -44,7 +45,6 @@ from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import ModelDirectory, Precision
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.preemption import signals_kept
 from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.room import check_room, configured_preparation, new_model
@@ -137,7 +137,8 @@ def train(
     preparation = configured_preparation()
     cluster = find_cluster()
     with ended_by_loss():
-        workers = Workers(find_workers(cluster) if cluster else None)
+        connections = find_workers(cluster) if cluster else None
+    workers = Workers(connections)
     with workers.end_with_the_others():
         quiet_unless_chief(workers)
         with workers.chief_first():
@@ -145,8 +146,7 @@ def train(
                 check_writable(directory.path)
         check_gpus()
         check_alike(workers, directory)
-        # TensorFlow takes SIGTERM away, and waits for the others in C++.
-        with signals_kept(), workers.watched():
+        with deaf(connections):
             strategy = choose_strategy(cluster)
 
         # The model and its update.

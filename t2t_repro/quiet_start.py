@@ -3,6 +3,7 @@
 It prints some of them before any setting of the log is read, so no setting silences them.
 """
 
+import importlib
 import os
 import re
 import signal
@@ -46,15 +47,15 @@ def signals_deferred() -> Iterator[None]:
 def import_tensorflow() -> None:
     """Imports TensorFlow and has it look for devices; its start-up notes stay unsaid.
 
-    Signals that come meanwhile come after it, and never to the threads that it leaves behind: one
-    that TensorFlow will handle for itself could not be kept from them.
-
     The user's TF_CPP_MIN_LOG_LEVEL at 0 or 1 asks for all of them.
     """
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault(_LEVEL, "2")
-    with signals_deferred(), without_notes():
+    # It leaves threads behind. A signal that TensorFlow will take for itself has to come to ours.
+    with signals_deferred():
+        importlib.import_module("numpy")
+    with without_notes():
         import tensorflow as tf
 
         # It asks the driver for GPUs at first use, with a note where there is none.

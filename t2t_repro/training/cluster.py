@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,7 +13,8 @@ from t2t_repro.errors import UserError
 _ADDRESS = re.compile(r"(?:\[[\da-fA-F:.%\w]+\]|[^\s:/\[\]]+):(\d{1,5})", re.ASCII)
 
 
-class Cluster(NamedTuple):
+@dataclass(frozen=True)
+class Cluster:
     """Several processes, of which this one is a worker.
 
     Attributes:

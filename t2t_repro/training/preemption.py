@@ -10,7 +10,7 @@ from types import FrameType
 
 from t2t_repro.quiet_start import signals_deferred
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ORDERLY_SECONDS = 5.0
 
 
@@ -76,7 +76,7 @@ def signals_kept() -> Iterator[None]:
         try:
             yield
         finally:
-            for number in _SIGNALS:
+            for number in SIGNALS:
                 signal.signal(number, signal.getsignal(number))
 
 
@@ -100,7 +100,7 @@ def _watched(
     watcher = threading.Thread(target=_exit_after, args=(reader, last, seconds), daemon=True)
     with signals_deferred():
         watcher.start()
-    handlers = {number: signal.signal(number, handle) for number in _SIGNALS}
+    handlers = {number: signal.signal(number, handle) for number in SIGNALS}
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
         yield
@@ -117,8 +117,12 @@ def _exit_after(reader: int, last: int, seconds: float) -> None:
     """Reads the numbers of signals as they come, until the other end is closed."""
     received = 0
     while numbers := os.read(reader, 1):
-        received += numbers[0] in _SIGNALS
-        if received == last:
-            # Closed meanwhile, it can be read too.
-            if not seconds or not select.select([reader], [], [], seconds)[0]:
-                os._exit(128 + numbers[0])
+        received += numbers[0] in SIGNALS
+        # Within those seconds the other end may be closed, or one more signal come.
+        if received < last or (received == last and _is_readable(reader, seconds)):
+            continue
+        os._exit(128 + numbers[0])
+
+
+def _is_readable(reader: int, seconds: float) -> bool:
+    return bool(seconds and select.select([reader], [], [], seconds)[0])

@@ -27,7 +27,9 @@ from t2t_repro.training.connections import Connection, Connections, Gone, LostWo
 _HELLO_BYTES, _HELLO_SECONDS, _MOST_STRANGERS = 2**16, 10.0, 64
 _BACKLOG = 512  # Of a listener that takes none, while all others see whether it is there.
 _DIAL_SECONDS, _PAUSE_SECONDS, _SAY_SECONDS = 10.0, 0.5, 15.0
+# For a worker that cannot take part to say so, and for worker 0 to tell those who come late.
 _REPORT_SECONDS = 30.0
+_LATE_SECONDS = 20.0
 _MOST_NAMED = 5
 
 
@@ -161,12 +163,10 @@ def _listener(cluster: Cluster) -> socket.socket:
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        is_taken = error.errno == errno.EADDRINUSE
         raise UserError(
-            f"port {port} of {socket.gethostname()} {'is in use' if is_taken else 'is closed'} "
-            f"({_reason(error)}), but the cluster has {cluster.name(cluster.index)}: end what uses "
-            "it (see ss -ltnp; another worker of this machine needs a port of its own), or give "
-            "all workers another in TF_CONFIG."
+            f"{cluster.name(cluster.index)} cannot have port {port} of {socket.gethostname()} "
+            f"({os.strerror(error.errno)}): end what uses it (see ss -ltnp; another worker of this "
+            "machine needs a port of its own), or give all workers another in TF_CONFIG."
         ) from error
 
 
@@ -228,6 +228,8 @@ class _Door:
         self._listener = listener
         self._cluster, self._here = connections.cluster, connections.others
         self._strangers: dict[Connection, float] = {}
+        self._told: set[int] = set()
+        self._error: UserError | None = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
 
@@ -247,18 +249,40 @@ class _Door:
             LostWorker: one has not come in time.
         """
         cluster = self._cluster
-        while missing := set(range(1, len(cluster.addresses))) - self._here.keys():
-            left = limit.check([cluster.name(index) for index in sorted(missing)])
-            for key, _ in self._selector.select(min(left, 1.0)):
-                if key.fileobj is self._listener:
-                    self._answer_the_bell()
-                elif key.data in self._here:
-                    self._see_whether_gone(key.data)
-                else:
-                    self._hear(key.fileobj)
-            for stranger, since in list(self._strangers.items()):
-                if time.monotonic() > since + _HELLO_SECONDS:
-                    self._turn_away(stranger)
+        try:
+            while missing := self._missing():
+                left = limit.check([cluster.name(index) for index in missing])
+                self._look(min(left, 1.0))
+        except UserError as error:
+            self._error = error
+            self._refuse_all(str(error))
+            raise
+
+    def _missing(self) -> list[int]:
+        others = set(range(1, len(self._cluster.addresses)))
+        return sorted(others - self._here.keys() - self._told)
+
+    def _refuse_all(self, error: str) -> None:
+        """Tells all who are here, or come within seconds, why nothing begins."""
+        for worker in self._here.values():
+            with suppress(Gone):
+                worker.send({"error": error})
+        end = time.monotonic() + _LATE_SECONDS
+        while self._missing() and time.monotonic() < end:
+            self._look(0.5)
+
+    def _look(self, seconds: float) -> None:
+        """Attends to whoever moves, and waits so long for one who does."""
+        for key, _ in self._selector.select(seconds):
+            if key.data is None:
+                self._answer_the_bell()
+            elif key.data in self._strangers:
+                self._hear(key.data)
+            else:
+                self._see_whether_gone(key.data)
+        for stranger, since in list(self._strangers.items()):
+            if time.monotonic() > since + _HELLO_SECONDS:
+                self._turn_away(stranger)
 
     def _answer_the_bell(self) -> None:
         try:
@@ -268,36 +292,42 @@ class _Door:
             return
         if len(self._strangers) == _MOST_STRANGERS:
             self._turn_away(next(iter(self._strangers)))
-        stranger = Connection(connected, str(address[0]))
+        stranger = Connection(connected, str(address[0]).removeprefix("::ffff:"))
         self._strangers[stranger] = time.monotonic()
-        self._selector.register(stranger, selectors.EVENT_READ)
+        self._selector.register(stranger, selectors.EVENT_READ, stranger)
 
     def _turn_away(self, stranger: Connection) -> None:
         text = "train: turning away %s, which does not say that it is a worker"
         logging.log_first_n(logging.INFO, text, _MOST_NAMED, stranger.name)
+        self._forget(stranger)
+
+    def _forget(self, stranger: Connection) -> None:
         self._selector.unregister(stranger)
         del self._strangers[stranger]
         stranger.close()
 
     def _hear(self, stranger: Connection) -> None:
+        hello: dict[str, Any] | None = {}
         try:
             stranger.read()
             if (hello := stranger.take(_HELLO_BYTES)) is None:
                 return
             index = self._index_of(hello)
-        except (Gone, ValueError) as error:
-            if isinstance(error, UserError):
-                with suppress(Gone):
-                    stranger.send({"error": str(error)})
+        except UserError as error:
+            with suppress(Gone):
+                stranger.send({"error": str(error)})
+            self._told.add((hello or {})["worker"])
+            self._forget(stranger)
+            if not self._error:
                 raise
+        except (Gone, ValueError):
             self._turn_away(stranger)
-            return
-        del self._strangers[stranger]
-        stranger.name = self._cluster.name(index)
-        self._selector.modify(stranger, selectors.EVENT_READ, index)
-        self._here[index] = stranger
-        with suppress(Gone):
-            stranger.send({"welcome": index})
+        else:
+            del self._strangers[stranger]
+            stranger.name = self._cluster.name(index)
+            self._here[index] = stranger
+            with suppress(Gone):
+                stranger.send({"welcome": index})
 
     def _index_of(self, hello: dict[str, Any]) -> int:
         """Who it is.
@@ -309,6 +339,8 @@ class _Door:
         index, process = hello.get("worker"), str(hello.get("process"))[:100]
         if type(index) is not int or not _hello(self._cluster).keys() <= hello.keys():
             raise ValueError("no hello")
+        if self._error:
+            raise self._error
         expected = _hello(self._cluster)
         if hello["t2t_repro"] != expected["t2t_repro"]:
             raise UserError(
@@ -332,12 +364,12 @@ class _Door:
             "every process an index of its own in TF_CONFIG, and start each once."
         )
 
-    def _see_whether_gone(self, index: int) -> None:
-        here = self._here[index]
+    def _see_whether_gone(self, worker: Connection) -> None:
         # What it says, if it does, will be read when all are here.
-        self._selector.unregister(here)
-        if here.has_ended():
-            logging.info("train: %s has gone again", here.name)
+        self._selector.unregister(worker)
+        if worker.has_ended():
+            logging.info("train: %s has gone again", worker.name)
+            (index,) = (index for index, one in self._here.items() if one is worker)
             self._here.pop(index).close()
 
 

@@ -1,9 +1,6 @@
 """Several processes, on one machine or many, that train together."""
 
 import json
-import os
-import select
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +28,6 @@ _SAME_COMMAND = (
     "they share"
 )
 _MOST_ITEMS = 5
-# TensorFlow notices within ten seconds that a process is gone, once it has met it.
-_TENSORFLOW_SECONDS = 20
 
 
 class Workers:
@@ -106,31 +101,6 @@ class Workers:
                 )
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Ends this process by SIGKILL where another is lost and it does not notice.
-
-        For what is C++ that waits for the others and lets no Python run meanwhile. A process of its
-        own watches the connections.
-        """
-        if not self._connections:
-            yield
-            return
-        reader, writer = os.pipe()
-        watcher = os.fork()
-        if not watcher:
-            try:
-                os.close(writer)
-                _watch(self._connections, reader)
-            finally:
-                os._exit(0)
-        os.close(reader)
-        try:
-            yield
-        finally:
-            os.close(writer)
-            os.waitpid(watcher, 0)
-
-    @contextmanager
     def end_with_the_others(self) -> Iterator[None]:
         """Ends this process where another worker is lost, so that all can be started again.
 
@@ -171,7 +141,8 @@ def ended_by_loss() -> Iterator[None]:
     try:
         yield
     except LostWorker as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        # gin appends lines of its own about the call that it made.
+        print(f"error: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
         raise SystemExit(EXIT_START_AGAIN) from None
 
 
@@ -184,33 +155,6 @@ def quiet_unless_chief(workers: Workers) -> None:
         )
     if not workers.is_chief:
         logging.set_verbosity(logging.ERROR)
-
-
-def _watch(connections: Connections, reader: int) -> None:
-    """Waits until the parent is done, or another is gone; then ends the parent."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    parent = os.getppid()
-    poll = select.poll()
-    poll.register(reader, select.POLLIN)
-    others = {other.fileno(): other for other in connections.others.values()}
-    for number in others:
-        poll.register(number, select.POLLIN)
-    while True:
-        for number, _ in poll.poll():
-            if number == reader:
-                return
-            poll.unregister(number)
-            other = others[number]
-            # What has come to be read is from one who is further already.
-            if other.has_ended():
-                poll = select.poll()
-                poll.register(reader, select.POLLIN)
-                if not poll.poll(1000 * _TENSORFLOW_SECONDS):
-                    line = f"error: {Gone(f'{other.name} has closed its connection')}\n"
-                    os.write(2, line.encode())
-                    os.kill(parent, signal.SIGKILL)
-                return
 
 
 def _beside(value: Any, other: Any) -> str:

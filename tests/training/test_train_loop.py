@@ -116,7 +116,7 @@ class Run:
 
     def go(self):
         state = self.checkpoints.restore()
-        workers = Workers(tf.distribute.get_strategy())
+        workers = Workers()
         with Journal(self.directory.tensorboard, self.pace, state) as journal:
             loop = TrainLoop(
                 self.step, self.batches, self.checkpoints, self.pace, self, workers, journal
