@@ -3,7 +3,6 @@
 It prints some of them before any setting of the log is read, so no setting silences them.
 """
 
-import importlib
 import os
 import re
 import signal
@@ -31,19 +30,6 @@ _NOTES = re.compile(
 )
 
 
-@contextmanager
-def signals_deferred() -> Iterator[None]:
-    """Has SIGINT and SIGTERM wait until what is within is done.
-
-    Holds for this thread, and those that it makes within, which they never come to.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def import_tensorflow() -> None:
     """Imports TensorFlow and has it look for devices; its start-up notes stay unsaid.
 
@@ -52,9 +38,6 @@ def import_tensorflow() -> None:
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault(_LEVEL, "2")
-    # It leaves threads behind. A signal that TensorFlow will take for itself has to come to ours.
-    with signals_deferred():
-        importlib.import_module("numpy")
     with without_notes():
         import tensorflow as tf
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from t2t_repro.quiet_start import signals_deferred
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ORDERLY_SECONDS = 5.0
 
@@ -72,12 +70,22 @@ def ended_by_signals() -> Iterator[None]:
 @contextmanager
 def signals_kept() -> Iterator[None]:
     """Has signals wait until what is within is done, and handled as before: it takes them away."""
-    with signals_deferred():
+    with _deferred():
         try:
             yield
         finally:
             for number in SIGNALS:
                 signal.signal(number, signal.getsignal(number))
+
+
+@contextmanager
+def _deferred() -> Iterator[None]:
+    """Has signals wait; those that come never come to a thread that is made within."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(number: int, frame: object) -> None:
@@ -98,7 +106,7 @@ def _watched(
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     watcher = threading.Thread(target=_exit_after, args=(reader, last, seconds), daemon=True)
-    with signals_deferred():
+    with _deferred():
         watcher.start()
     handlers = {number: signal.signal(number, handle) for number in SIGNALS}
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
