@@ -101,19 +101,20 @@ def replay(step: TrainStep, batch: BadBatch) -> list[str]:
     ]
     if not math.isfinite(norm) or not math.isfinite(loss):
         names = [v.path for n, v in zip(norms, variables, strict=True) if not math.isfinite(n)]
+        which = "all" if len(names) == len(variables) else ", ".join(names) or "none"
         return [
             *lines,
-            f"loss: {'finite' if math.isfinite(loss) else 'not finite'}; gradients not finite: "
-            f"{', '.join(names) or 'none'}",
+            f"loss: {'finite' if math.isfinite(loss) else 'not finite'}; gradients that are not "
+            f"finite: {which}",
             _first_bad_operation(step, batch),
         ]
     if norm > LARGEST_NORM:
         largest = variables[int(np.argmax(norms))].path
         return [
             *lines,
-            f"loss and gradients are finite, but the gradient's norm is beyond {LARGEST_NORM:g}, "
-            "whose square is the last that float32 holds: Adam's mean of squares would not be "
-            f"finite; {largest} has most of it: lower the learning rate or bind adam.clip_norm",
+            f"loss and gradients are finite, but the gradient's norm is beyond {LARGEST_NORM:g}: "
+            "its square, which Adam averages, is too large for float32; the longest is that of "
+            f"{largest}; lower the learning rate or bind adam.clip_norm",
         ]
     return [*lines, _first_bad_operation(step, batch)]
 

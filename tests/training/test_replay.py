@@ -60,8 +60,7 @@ def test_the_first_operation_is_named(step, batch):
     assert "decoder.py" in lines[-1]
     assert "attention.py" in lines[-1]
     assert "packing.py" not in lines[-1]
-    assert lines[-2].startswith("loss: not finite; gradients not finite: ")
-    assert len(lines[-2].split(", ")) == len(step.model.trainable_variables)
+    assert lines[-2] == "loss: not finite; gradients that are not finite: all"
 
 
 def test_a_norm_whose_square_is_no_float_is_not_called_damaged_memory(batch):
@@ -73,7 +72,7 @@ def test_a_norm_whose_square_is_no_float_is_not_called_damaged_memory(batch):
     assert 1.8e19 < norm < np.inf
     assert lines[-1].startswith("loss and gradients are finite, but the gradient's norm is beyond")
     largest = max(lines[3:-1], key=lambda line: float(line.split()[0])).split()[1]
-    assert f"{largest} has most of it" in lines[-1]
+    assert f"; the longest is that of {largest}; " in lines[-1]
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"\x93NUMPY", None])
