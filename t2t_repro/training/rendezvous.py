@@ -164,9 +164,10 @@ def _listener(cluster: Cluster) -> socket.socket:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         raise UserError(
-            f"{cluster.name(cluster.index)} cannot have port {port} of {socket.gethostname()} "
-            f"({os.strerror(error.errno)}): end what uses it (see ss -ltnp; another worker of this "
-            "machine needs a port of its own), or give all workers another in TF_CONFIG."
+            f"port {port} of {socket.gethostname()} cannot be had for "
+            f"{cluster.name(cluster.index)} ({os.strerror(error.errno)}): end what uses it (see ss "
+            "-ltnp; another worker of this machine needs a port of its own), or give all workers "
+            "another in TF_CONFIG."
         ) from error
 
 

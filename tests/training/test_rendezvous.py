@@ -136,7 +136,7 @@ def test_a_port_that_is_taken(pool, addresses, index):
         indices = (1, 0, 2) if index else (0,)
         found = lines(ends(start(pool, addresses, *indices)), UserError)
     for line in found:
-        assert f"worker {index} at 127.0.0.1:{port} cannot have port {port} of " in line
+        assert f"port {port} of {socket.gethostname()} cannot be had for worker {index} at " in line
         assert "(Address already in use)" in line
 
 
