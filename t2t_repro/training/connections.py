@@ -22,7 +22,7 @@ from t2t_repro.training.cluster import Cluster
 # Of what workers tell each other: translations of a dev set.
 _MOST_BYTES = 2**30
 # A connection whose other end is silent for so long, not even its kernel answering, is lost.
-_KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2, "TCP_USER_TIMEOUT": 15_000}
 _LAST_WORDS_SECONDS = 5
 
 
