@@ -28,10 +28,13 @@ from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.ranges import AtMost, Seed, Several, checked
+from t2t_repro.training.alike import check_alike
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.devices import choose_strategy, use_xla
+from t2t_repro.training.cluster import find_cluster
+from t2t_repro.training.deaf import deaf
+from t2t_repro.training.devices import choose_strategy, own_replicas, use_xla
 from t2t_repro.training.guard_rails import (
     activation_bytes,
     check_disk,
@@ -43,13 +46,14 @@ from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import ModelDirectory, Precision
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.room import check_room, configured_preparation, new_model
 from t2t_repro.training.run_state import Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.weights import load_last_weights
-from t2t_repro.training.workers import Workers, quiet_unless_chief
+from t2t_repro.training.workers import Workers, ended_by_loss, quiet_unless_chief
 
 TRAINING_ROOTS = (
     "train",
@@ -67,6 +71,7 @@ TRAINING_ROOTS = (
     "DevEvaluation",
     "Translator",
     "BeamSearch",
+    "find_workers",
     "choose_strategy",
     "use_xla",
     "evaluate",
@@ -127,33 +132,37 @@ def train(
     Raises:
         UserError: something given cannot be used, or the loss stopped being finite.
         SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
-        OpError: of TensorFlow, where another worker was lost; see `end_with_the_others`.
+            Or another worker was lost: 143.
     """
     directory = ModelDirectory(model_dir)
     preparation = configured_preparation()
+    cluster = find_cluster()
+    with ended_by_loss():
+        connections = find_workers(cluster) if cluster else None
+    workers = Workers(connections)
+    with workers.end_with_the_others():
+        quiet_unless_chief(workers)
+        with workers.chief_first():
+            if workers.is_chief:
+                check_writable(directory.path)
+        check_gpus()
+        check_alike(workers, directory)
+        with deaf(connections):
+            strategy = choose_strategy(cluster)
 
-    # Devices, and the processes that share them.
-    check_gpus()
-    strategy = choose_strategy()
-    workers = Workers(strategy)
-    quiet_unless_chief(workers)
-    with workers.chief_first():
-        if workers.is_chief:
-            check_writable(directory.path)
-
-    # The model and its update.
-    keras.utils.set_random_seed(seed)
-    if deterministic:
-        tf.config.experimental.enable_op_determinism()
-    with strategy.scope():
-        model = new_model(preparation, precision)
-        model.build()
-        update = optimizer()
-        update.build(model.trainable_variables)
-        step = TrainStep(model, update, seed, use_xla())
-    _say_what_trains(step, strategy)
-    with _alone_in(directory, workers):
-        return _train(step, preparation, directory, data_dir, workers, callbacks)
+        # The model and its update.
+        keras.utils.set_random_seed(seed)
+        if deterministic:
+            tf.config.experimental.enable_op_determinism()
+        with strategy.scope():
+            model = new_model(preparation, precision)
+            model.build()
+            update = optimizer()
+            update.build(model.trainable_variables)
+            step = TrainStep(model, update, seed, use_xla())
+        _say_what_trains(step, strategy)
+        with _alone_in(directory, workers):
+            return _train(step, preparation, directory, data_dir, workers, callbacks)
 
 
 @contextmanager
@@ -190,6 +199,7 @@ def _train(
     # The data.
     with workers.chief_first():
         data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
+    workers.check_same("data with the checksum", data.checksum)
     check_room(model, data)
     # Dropout of attention weights draws for padding too: cutting that off would change the draw.
     is_static = step.jit_compile or model.config.attention_dropout > 0
@@ -200,8 +210,7 @@ def _train(
 
     # The model directory: a run that goes on, or begins.
     config, operative = gin.config_str(), gin.operative_config_str()
-    workers.check_same("the configuration", config.splitlines())
-    check_memory(model, batches.shapes, step.slices_per_replica, len(workers.replicas))
+    check_memory(model, batches.shapes, step.slices_per_replica, len(own_replicas(step.strategy)))
     differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
     with workers.chief_first():
         if workers.is_chief:

@@ -5,8 +5,9 @@ it goes on where it stopped. SIGTERM (or Ctrl-C) makes it write a checkpoint aft
 way, or in place of a dev evaluation, and exit with 143 (130); a second one ends it at once.
 
 Several processes, on one machine or many, train together where TF_CONFIG or Slurm's `srun` says so:
-each is given the same command, the first prepares the data and writes model and log. If one is
-lost, the others exit with 143 within seconds; started again, as many as there are, they go on.
+each is given the same command, the first prepares the data and writes model and log. They wait for
+each other for find_workers.limit_minutes. If one is lost, the others exit with 143 within seconds;
+started again, as many as there are, they go on.
 
 The log's `loss` is what is minimised: cross-entropy with label smoothing, less the entropy of the
 smoothing itself, so that 0 is the least. So it may lie below `nll`, the cross-entropy without label
@@ -22,6 +23,7 @@ from absl import flags
 
 from t2t_repro import command_line
 from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.training.preemption import ended_by_signals
 
 FLAGS = flags.FLAGS
 
@@ -37,8 +39,7 @@ def main() -> None:
     command_line.check_gin_file()
     import_tensorflow()
     from t2t_repro import experiment
-    from t2t_repro.training.devices import is_chief
-    from t2t_repro.training.workers import end_with_the_others
+    from t2t_repro.training.cluster import find_cluster
     from t2t_repro.training.xla_cache import keep_programs
 
     experiment.configure_experiment(
@@ -46,9 +47,9 @@ def main() -> None:
     )
     model_dir = Path(FLAGS.model_dir or experiment.default_directory(FLAGS.gin_file, "model"))
     data_dir = Path(FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data"))
-    keep_programs(model_dir, FLAGS.xla_cache_dir, is_chief())
-    with end_with_the_others():
-        experiment.train(model_dir, data_dir)
+    cluster = find_cluster()
+    keep_programs(model_dir, FLAGS.xla_cache_dir, cluster is None or not cluster.index)
+    experiment.train(model_dir, data_dir)
 
 
 def cli() -> None:
@@ -70,7 +71,8 @@ def cli() -> None:
         "Where XLA keeps compiled programs for the next start, '' for nowhere; by default "
         "~/.cache/t2t_repro on a CPU, nowhere on a GPU.",
     )
-    command_line.run(main)
+    with ended_by_signals():
+        command_line.run(main)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from unittest.mock import MagicMock
 import gin
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_repro.analysis.attention_images import attention_images
 from t2t_repro.data.subword_model import shared
@@ -23,7 +22,7 @@ from tests.token_stores import write_token_store
 
 SOURCE = ["the red bird", "a tree", "the bird sees a tree"]
 TARGET = ["bird red the", "tree a", "tree a sees bird the"]
-ALONE = Workers(tf.distribute.get_strategy())
+ALONE = Workers()
 
 
 def scores(evaluation):

@@ -16,6 +16,7 @@ journals of the blocks that are whole: a preparation that was killed goes on fro
 """
 
 import dataclasses
+import hashlib
 import json
 import re
 import shutil
@@ -63,6 +64,7 @@ class PreparedData:
         splits: names of the splits, "train" and "dev" among them.
         max_length: most ids of a sentence in a token store, EOS included.
         subwords: the subword models of source and target.
+        checksum: of the manifest, and so of all files.
 
     Raises:
         UserError: a file is missing or damaged.
@@ -73,6 +75,7 @@ class PreparedData:
         mend = f"copy {directory} again, or delete it and run datagen."
         try:
             manifest = read_json(directory / _MANIFEST)
+            self.checksum = hashlib.sha256((directory / _MANIFEST).read_bytes()).hexdigest()
             self.splits = _read_splits(manifest["splits"])
             self.max_length: int = manifest["identity"]["max_length"]
             self.identity: dict[str, Any] = manifest["identity"]

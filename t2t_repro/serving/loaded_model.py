@@ -8,6 +8,7 @@ import tensorflow_text  # noqa: F401  its operations must be there before a grap
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 
+from t2t_repro.errors import UserError
 from t2t_repro.literal_paths import literal
 from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.proto_tensors import read_inputs
@@ -15,8 +16,10 @@ from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits, Signature
 from t2t_repro.serving.warm_up import read_warm_up
 from t2t_repro.strangers.graph import check_graph
+from t2t_repro.strangers.plain_file import read_at_most
 
 _LIMITS = RequestLimits()
+_MOST_BYTES = 2**31 - 1  # of a message
 
 
 class LoadedModel:
@@ -37,10 +40,7 @@ class LoadedModel:
     """
 
     def __init__(self, path: Path, limits: RequestLimits = _LIMITS) -> None:
-        file = path / "saved_model.pb"
-        if not file.is_file():
-            raise FileNotFoundError(f"SavedModel file does not exist at {path}")
-        (graph,) = SavedModel.FromString(file.read_bytes()).meta_graphs
+        (graph,) = SavedModel.FromString(_content(path / "saved_model.pb")).meta_graphs
         check_graph(path, graph)
         with literal(path) as found:
             loaded = tf.saved_model.load(found, tags=["serve"])
@@ -75,3 +75,10 @@ class LoadedModel:
             inputs = read_inputs(request, signature, limits)
             signature.rows(inputs)
             signature(inputs, Cancellation())
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return read_at_most(file, _MOST_BYTES)
+    except ValueError as error:
+        raise UserError(f"{file} is no SavedModel ({error}): copy or export it again.") from error

@@ -31,7 +31,7 @@ from t2t_repro.strangers.allowed_operations import (
 )
 from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.strangers.object_graph import other_objects
-from t2t_repro.strangers.plain_files import not_plain
+from t2t_repro.strangers.plain_folder import not_plain
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from t2t_repro.strangers.tensors import VALUES, has_other_type, other_tensors
 

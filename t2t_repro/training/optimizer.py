@@ -1,5 +1,7 @@
 """The paper's optimizer (section 5.3), and how summed gradients update the weights."""
 
+from collections.abc import Sequence
+
 import gin
 import keras
 import tensorflow as tf
@@ -11,6 +13,9 @@ from t2t_repro.ranges import Positive, Rate, checked
 from t2t_repro.training.moving_average import MovingAverage
 
 _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
+
+LARGEST_NORM = 1.8e19
+"""Of a gradient whose square, which Adam keeps and norms are made of, is a float32."""
 
 
 @gin.configurable
@@ -48,6 +53,26 @@ def adam(
     )
 
 
+def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Computes sqrt(Σ g²) over all gradients; it overflows where itself is no float32.
+
+    Squares do long before. There it is a sqrt(Σ (g / a)²), with a the largest of all |g|.
+
+    Args:
+        gradients: of any shapes, float32.
+
+    Returns:
+        a float32 scalar; not finite if a gradient is not.
+    """
+    plain = tf.linalg.global_norm(gradients)
+
+    def scaled() -> tf.Tensor:
+        largest = tf.reduce_max([tf.reduce_max(tf.abs(gradient)) for gradient in gradients])
+        return largest * tf.linalg.global_norm([gradient / largest for gradient in gradients])
+
+    return tf.cond(tf.math.is_finite(plain), lambda: plain, scaled)
+
+
 class SummedUpdate:
     """Keras's `Optimizer.apply` for gradients that are sums over all replicas already.
 
@@ -73,26 +98,53 @@ class SummedUpdate:
         self._optimizer = optimizer
         self._variables = variables
         self._average = average
-        self._has_been_finite = tf.Variable(True, trainable=False)
+        self._has_been_usable = tf.Variable(True, trainable=False)
 
-    def __call__(self, gradients: list[tf.Tensor], is_finite: tf.Tensor) -> None:
+    def __call__(
+        self, gradients: list[tf.Tensor], norm: tf.Tensor, is_finite: tf.Tensor
+    ) -> tf.Tensor:
         """Updates the weights; called outside of replicas.
 
-        From the first gradient on that is not finite, nothing is updated: later updates may be
-        under way before the host has seen this one's.
+        From the first gradient on that cannot be used, nothing is updated: later updates may be
+        under way before the host has seen this one's. It can be if it is finite, and clipped or no
+        longer than `LARGEST_NORM`.
 
         Args:
             gradients: of every variable, the same on every replica.
+            norm: of all of them, see `global_norm`.
             is_finite: whether the loss and all gradients are.
+
+        Returns:
+            whether this gradient can be used.
         """
-        is_finite = self._has_been_finite & is_finite
-        self._has_been_finite.assign(is_finite)
+        optimizer = self._optimizer
+        is_clipped = bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
+        is_usable = is_finite & (is_clipped | (norm <= LARGEST_NORM))
+        has_been_usable = self._has_been_usable & is_usable
+        self._has_been_usable.assign(has_been_usable)
 
         def update() -> None:
-            self._strategy.run(self._optimizer.apply, args=(gradients, self._variables))
-            self._average.update(self._optimizer.iterations)
+            self._strategy.run(self._apply, args=(gradients, norm))
+            self._average.update(optimizer.iterations)
 
-        tf.cond(is_finite, update, lambda: None)
+        tf.cond(has_been_usable, update, lambda: None)
+        return is_usable
+
+    def _apply(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> None:
+        """What every replica does."""
+        if self._optimizer.global_clipnorm or self._optimizer.clipnorm:
+            gradients = tf.cond(
+                norm > LARGEST_NORM, lambda: self._shortened(gradients, norm), lambda: gradients
+            )
+        self._optimizer.apply(gradients, self._variables)
+
+    def _shortened(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> list[tf.Tensor]:
+        """Clips what Keras, whose squares are infinite there, would make NaN or nothing of."""
+        if most := self._optimizer.global_clipnorm:
+            return [gradient / norm * most for gradient in gradients]
+        most = self._optimizer.clipnorm
+        norms = [tf.maximum(global_norm([gradient]), most) for gradient in gradients]
+        return [gradient / own * most for gradient, own in zip(gradients, norms, strict=True)]
 
 
 def _check_optimizer(optimizer: keras.Optimizer) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.training.optimizer import LARGEST_NORM
 from t2t_repro.training.train_step import TrainStep
 
 # A hundred times a large batch's.
@@ -91,11 +92,30 @@ def replay(step: TrainStep, batch: BadBatch) -> list[str]:
     sums, gradients = step.gradients(*batch)
     loss, nll = (float(x / sums.tokens) for x in (sums.loss, sums.nll))
     lines.append(f"loss {loss:.6g}, nll {nll:.6g}, {int(sums.tokens)} target tokens")
-    lines.append(f"gradient norm {float(tf.linalg.global_norm(gradients)):.6g}, by variable:")
-    norms = [float(tf.norm(gradient)) for gradient in gradients]
+    # Squares of what a float32 holds are float64.
+    norms = [float(np.linalg.norm(gradient.numpy().astype(np.float64))) for gradient in gradients]
+    norm = math.hypot(*norms)
+    lines.append(f"gradient norm {norm:.6g}, by variable:")
     lines += [
         f"  {norm:12.6g}  {variable.path}" for norm, variable in zip(norms, variables, strict=True)
     ]
+    if not math.isfinite(norm) or not math.isfinite(loss):
+        names = [v.path for n, v in zip(norms, variables, strict=True) if not math.isfinite(n)]
+        which = "all" if len(names) == len(variables) else ", ".join(names) or "none"
+        return [
+            *lines,
+            f"loss: {'finite' if math.isfinite(loss) else 'not finite'}; gradients that are not "
+            f"finite: {which}",
+            _first_bad_operation(step, batch),
+        ]
+    if norm > LARGEST_NORM:
+        largest = variables[int(np.argmax(norms))].path
+        return [
+            *lines,
+            f"loss and gradients are finite, but the gradient's norm is beyond {LARGEST_NORM:g}: "
+            "its square, which Adam averages, is too large for float32; the longest is that of "
+            f"{largest}; lower the learning rate or bind adam.clip_norm",
+        ]
     return [*lines, _first_bad_operation(step, batch)]
 
 

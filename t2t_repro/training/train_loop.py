@@ -14,6 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.loss_spikes import LossSpikes
+from t2t_repro.training.optimizer import LARGEST_NORM
 from t2t_repro.training.preemption import Preempted, StopRequest, stop_requested
 from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult, TrainStep
@@ -72,7 +73,7 @@ class TrainLoop:
             the state at the end, of which there is a checkpoint.
 
         Raises:
-            UserError: the loss stopped being finite.
+            UserError: the loss stopped being finite, or the gradient became too long.
         """
         with stop_requested() as self._stop:
             if self.pace.owes_evaluation(state):
@@ -132,7 +133,7 @@ class TrainLoop:
         if not self._unread:
             return
         (before, result, tokens, slots), self._unread = self._unread, None
-        self._check_finite(before, result)
+        self._check_usable(before, result)
         step = before.step + 1
         if result.stop_votes:
             # A worker that writes a checkpoint reads this before the next update, another after it.
@@ -140,18 +141,20 @@ class TrainLoop:
         self._spikes.observe(step, float(result.loss))
         self.journal.update(step, result, tokens, slots)
 
-    def _check_finite(self, before: RunState, result: StepResult) -> None:
-        if math.isfinite(float(result.loss)) and math.isfinite(float(result.gradient_norm)):
+    def _check_usable(self, before: RunState, result: StepResult) -> None:
+        if result.usable:
             return
+        loss, norm = float(result.loss), float(result.gradient_norm)
+        is_finite = math.isfinite(loss) and math.isfinite(norm)
+        expected = f"a norm of at most {LARGEST_NORM:g}" if is_finite else "finite numbers"
         newest = self.checkpoints.newest or "none was written yet"
         source, target, _ = next(iter(self.batches.epoch(before.epoch, before.batch)))
         batch = self.checkpoints.save_bad_batch(before, source, target)
         raise UserError(
-            f"the loss is {float(result.loss)} and the gradient's norm "
-            f"{float(result.gradient_norm)} at step {before.step + 1} (epoch {before.epoch}, "
-            f"batch {before.batch}), expected finite numbers: lower the learning rate or bind "
-            f"adam.clip_norm, then start again; the last checkpoint is intact ({newest}); "
-            f"python -m t2t_repro.trainer --replay={batch} runs the batch again."
+            f"the loss is {loss:g} and the gradient's norm {norm:g} at step {before.step + 1} "
+            f"(epoch {before.epoch}, batch {before.batch}), expected {expected}: lower the "
+            "learning rate or bind adam.clip_norm, then start again; the last checkpoint is intact "
+            f"({newest}); python -m t2t_repro.trainer --replay={batch} runs the batch again."
         )
 
     def _ends(self, state: RunState) -> bool:

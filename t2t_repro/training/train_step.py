@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from t2t_repro.data.slice_shapes import SliceShape, slots_needed
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Count, checked
+from t2t_repro.training.devices import own_replicas
 from t2t_repro.training.loss import CrossEntropy, LossSums
 from t2t_repro.training.moving_average import MovingAverage
-from t2t_repro.training.optimizer import SummedUpdate
+from t2t_repro.training.optimizer import SummedUpdate, global_norm
 from t2t_repro.training.slice_gradients import SliceGradients
-from t2t_repro.training.workers import Workers
 
 
 class StepResult(NamedTuple):
@@ -35,6 +35,7 @@ class StepResult(NamedTuple):
         gradient_norm: global norm of the gradient, before clipping.
         learning_rate: that the update was made with.
         stop_votes: how many replicas' workers had been asked to stop.
+        usable: 1 if loss and gradient can be used, 0 if not; see `SummedUpdate`.
     """
 
     loss: tf.Tensor
@@ -43,6 +44,7 @@ class StepResult(NamedTuple):
     gradient_norm: tf.Tensor
     learning_rate: tf.Tensor
     stop_votes: tf.Tensor
+    usable: tf.Tensor
 
 
 @gin.configurable(denylist=["model", "optimizer", "seed", "jit_compile"])
@@ -85,7 +87,7 @@ class TrainStep:
         replicas = self.strategy.num_replicas_in_sync
         self.slices_per_replica = -(-slices // replicas)
         self.slices = self.slices_per_replica * replicas
-        own = Workers(self.strategy).replicas
+        own = own_replicas(self.strategy)
         self.own_slices = range(
             own.start * self.slices_per_replica, own.stop * self.slices_per_replica
         )
@@ -137,8 +139,9 @@ class TrainStep:
             asks_to_stop: whether this worker votes for it.
 
         Returns:
-            what happened, over the whole global batch. Where loss or gradient is not finite,
-            nothing is updated, now and from then on: the weights stay what they were before.
+            what happened, over the whole global batch. Where loss or gradient cannot be used, see
+            `SummedUpdate`, nothing is updated, now and from then on: the weights stay what they
+            were before.
 
         Raises:
             ValueError: if the batch has another number of slices, or too few slots.
@@ -160,10 +163,10 @@ class TrainStep:
         """Updates the weights by the gradient of a global batch; arguments as `_gradients` has."""
         *told, gradients = self.strategy.run(self._gradients, args=step_batch_and_vote)
         sums, votes = self._any_of(told)
-        norm = tf.linalg.global_norm(self._any_of(gradients))
+        norm = global_norm(self._any_of(gradients))
         is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        self._apply(gradients, is_finite)
+        is_usable = self._apply(gradients, norm, is_finite)
         return StepResult(
             loss=sums.loss / sums.tokens,
             nll=sums.nll / sums.tokens,
@@ -171,6 +174,7 @@ class TrainStep:
             gradient_norm=norm,
             learning_rate=rate,
             stop_votes=votes,
+            usable=tf.cast(is_usable, tf.float32),
         )
 
     def _gradients(

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.training.connections import Connections, Gone, LostWorker
 
 # What schedulers start a job again on: that of a process which SIGTERM has ended.
 EXIT_START_AGAIN = 143
@@ -23,33 +23,32 @@ _LOSSES = (
     tf.errors.FailedPreconditionError,
 )
 
+_SAME_COMMAND = (
+    "give all workers the same command, and a --model_dir and --data_dir on a file system that "
+    "they share"
+)
+_MOST_ITEMS = 5
+
 
 class Workers:
-    """The processes of a strategy, of which this one is a worker; without others, the only one.
+    """The processes that train together, of which this one is a worker; or it alone.
 
     Args:
-        strategy: MultiWorkerMirroredStrategy where there are several.
+        connections: with the others, if there are any.
 
     Attributes:
         count: of workers.
         index: of this one.
         is_chief: whether it is the first, which alone writes the model directory and the log.
-        replicas: of this worker, as a range of their numbers among the replicas of all.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        self._strategy = strategy
+    def __init__(self, connections: Connections | None = None) -> None:
+        self._connections = connections
         self.count, self.index = 1, 0
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            resolver = strategy.cluster_resolver
-            jobs = resolver.cluster_spec().as_dict()
-            self.count = sum(map(len, jobs.values()))
-            # A chief is worker 0.
-            is_after_chief = resolver.task_type == "worker"
-            self.index = resolver.task_id + is_after_chief * len(jobs.get("chief", ()))
+        if connections:
+            self.count = len(connections.cluster.addresses)
+            self.index = connections.cluster.index
         self.is_chief = self.index == 0
-        share = strategy.num_replicas_in_sync // self.count
-        self.replicas = range(self.index * share, (self.index + 1) * share)
 
     def gather(self, value: Any) -> list[Any]:
         """Collects a value of every worker; all have to call it, as often and in the same order.
@@ -59,48 +58,35 @@ class Workers:
 
         Returns:
             [workers] the values, on every worker the same.
+
+        Raises:
+            UserError: another worker has ended by it.
+            LostWorker: one is gone.
         """
-        if self.count == 1:
-            return [value]
-        line = np.frombuffer(f"{json.dumps(value)}\n".encode("ascii"), np.uint8)
-        # TensorFlow gathers no bytes, and keeps int32 off GPUs.
-        numbers = tf.constant(line, tf.int64)
-        of_replicas = self._strategy.experimental_distribute_values_from_function(
-            lambda context: numbers
-        )
-        text = self._strategy.gather(of_replicas, axis=0).numpy().astype(np.uint8).tobytes()
-        # Every replica of a worker says the same.
-        return [json.loads(line) for line in text.splitlines()[:: len(self.replicas)]]
+        return self._connections.gather(value) if self._connections else [value]
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
         """Lets the chief do what is within, then the others; what it may not do, nobody does.
 
-        However long the chief needs, it is waited for; TensorFlow notices within seconds if it
-        is lost.
+        However long the chief needs, it is waited for.
 
         Raises:
-            UserError: the chief's, on every worker.
+            UserError: the chief's, on every worker; see `end_with_the_others`.
         """
         if not self.is_chief:
-            (error, *_) = self.gather(None)
-            if error:
-                raise UserError(error)
-        try:
-            yield
-        except UserError as error:
-            if self.is_chief:
-                self.gather(str(error))
-            raise
+            self.gather(None)
+        yield
         if self.is_chief:
             self.gather(None)
 
-    def check_same(self, what: str, value: Any) -> None:
+    def check_same(self, what: str, value: Any, mend: str = _SAME_COMMAND) -> None:
         """Compares a value of all workers.
 
         Args:
             what: it is, for the message.
             value: of this worker; what JSON can hold.
+            mend: what to do where they differ.
 
         Raises:
             UserError: on every worker, if they are not the same.
@@ -111,47 +97,71 @@ class Workers:
             if other != first:
                 raise UserError(
                     f"worker {index} has {what} {_beside(other, first)}, but worker 0 has "
-                    f"{_beside(first, other)}: give all workers the same command, and a "
-                    "--model_dir and --data_dir on a file system that they share."
+                    f"{_beside(first, other)}: {mend}."
                 )
 
+    @contextmanager
+    def end_with_the_others(self) -> Iterator[None]:
+        """Ends this process where another worker is lost, so that all can be started again.
 
-def quiet_unless_chief(workers: Workers) -> None:
-    """Has the chief alone log what all do alike; the others say that they have started, no more."""
-    if workers.count > 1:
-        logging.info(
-            f"worker {workers.index} (of 0 to {workers.count - 1}) has started; replicas: "
-            f"{len(workers.replicas)}; worker 0 writes the log"
-        )
-    if not workers.is_chief:
-        logging.set_verbosity(logging.ERROR)
+        And all others by the UserError that ends one. TensorFlow notices a process that has ended
+        when it next waits for it, and one that has gone silent after ten seconds.
+
+        Raises:
+            SystemExit: with the status on which schedulers start a job again.
+            UserError: another worker has ended by it.
+        """
+        if not self._connections:
+            yield
+            return
+        try:
+            with ended_by_loss(), self._connections.telling(), self._noticed_by_tensorflow():
+                yield
+        finally:
+            self._connections.close()
+
+    @contextmanager
+    def _noticed_by_tensorflow(self) -> Iterator[None]:
+        try:
+            yield
+        except _LOSSES as error:
+            if self._connections and (words := self._connections.last_words()):
+                raise UserError(words) from None
+            lines = [line for line in str(error.message).splitlines() if "aborted by" in line]
+            raise Gone(reason_of(RuntimeError(lines[0]) if lines else error)) from None
 
 
 @contextmanager
-def end_with_the_others() -> Iterator[None]:
-    """Ends this process where another worker is lost, so that all can be started again.
-
-    TensorFlow notices a process that has ended when it next waits for it, and one that has gone
-    silent after ten seconds.
+def ended_by_loss() -> Iterator[None]:
+    """Makes one line, and an exit status, of another worker's loss.
 
     Raises:
         SystemExit: with the status on which schedulers start a job again.
     """
     try:
         yield
-    except _LOSSES as error:
-        lines = [line for line in str(error.message).splitlines() if "aborted by" in line]
-        reason = reason_of(RuntimeError(lines[0]) if lines else error)
-        message = (
-            f"another worker is lost ({reason[:200]}): see its log; start all workers again, as "
-            "many as there are, and the run goes on from its last checkpoint."
-        )
-        print(f"error: {message}", file=sys.stderr, flush=True)
+    except LostWorker as error:
+        # gin appends lines of its own about the call that it made.
+        print(f"error: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
         raise SystemExit(EXIT_START_AGAIN) from None
 
 
+def quiet_unless_chief(workers: Workers) -> None:
+    """Has the chief alone log what all do alike; the others say that they have started, no more."""
+    if workers.count > 1:
+        logging.info(
+            f"worker {workers.index} (of 0 to {workers.count - 1}) has started; worker 0 writes "
+            "the log"
+        )
+    if not workers.is_chief:
+        logging.set_verbosity(logging.ERROR)
+
+
 def _beside(value: Any, other: Any) -> str:
-    """A value, of a list those items that the other has not."""
+    """A value; of a list, or by name, the first items that the other has not."""
     if isinstance(value, list):
-        value = [item for item in value if item not in other]
+        value = [item for item in value if item not in other][:_MOST_ITEMS]
+    if isinstance(value, dict):
+        items = [item for item in value.items() if item not in other.items()]
+        value = dict(items[:_MOST_ITEMS])
     return json.dumps(value)

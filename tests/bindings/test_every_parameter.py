@@ -63,6 +63,7 @@ TAKEN = {
     "LayerConfig.dropout": ONES,
     "LayerConfig.recompute": FLAG,
     "LayerConfig.relu_dropout": ONES,
+    "find_workers.limit_minutes": ("0.5", "10.5"),
     "MovingAverage.decay": ("0.5", "None"),
     "Multi30kCorpus.local_dir": (*NAME, "None"),
     "Multi30kCorpus.pretokenized": FLAG,

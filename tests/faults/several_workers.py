@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,7 +50,7 @@ class Blow(NamedTuple):
     Attributes:
         worker: its index.
         number: of the signal; or CUT, which takes its machine off the network.
-        update: of this start, which it comes in; or None.
+        update: of this start, which it comes in; 0 is just before TensorFlow's own start; or None.
         seconds: after the start.
     """
 
@@ -72,7 +73,12 @@ class Start(NamedTuple):
 
 
 def train(
-    folder: Path, count: int, steps: int, blow: Blow | None = None, network: Network | None = None
+    folder: Path,
+    count: int,
+    steps: int,
+    blow: Blow | None = None,
+    network: Network | None = None,
+    flags_of_last: Sequence[str] = (),
 ) -> Start:
     """Starts so many workers on the experiment of a folder, and waits until all have ended.
 
@@ -84,6 +90,7 @@ def train(
         steps: to train.
         blow: what happens to one of them.
         network: with a machine for each; this one's loopback otherwise.
+        flags_of_last: more flags for the last worker.
 
     Raises:
         TimeoutError: one is lost, and the others do not end.
@@ -91,13 +98,14 @@ def train(
     folder.mkdir(exist_ok=True)
     if network:
         network.mend()
-    addresses = network.addresses[:count] if network else _free_addresses(count)
+    addresses = network.addresses[:count] if network else free_addresses(count)
     striker = _Striker(blow, network)
     children: dict[int, int] = {}
     for index in range(count):
         child = os.fork()
         if not child:
-            _work(folder, addresses, index, steps, striker)
+            flags = flags_of_last if index == count - 1 else ()
+            _work(folder, addresses, index, steps, striker, flags)
         children[child] = index
     statuses, ends = [0] * count, list[float]()
     while children:
@@ -134,10 +142,25 @@ class _Striker:
     def strike_in_time(self, children: dict[int, int]) -> None:
         """Strikes one of the children (process: worker) if it is time to."""
         blow = self._blow
-        if blow and not blow.update and time.monotonic() > self._began + blow.seconds:
+        if blow and blow.update is None and time.monotonic() > self._began + blow.seconds:
             self._blow = None
             for child in [child for child, index in children.items() if index == blow.worker]:
                 self._strike(blow, child)
+
+    def strike_at_start(self, worker: int) -> None:
+        """Has this process, a worker, struck when all have come, and TensorFlow is to start."""
+        blow = self._blow
+        if not blow or blow.update != 0 or blow.worker != worker:
+            return
+        from t2t_repro import experiment
+
+        inner = experiment.choose_strategy
+
+        def call(*arguments: Any) -> Any:
+            self._strike(blow, os.getpid())
+            return inner(*arguments)
+
+        setattr(experiment, "choose_strategy", call)  # noqa: B010 (mypy)
 
     def strike_at_update(self, worker: int) -> None:
         """Has this process, a worker, struck when it is about to make the update of the blow."""
@@ -163,7 +186,8 @@ class _Striker:
             os.kill(process, blow.number)
 
 
-def _free_addresses(count: int) -> list[str]:
+def free_addresses(count: int) -> list[str]:
+    """Addresses of this machine that nobody uses."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
     for one in sockets:
@@ -171,12 +195,20 @@ def _free_addresses(count: int) -> list[str]:
     return addresses
 
 
-def _work(folder: Path, addresses: list[str], index: int, steps: int, striker: _Striker) -> None:
+def _work(
+    folder: Path,
+    addresses: list[str],
+    index: int,
+    steps: int,
+    striker: _Striker,
+    flags: Sequence[str],
+) -> None:
     """A worker's whole life; does not return."""
     status: int | str | None = 1
     try:
         if striker.network:
             striker.network.move_to(index)
+        striker.strike_at_start(index)
         striker.strike_at_update(index)
         os.chdir(folder)
         log = os.open(f"log.{index}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -186,7 +218,7 @@ def _work(folder: Path, addresses: list[str], index: int, steps: int, striker: _
             task = {"type": "worker", "index": index}
             os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
         bindings = [f"--gin_param={binding}" for binding in (*_BINDINGS, f"Pace.steps = {steps}")]
-        sys.argv = ["trainer", *EXPERIMENT, "--model_dir=model", *bindings]
+        sys.argv = ["trainer", *EXPERIMENT, "--model_dir=model", *bindings, *flags]
         runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as end:
@@ -238,7 +270,7 @@ def _draw(random_numbers: random.Random, count: int, can_cut: bool) -> Blow:
     number = random_numbers.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, *cuts))
     if random_numbers.random() < 0.3:
         return Blow(worker, number, seconds=random_numbers.uniform(1, 30))
-    return Blow(worker, number, update=random_numbers.randint(1, 12))
+    return Blow(worker, number, update=random_numbers.randint(0, 12))
 
 
 def _lead(
@@ -257,8 +289,8 @@ def _lead(
         print(f"{count} workers, {blow}: {start.statuses}, {start.seconds:.1f} s apart", flush=True)
         if not any(start.statuses):
             return fallen
-        # Before there is a run to stop, SIGTERM ends a process as it ends any other.
-        if is_last or set(start.statuses) - {143, -signal.SIGKILL, -signal.SIGTERM}:
+        # Before TensorFlow's start has met the others, nothing but SIGKILL ends it; see `deaf`.
+        if is_last or set(start.statuses) - {143, -signal.SIGKILL}:
             raise RuntimeError(f"{folder}: {start.statuses}; see its logs")
         fallen += 1
 

@@ -1,16 +1,28 @@
 """Workers on this machine are one process, also when one of them is killed, or cut off."""
 
+import json
+import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from t2t_repro.training import deaf
 from tests.faults.network import Network, can_be_made
-from tests.faults.pipeline import write_corpus
-from tests.faults.several_workers import CUT, TOLERANCE, Blow, difference, end_of, train
-from tests.processes import output_of
+from tests.faults.pipeline import EXPERIMENT, write_corpus
+from tests.faults.several_workers import (
+    CUT,
+    TOLERANCE,
+    Blow,
+    difference,
+    end_of,
+    free_addresses,
+    train,
+)
+from tests.processes import CHECKOUT, interruptible, output_of
 
 STEPS = 16
 
@@ -62,9 +74,86 @@ def cut(folder):
     assert end_of(place)["state step"] == STEPS
 
 
+def test_workers_that_do_not_fit_together_do_not_begin(tmp_path):
+    output_of("-m", __name__, "misfits", str(tmp_path))
+
+
+def misfits(folder):
+    """What the test is: a line for each, the same, and the status of a mistake."""
+    other = folder / "other"
+    other.mkdir()
+    write_corpus(other)
+    for name in ("train.source", "train.target"):
+        text = (other / name).read_text()
+        (other / name).write_text(text[text.index("\n") + 1 :])
+    for place, steps in ((other / "run", 1), (folder / "whole", 4)):
+        assert train(place, 1, steps).statuses == [0]
+    for flags, text in (
+        (["--gin_param=train.seed = 2"], 'worker 1 has the configuration ["train.seed = 2"], but'),
+        ([f"--data_dir={other / 'run' / 'data'}"], "worker 1 has data with the checksum "),
+        (["--model_dir=its-own"], "worker 1 has a --model_dir with the newest checkpoint [], but"),
+    ):
+        place = folder / "whole"
+        for log in place.glob("log.*"):
+            log.unlink()
+        start = train(place, 2, 8, flags_of_last=flags)
+        assert start.statuses == [2, 2], (flags, start)
+        for index in range(2):
+            assert error_of(place / f"log.{index}").startswith(f"error: {text}"), flags
+    # Nothing has come of it.
+    assert train(folder / "whole", 2, 8).statuses == [0, 0]
+
+
+def test_one_that_is_lost_before_tensorflow_s_start_ends_all(tmp_path):
+    output_of("-m", __name__, "gap", str(tmp_path))
+
+
+def gap(folder):
+    """What the test is: TensorFlow alone would wait for an hour, deaf to signals."""
+    deaf._TENSORFLOW_SECONDS = 3
+    for worker in range(2):
+        place = folder / f"{worker}"
+        start = train(place, 2, STEPS, Blow(worker, signal.SIGKILL, update=0))
+        assert start.statuses == [-signal.SIGKILL] * 2, start
+        assert start.seconds < 15
+        assert loss_of_another(place / f"log.{1 - worker}")
+    # A signal to one of those that start is one to all.
+    start = train(folder / "0", 2, STEPS, Blow(1, signal.SIGTERM, update=0))
+    assert start.statuses == [143, 143], start
+
+
+@pytest.mark.parametrize(("index", "number"), [(0, signal.SIGTERM), (1, signal.SIGINT)])
+def test_a_worker_that_waits_says_so_and_takes_signals(tmp_path, index, number):
+    write_corpus(tmp_path)
+    addresses = free_addresses(2)
+    task = {"type": "worker", "index": index}
+    cluster = json.dumps({"cluster": {"worker": addresses}, "task": task})
+    (tmp_path / "run").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "t2t_repro.trainer", *EXPERIMENT, "--model_dir=model"],
+        cwd=tmp_path / "run",
+        env=os.environ | {"TF_CONFIG": cluster, "PYTHONPATH": str(CHECKOUT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=interruptible,
+    ) as process:
+        assert process.stderr
+        line = process.stderr.readline()
+        assert f"waiting for worker {1 - index} at {addresses[1 - index]}" in line, line
+        process.send_signal(number)
+        assert process.wait(15) == 128 + number
+        assert process.stderr.read() in ("", "interrupted\n")
+
+
+def error_of(log):
+    """A worker's one error."""
+    (line,) = [line for line in log.read_text().splitlines() if line.startswith("error")]
+    return line
+
+
 def loss_of_another(log):
     """Whether a worker's one error says that another is lost."""
-    (line,) = [line for line in log.read_text().splitlines() if line.startswith("error")]
+    line = error_of(log)
     return line.startswith("error: another worker is lost (")
 
 
@@ -80,4 +169,4 @@ if __name__ == "__main__":
     from t2t_repro import experiment  # noqa: F401 (imported once, for all children)
 
     write_corpus(Path(sys.argv[2]))
-    {"kill": kill, "cut": cut}[sys.argv[1]](Path(sys.argv[2]))
+    {"kill": kill, "cut": cut, "misfits": misfits, "gap": gap}[sys.argv[1]](Path(sys.argv[2]))

@@ -15,7 +15,7 @@ from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult
 from tests.training.test_event_files import curve
 
-RESULT = StepResult(*map(tf.constant, (2.5, 2.6, 5.0, 1.0, 0.1, 0.0)))
+RESULT = StepResult(*map(tf.constant, (2.5, 2.6, 5.0, 1.0, 0.1, 0.0, 1.0)))
 
 
 class Terminal(io.StringIO):

@@ -1,10 +1,11 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.training.learning_rate import InverseSquareRoot
-from t2t_repro.training.optimizer import adam
+from t2t_repro.training.optimizer import adam, global_norm
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-9
 
@@ -79,3 +80,31 @@ def test_steps_on_a_quadratic_with_a_schedule():
     received = keras_adam(np.zeros(3), gradient_of, schedule, 12)
     np.testing.assert_allclose(received, expected, rtol=1e-4)
     assert (np.abs(received - minimum) < np.abs(minimum)).all()
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e15, 1e18])
+def test_an_ordinary_norm_has_the_bits_of_tensorflow_s(size):
+    generator = np.random.default_rng(0)
+    gradients = [
+        tf.constant(generator.normal(size=shape) * size, tf.float32) for shape in ((7, 5), (3,), ())
+    ]
+    expected = tf.linalg.global_norm(gradients).numpy()
+    for norm in (global_norm(gradients), tf.function(global_norm)(gradients)):
+        assert norm.numpy().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("size", [1e18, 1e20, 1e30, 1e37, -1e37])
+def test_a_norm_does_not_overflow_where_it_is_a_float(size):
+    """sqrt(n a²) = sqrt(n) a."""
+    gradients = [tf.fill([20, 3], np.float32(size)), tf.fill([40], np.float32(size))]
+    assert float(global_norm(gradients)) == pytest.approx(10 * abs(size), rel=1e-6)
+    gradients.append(tf.constant([0.0, 1e-30, 1.0]))
+    assert float(global_norm(gradients)) == pytest.approx(10 * abs(size), rel=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_the_norm_of_what_is_not_finite_is_not(bad):
+    for gradients in ([[1.0, bad]], [[1e30], [bad]], [[bad, bad], [np.inf]]):
+        assert not np.isfinite(global_norm([tf.constant(g) for g in gradients]))
+    # Nor is one that is beyond float32 itself.
+    assert float(global_norm([tf.fill([100], np.float32(3e38))])) == np.inf

@@ -10,7 +10,7 @@ from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import BadBatch, read_batch, replay
 from t2t_repro.training.run_state import RunState
 from t2t_repro.training.weights import load_last_weights
-from tests.training.test_train_step import global_batches
+from tests.training.test_train_step import Huge, global_batches
 from tests.training.tiny import tiny_model, tiny_step
 
 
@@ -60,6 +60,19 @@ def test_the_first_operation_is_named(step, batch):
     assert "decoder.py" in lines[-1]
     assert "attention.py" in lines[-1]
     assert "packing.py" not in lines[-1]
+    assert lines[-2] == "loss: not finite; gradients that are not finite: all"
+
+
+def test_a_norm_whose_square_is_no_float_is_not_called_damaged_memory(batch):
+    step = tiny_step(slices=2, loss=Huge())
+    lines = replay(step, batch)
+    norm = float(lines[2].removeprefix("gradient norm ").partition(",")[0])
+    result = step(7, batch.source, batch.target)
+    assert norm == pytest.approx(float(result.gradient_norm), rel=1e-5)
+    assert 1.8e19 < norm < np.inf
+    assert lines[-1].startswith("loss and gradients are finite, but the gradient's norm is beyond")
+    largest = max(lines[3:-1], key=lambda line: float(line.split()[0])).split()[1]
+    assert f"; the longest is that of {largest}; " in lines[-1]
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"\x93NUMPY", None])

@@ -17,7 +17,7 @@ from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
-from t2t_repro.training.optimizer import adam
+from t2t_repro.training.optimizer import LARGEST_NORM, adam
 from t2t_repro.training.replay import read_batch
 from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
@@ -86,7 +86,8 @@ class FakeStep:
         loss, norm = self._losses.get(step + 1, (2.0, 1.0))
         self.model.trainable_variables[0].assign_add([[1.0]])
         self.optimizer.iterations.assign_add(1)
-        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1, 0.0)))
+        usable = float(np.isfinite(loss) and norm <= LARGEST_NORM)
+        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1, 0.0, usable)))
 
 
 class Run:
@@ -116,7 +117,7 @@ class Run:
 
     def go(self):
         state = self.checkpoints.restore()
-        workers = Workers(tf.distribute.get_strategy())
+        workers = Workers()
         with Journal(self.directory.tensorboard, self.pace, state) as journal:
             loop = TrainLoop(
                 self.step, self.batches, self.checkpoints, self.pace, self, workers, journal
@@ -359,6 +360,17 @@ def test_images_of_a_dev_evaluation_are_in_tensorboard(tmp_path, batches):
                     found[event.step] = tf.image.decode_png(png).numpy()
     assert sorted(found) == [1, 2]
     np.testing.assert_array_equal([found[1], found[2]], pixels)
+
+
+def test_a_gradient_that_is_too_long_ends_the_run(tmp_path, batches):
+    """It is finite, and said to be."""
+    step = FakeStep({3: (2.0, 1e25)})
+    run = Run(tmp_path, step, batches, 20)
+    expected = (
+        r"the loss is 2 and .* norm 1e\+25 at step 3 .* expected a norm of at most 1\.8e\+19:"
+    )
+    with pytest.raises(UserError, match=expected):
+        run.go()
 
 
 def test_a_dev_nll_that_is_not_finite_is_not_the_best(tmp_path, batches):

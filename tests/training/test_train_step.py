@@ -70,6 +70,39 @@ def test_nothing_is_updated_from_a_bad_batch_on(replicas):
     assert all(np.isfinite(moment).all() for moment in moments)
 
 
+class Huge(CrossEntropy):
+    """Gradients whose squares are no float32, though they are."""
+
+    def __call__(self, vectors, table, labels):
+        sums = super().__call__(vectors, table, labels)
+        return sums._replace(loss=sums.loss * 1e22)
+
+
+def test_a_gradient_whose_square_is_no_float_is_not_used():
+    """Adam's v would be infinite, and the weight stand still for ever."""
+    step, plain = tiny_step(loss=Huge()), tiny_step()
+    first, second = global_batches(2, 1)
+    before = copies(step.model)
+    result, expected = step(0, *first), plain(0, *first)
+    norm = 1e22 * float(expected.gradient_norm)
+    assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-4)
+    assert (float(result.usable), float(expected.usable)) == (0.0, 1.0)
+    step(1, *second)
+    assert_same(copies(step.model), before)
+
+
+@pytest.mark.parametrize(("option", "replicas"), [("global_clipnorm", 2), ("clipnorm", 1)])
+def test_clipped_it_is_what_any_gradient_is(option, replicas):
+    """In its direction, as long as it may be, whatever its length was."""
+    make = functools.partial(keras.optimizers.SGD, 1.0, **{option: 1e-3})
+    steps = [tiny_step(replicas, slices=2, optimizer=make, loss=loss) for loss in (Huge(), None)]
+    for number, batch in enumerate(global_batches(3, 2)):
+        results = [step(number, *batch) for step in steps]
+        assert [float(result.usable) for result in results] == [1.0, 1.0]
+        assert float(results[0].gradient_norm) > 1e21
+    assert_close(copies(steps[0].model), copies(steps[1].model), atol=1e-6)
+
+
 # Devices
 
 
