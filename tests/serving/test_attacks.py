@@ -26,7 +26,7 @@ ENDING = {"instances": [0.0]}
 
 def test_a_server_under_all_attacks_goes_on(export_dir, tmp_path):
     add(tmp_path, 3, copy_of(export_dir / "3"))
-    limits = ("--poll_seconds=0.2", "--load_seconds=15", "--memory_gb=3")
+    limits = ("--poll_seconds=0.2", "--load_seconds=25", "--memory_gb=3")
     with server_process(tmp_path, *limits) as server, watched(server) as watch:
         for number, (name, (write, why)) in enumerate(BAD_VERSIONS.items(), 4):
             add(tmp_path, number, write)
