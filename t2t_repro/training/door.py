@@ -138,8 +138,9 @@ class Door:
                 self._answer_the_bell()
             elif key.data in self._strangers:
                 self._hear(key.data)
-            else:
-                self._see_whether_gone(key.data)
+            elif key.data in self._here.values() and not self._has_left(key.data):
+                # What it says will be read when all are here.
+                self._selector.unregister(key.data)
         for stranger, since in list(self._strangers.items()):
             if time.monotonic() > since + _HELLO_SECONDS:
                 self._turn_away(stranger)
@@ -217,17 +218,20 @@ class Door:
             raise ValueError("no index")
         if error := hello.get("error"):
             raise UserError(f"worker {index}: {str(error)[:1000]}")
-        if index and index not in self._here:
+        if index and (index not in self._here or self._has_left(self._here[index])):
             return index
         raise UserError(
             f"{self._cluster.name(index)} is there twice, the second time as {process!r}: give "
             "every process an index of its own in TF_CONFIG, and start each once."
         )
 
-    def _see_whether_gone(self, worker: Connection) -> None:
-        # What it says, if it does, will be read when all are here.
-        self._selector.unregister(worker)
-        if worker.has_ended():
-            logging.info("train: %s has gone again", worker.name)
-            (index,) = (index for index, one in self._here.items() if one is worker)
-            self._here.pop(index).close()
+    def _has_left(self, worker: Connection) -> bool:
+        """Whether a worker that was here is gone; then it may come again."""
+        if not worker.has_ended():
+            return False
+        logging.info("train: %s has gone again", worker.name)
+        with suppress(KeyError):
+            self._selector.unregister(worker)
+        (index,) = (index for index, one in self._here.items() if one is worker)
+        self._here.pop(index).close()
+        return True

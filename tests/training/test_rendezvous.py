@@ -141,12 +141,13 @@ def test_a_port_that_is_taken(pool, addresses, index):
 
 
 def test_two_have_one_index(pool, addresses):
-    futures = start(pool, addresses, 0, 1)
-    time.sleep(0.5)
-    with dial(addresses[0]) as second:
+    futures = start(pool, addresses, 0)
+    with dial(addresses[0]) as first, dial(addresses[0]) as second:
+        first.sendall(hello(addresses, 1))
+        assert json.loads(first.makefile().readline()) == {"welcome": 1}
         second.sendall(hello(addresses, 1))
         told = json.loads(second.makefile().readline())["error"]
-    found = lines(ends(futures + start(pool, addresses, 2)), UserError)
+        found = lines(ends(futures + start(pool, addresses, 2)), UserError)
     assert {*found, told} == {found[0]}
     assert found[0].startswith(f"worker 1 at {addresses[1]} is there twice, the second time as 'p'")
 
@@ -227,7 +228,6 @@ def test_one_that_goes_and_comes_again(pool, addresses, caplog):
         with dial(addresses[0]) as first:
             first.sendall(hello(addresses, 1))
             assert json.loads(first.makefile().readline()) == {"welcome": 1}
-        time.sleep(0.3)
         found = ends(futures + start(pool, addresses, 1, 2))
     assert "worker 1 at" in caplog.text
     assert "has gone again" in caplog.text
