@@ -339,7 +339,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "nothing that can be served": (
         "serve",
         ["--export_dir=exported"],
-        "exported cannot be served: version 4: SavedModel file does not exist",
+        "exported/4/saved_model.pb is no SavedModel (no such file): copy or export it again.",
     ),
     "served model's name no part of a URL": (
         "serve",

@@ -103,6 +103,10 @@ class TokenStore:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        if not (self.directory / _SUMMARY).exists():
+            raise UserError(
+                f"no token store at {self.directory}; expected what datagen writes there."
+            )
         try:
             summary = read_json(self.directory / _SUMMARY)
             self._sentences = int(summary["sentences"])
@@ -113,10 +117,6 @@ class TokenStore:
             if summary["token_type"] != token_type.str:
                 raise ValueError(f"token_type is {summary['token_type']}")
             tokens = {side: int(summary["tokens"][side]) for side in _SIDES}
-        except FileNotFoundError as error:
-            raise UserError(
-                f"no token store at {self.directory}; expected what datagen writes there."
-            ) from error
         except (ValueError, KeyError, TypeError, ArithmeticError, OSError) as error:
             raise self._damaged(_SUMMARY) from error
         self._sides = {side: self._open(side, token_type, tokens[side]) for side in _SIDES}
