@@ -117,7 +117,8 @@ class _Calls:
                 if self.is_closing:
                     raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
                 asked = Asked(call, refused=self._versions.refused)
-                with self._room.of(len(request)):
+                with self._room.of_one() as take:
+                    take(len(request))
                     return await self._versions.served().ask(asked, request)
 
         return _unary(handle)

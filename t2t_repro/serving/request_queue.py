@@ -84,7 +84,7 @@ class RequestQueue:
 
     def _take(self) -> list[_Waiting]:
         """Takes out the requests of the next call: none if none waits."""
-        waiting = list(self._waiting.values())
+        waiting = [request for request in self._waiting.values() if not request.answer.done()]
         # Two workers do two halves in less time than one does the whole.
         share = math.ceil(sum(request.rows for request in waiting) / max(self._idle, 1))
         room = min(share, self._max_rows)

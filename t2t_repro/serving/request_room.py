@@ -1,6 +1,6 @@
 """How much a server takes in at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import grpc
@@ -21,20 +21,36 @@ class RequestRoom:
         self._bytes = size
 
     @contextmanager
-    def of(self, size: int) -> Iterator[None]:
-        """Holds the room of a request of so many bytes.
+    def of_one(self) -> Iterator[Callable[[int], None]]:
+        """Holds the room of a request.
+
+        Yields:
+            a function that takes room for so many bytes more, once they are there: what is only
+            announced keeps nobody out.
 
         Raises:
-            RequestError: there is none left.
+            RequestError: there is none left. So does the function.
         """
-        if self._requests < 1 or self._bytes < size:
-            raise RequestError(
-                grpc.StatusCode.UNAVAILABLE, "too many requests are waiting: try again later"
-            )
+        if self._requests < 1:
+            raise _full()
         self._requests -= 1
-        self._bytes -= size
+        held = 0
+
+        def take(size: int) -> None:
+            nonlocal held
+            if self._bytes < size:
+                raise _full()
+            self._bytes -= size
+            held += size
+
         try:
-            yield
+            yield take
         finally:
             self._requests += 1
-            self._bytes += size
+            self._bytes += held
+
+
+def _full() -> RequestError:
+    return RequestError(
+        grpc.StatusCode.UNAVAILABLE, "too many requests are waiting: try again later"
+    )

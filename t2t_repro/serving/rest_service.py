@@ -58,9 +58,7 @@ class RestService:
         self._is_closing = False
         page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
         self._page = page.replace("{{model}}", versions.name)
-        application = web.Application(
-            middlewares=[self._guarded], client_max_size=limits.request_bytes
-        )
+        application = web.Application(middlewares=[self._guarded])
         application.add_routes(self._routes())
         # A client that hangs up is not waited for.
         self._runner = web.AppRunner(
@@ -138,15 +136,24 @@ class RestService:
             raise web.HTTPUnsupportedMediaType(
                 text=f"Content-Type is {request.content_type}, expected application/json"
             )
-        most = self._limits.request_bytes
-        size = most if request.content_length is None else request.content_length
-        if size > most:
-            raise web.HTTPRequestEntityTooLarge(most, size)
-        with self._room.of(size):
+        with self._room.of_one() as take:
             async with asyncio.timeout(self._limits.seconds):
-                body = await request.read()
+                body = await self._body(request, take)
             answer = await self._ask(request, "rest_predict", body)
             return await self._sent(request, answer)
+
+    async def _body(self, request: web.Request, take: Callable[[int], None]) -> bytes:
+        most = self._limits.request_bytes
+        size = request.content_length or 0
+        if size > most:
+            raise web.HTTPRequestEntityTooLarge(most, size)
+        body = bytearray()
+        async for part in request.content.iter_any():
+            take(len(part))
+            body += part
+            if len(body) > most:
+                raise web.HTTPRequestEntityTooLarge(most, len(body))
+        return bytes(body)
 
     async def _status(self, request: web.Request) -> web.Response:
         answer = await self._ask(request, "rest_status", refused=self._versions.refused)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.processes import CHECKOUT
-from tests.serving.attacks import attack, expected, half_closed, hang_up, many_requests
+from tests.serving.attacks import PREDICT, attack, expected, half_closed, hang_up, many_requests
 from tests.serving.bad_versions import BAD_VERSIONS, add, copy_of, endless, with_fifo
 from tests.serving.server_process import predict_request, predictions, server_process
 from tests.serving.watched import watched
@@ -53,7 +53,8 @@ def endless_server(tmp_path_factory):
     """Answers 0 at once, and other numbers never."""
     export_dir = tmp_path_factory.mktemp("endless")
     add(export_dir, 1, endless(0.0))
-    with server_process(export_dir, "--poll_seconds=0.2", "--client_seconds=2") as server:
+    flags = ("--poll_seconds=0.2", "--client_seconds=2", "--max_waiting_mb=4")
+    with server_process(export_dir, *flags) as server:
         yield server
 
 
@@ -93,6 +94,21 @@ def test_a_client_that_has_closed_its_half_gets_its_answer(endless_server):
             began = time.monotonic()
             connection.recv(1000)
             assert time.monotonic() - began < 1.9
+
+
+def test_what_is_only_announced_takes_no_room(endless_server):
+    host, port = endless_server.rest.split(":")
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = b'{"instances": [0.0' + b" " * 3_000_000
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(f"{head}Content-Length: 4000000\r\n\r\n".encode() + body[:1000])
+        assert endless_server.predict(ENDING)[0] == 200
+        connection.sendall(body[1000:])
+        time.sleep(0.5)
+        status, answer = endless_server.request("POST", PREDICT, body + b"]}")
+        assert (status, answer["error"].split(":")[0]) == (503, "too many requests are waiting")
+        assert b"408" in connection.recv(100)
+    assert endless_server.request("POST", PREDICT, body + b"]}")[0] == 200
 
 
 def test_a_version_whose_process_ends_is_loaded_again(endless_server):
