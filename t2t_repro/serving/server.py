@@ -21,6 +21,9 @@ from t2t_repro.serving.served_versions import ServedVersions
 _REFUSING_SECONDS = 0.5
 """For so long new requests are told that the server ends, before the ports are closed."""
 
+_LEAST_MEMORY = 2**30
+"""What a small model needs, TensorFlow included; it may be there where less seems to be free."""
+
 
 class Options(NamedTuple):
     """What a server is started with, in the names of the verb's flags.
@@ -39,7 +42,7 @@ class Options(NamedTuple):
         max_waiting_mb: most MiB of them.
         poll_seconds: how often the server looks for other versions.
         load_seconds: until a version must be loaded and warmed up.
-        memory_gb: most GiB that a version may take; None for half of what is free.
+        memory_gb: most GiB that a version may take; None for three quarters of what is free.
         drain_seconds: how long a server that is told to end works on what it has taken.
     """
 
@@ -122,7 +125,7 @@ def _version_limits(options: Options) -> VersionLimits:
         memory = _bytes(options.memory_gb, 30)
     else:
         available = available_memory()
-        memory = available // 2 if available else sys.maxsize
+        memory = max(available * 3 // 4, _LEAST_MEMORY) if available else sys.maxsize
     return VersionLimits(
         load_seconds=options.load_seconds,
         memory_bytes=memory,
