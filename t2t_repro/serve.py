@@ -55,7 +55,7 @@ def cli() -> None:
     flags.DEFINE_float(
         "memory_gb",
         None,
-        "Most GiB of a version's process; half of what is free by default.",
+        "Most GiB of a version's process; by default three quarters of what is free.",
         0.1,
     )
     flags.DEFINE_float("drain_seconds", 30.0, "How long to finish what was taken, at most.", 0)
