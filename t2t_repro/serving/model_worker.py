@@ -74,6 +74,9 @@ async def _serve(options: Options) -> None:
     reading = asyncio.create_task(_read(reader, frames))
     try:
         answers = await asyncio.to_thread(_load, options)
+    except MemoryError:
+        size = f"{options.memory_bytes / 2**30:.3g} GiB"
+        write_frame(writer, {"refused": f"it needs more than {size} (--memory_gb)"})
     # What is wrong with the files of a model can be anything.
     except Exception as error:
         from t2t_repro.errors import reason_of

@@ -195,6 +195,15 @@ def test_the_end_comes_while_a_request_never_ends_and_a_version_loads(tmp_path):
         assert all(call.exception() for call in waiting)
 
 
+def test_a_limit_below_what_is_needed_is_named(tmp_path):
+    add(tmp_path, 1, endless(0.0))
+    with start(tmp_path, "--memory_gb=0.2") as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "(--memory_gb)" in err.splitlines()[-1]
+    assert "Traceback" not in err.splitlines()[-1]
+
+
 def test_the_end_comes_at_once_where_nothing_is_to_be_done(tmp_path):
     add(tmp_path, 1, endless(0.0))
     with server_process(tmp_path) as server:
