@@ -8,7 +8,6 @@ read again. Delete it to have all read again.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from absl import logging
 
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.json_files import read_json
+from t2t_repro.whole_files import whole_file
 
 _VERIFIED = "verified.json"
 
@@ -115,10 +115,9 @@ def _read_verified(folder: Path) -> dict[str, list[int]]:
 
 
 def _write_verified(folder: Path, identities: Mapping[str, list[int]]) -> None:
-    aside = folder / f".{_VERIFIED}.{os.getpid()}"
     try:
-        aside.write_text(json.dumps(identities, indent=2) + "\n", encoding="utf-8")
-        os.replace(aside, folder / _VERIFIED)
+        with whole_file(folder / _VERIFIED) as aside:
+            aside.write_text(json.dumps(identities, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         logging.info("data: cannot note that %s is whole (%s)", folder, error.strerror)
 

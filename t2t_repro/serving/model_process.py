@@ -35,7 +35,7 @@ _LOG_WIDTH = 2000
 """What a version may say, and how much of a line is shown."""
 
 
-class Limits(NamedTuple):
+class VersionLimits(NamedTuple):
     """What a version may take, and its requests.
 
     Attributes:
@@ -83,7 +83,9 @@ class ModelProcess:
         self.ended: asyncio.Task[None]
 
     @classmethod
-    async def start(cls, path: Path, name: str, number: int, limits: Limits) -> "ModelProcess":
+    async def start(
+        cls, path: Path, name: str, number: int, limits: VersionLimits
+    ) -> "ModelProcess":
         """Starts a process, which loads the version and warms it up.
 
         Args:
@@ -149,7 +151,7 @@ class ModelProcess:
         self._is_retired = True
         self._end_if_idle()
 
-    async def _await_loaded(self, limits: Limits) -> None:
+    async def _await_loaded(self, limits: VersionLimits) -> None:
         try:
             async with asyncio.timeout(limits.load_seconds):
                 frame = await read_frame(self._reader)
@@ -208,14 +210,15 @@ class ModelProcess:
         while block := await self._process.stdout.read(2**16):
             *whole, rest = (rest + block).split(b"\n")
             for line in whole:
-                self._log_line(line, lines)
-                lines += not is_note(line)
+                if not is_note(line):
+                    self._log_line(line, lines)
+                    lines += 1
             rest = rest[:_LOG_WIDTH]
-        if rest:
+        if rest and not is_note(rest):
             self._log_line(rest, lines)
 
     def _log_line(self, line: bytes, before: int) -> None:
-        if is_note(line) or before > _LOG_LINES:
+        if before > _LOG_LINES:
             return
         text = printable(line[:_LOG_WIDTH].decode("utf-8", "replace"))
         if before == _LOG_LINES:

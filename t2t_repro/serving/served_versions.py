@@ -8,7 +8,7 @@ import grpc
 from absl import logging
 
 from t2t_repro.errors import UserError, printable
-from t2t_repro.serving.model_process import Limits, ModelProcess, VersionError
+from t2t_repro.serving.model_process import ModelProcess, VersionError, VersionLimits
 from t2t_repro.serving.request_error import RequestError
 
 # Name, size and time of every file of a version.
@@ -45,7 +45,7 @@ class ServedVersions:
         refused: why versions could not be loaded, by number.
     """
 
-    def __init__(self, name: str, export_dir: Path, limits: Limits) -> None:
+    def __init__(self, name: str, export_dir: Path, limits: VersionLimits) -> None:
         self.name = name
         self.refused: dict[int, str] = {}
         self._export_dir = export_dir

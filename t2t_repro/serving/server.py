@@ -13,7 +13,7 @@ from t2t_repro.available_memory import available_memory
 from t2t_repro.errors import UserError
 from t2t_repro.serving.allowed_hosts import AllowedHosts
 from t2t_repro.serving.grpc_service import GrpcService
-from t2t_repro.serving.model_process import Limits as VersionLimits
+from t2t_repro.serving.model_process import VersionLimits
 from t2t_repro.serving.request_room import RequestRoom
 from t2t_repro.serving.rest_service import Limits, RestService
 from t2t_repro.serving.served_versions import ServedVersions

@@ -22,6 +22,7 @@ from absl import logging
 from t2t_repro.bindings.modules import find_module, folder_of, import_found, is_missing
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.json_files import read_json
+from t2t_repro.whole_files import whole_file
 
 _OURS = "t2t_repro"
 
@@ -118,11 +119,10 @@ def remember(model_dir: Path, names: Collection[str]) -> None:
         return
     notes, path = _confirmed(), _notes_file()
     notes[_key(model_dir)] = files
-    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
-        os.replace(aside, path)
+        with whole_file(path) as aside:
+            aside.write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         logging.warning("%s cannot be written (%s): modules will be asked for again", path, error)
 

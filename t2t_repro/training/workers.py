@@ -51,18 +51,7 @@ class Workers:
         self.is_chief = self.index == 0
 
     def gather(self, value: Any) -> list[Any]:
-        """Collects a value of every worker; all have to call it, as often and in the same order.
-
-        Args:
-            value: of this worker; what JSON can hold.
-
-        Returns:
-            [workers] the values, on every worker the same.
-
-        Raises:
-            UserError: another worker has ended by it.
-            LostWorker: one is gone.
-        """
+        """Collects a value of every worker, see `Connections.gather`; of one alone, its own."""
         return self._connections.gather(value) if self._connections else [value]
 
     @contextmanager

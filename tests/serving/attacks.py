@@ -29,10 +29,16 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 from tests.serving.bad_versions import BAD_VERSIONS, add, copy_of
-from tests.serving.server_process import JSON, Server, predict_request, server_process
+from tests.serving.server_process import (
+    JSON,
+    PREDICT,
+    Server,
+    post,
+    predict_request,
+    server_process,
+)
 from tests.serving.watched import watched
 
-PREDICT = "/v1/models/made:predict"
 METHODS = [
     "/tensorflow.serving.PredictionService/Predict",
     "/tensorflow.serving.PredictionService/GetModelMetadata",
@@ -132,10 +138,8 @@ def large_bodies() -> dict[str, bytes]:
 
 def half_closed(server: Server, body: bytes) -> bytes:
     """The answer that a client gets which has closed its sending half."""
-    host, port = server.rest.split(":")
-    head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    with server.connect() as connection:
+        connection.sendall(post(body))
         connection.shutdown(socket.SHUT_WR)
         answer = b""
         while part := connection.recv(2**16):
@@ -146,10 +150,8 @@ def half_closed(server: Server, body: bytes) -> bytes:
 
 def hang_up(server: Server, body: bytes) -> None:
     """Asks, and does not wait for the answer."""
-    host, port = server.rest.split(":")
-    head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    with server.connect() as connection:
+        connection.sendall(post(body))
         time.sleep(0.05)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServic
 from tests.processes import assert_only_our_lines
 
 JSON = {"Content-Type": "application/json"}
+PREDICT = "/v1/models/made:predict"
 
 
 class Server:
@@ -73,8 +75,13 @@ class Server:
         connection.close()
         return answer
 
-    def predict(self, document, path="/v1/models/made:predict"):
+    def predict(self, document, path=PREDICT):
         return self.request("POST", path, json.dumps(document))
+
+    def connect(self):
+        """A connection to REST."""
+        host, port = self.rest.split(":")
+        return socket.create_connection((host, int(port)), timeout=60)
 
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
@@ -101,6 +108,15 @@ def server_process(export_dir, *flags) -> Iterator[Server]:
             assert_only_our_lines("\n".join(server.log()[:-1]))
         finally:
             process.kill()
+
+
+def post(body: bytes, length: int | None = None) -> bytes:
+    """The bytes of a request for a prediction, of a length that may be more than there is."""
+    head = (
+        f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length or len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def predict_request(signature="", version=None, name="made", **inputs):

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from tests.processes import CHECKOUT
-from tests.serving.attacks import PREDICT, attack, expected, half_closed, hang_up, many_requests
+from tests.serving.attacks import attack, expected, half_closed, hang_up, many_requests
 from tests.serving.bad_versions import BAD_VERSIONS, add, copy_of, endless, with_fifo
-from tests.serving.server_process import predict_request, predictions, server_process
+from tests.serving.server_process import PREDICT, post, predict_request, predictions, server_process
 from tests.serving.watched import watched
 
 ENDLESS = b'{"instances": [1.0]}'
@@ -85,10 +85,9 @@ def test_work_is_dropped_when_nobody_waits_for_it(endless_server):
 def test_a_client_that_has_closed_its_half_gets_its_answer(endless_server):
     answer = half_closed(endless_server, b'{"instances": [0.0]}')
     assert answer.endswith(b'{"predictions": [[0.0]]}')
-    host, port = endless_server.rest.split(":")
     # Without a whole request, and with none at all.
     for sent in (b"", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab"):
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
+        with endless_server.connect() as connection:
             connection.sendall(sent)
             connection.shutdown(socket.SHUT_WR)
             began = time.monotonic()
@@ -97,11 +96,9 @@ def test_a_client_that_has_closed_its_half_gets_its_answer(endless_server):
 
 
 def test_what_is_only_announced_takes_no_room(endless_server):
-    host, port = endless_server.rest.split(":")
-    head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = b'{"instances": [0.0' + b" " * 3_000_000
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        connection.sendall(f"{head}Content-Length: 4000000\r\n\r\n".encode() + body[:1000])
+    with endless_server.connect() as connection:
+        connection.sendall(post(body[:1000], length=4_000_000))
         assert endless_server.predict(ENDING)[0] == 200
         connection.sendall(body[1000:])
         time.sleep(0.5)

@@ -3,7 +3,6 @@
 import base64
 import json
 import random
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
@@ -19,7 +18,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
 from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
 
 from tests.decoding.random_translator import ODD_LINES
-from tests.serving.server_process import JSON, predict_request, predictions
+from tests.serving.server_process import JSON, PREDICT, post, predict_request, predictions
 
 LINES = [line for line in ODD_LINES if len(line) < 100] + ["the red stone and a cloud", "a b c d"]
 IDS = [[7, 300, 9, 1], [7, 290, 1, 0]]
@@ -29,7 +28,6 @@ INPUTS: dict[str, dict[str, Any]] = {
     "token_ids": {"source_ids": IDS},
     "score": {"source": LINES, "target": LINES[::-1]},
 }
-PREDICT = "/v1/models/made:predict"
 
 
 @pytest.fixture(scope="module")
@@ -265,24 +263,10 @@ def assert_lives(server):
     assert server.predict({"instances": ["a tree"]})[0] == 200
 
 
-def post(body, length=None):
-    """The bytes of a request."""
-    head = (
-        f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {length or len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-def connect(server):
-    host, port = server.rest.split(":")
-    return socket.create_connection((host, int(port)), timeout=60)
-
-
 def test_a_client_that_is_slow(server):
     whole = post(b'{"instances": ["a tree"]}')
     sent = (len(whole) - 9, len(whole) - 9, 20)
-    in_time, too_late, in_its_head = connections = [connect(server) for _ in sent]
+    in_time, too_late, in_its_head = connections = [server.connect() for _ in sent]
     for connection, size in zip(connections, sent, strict=True):
         connection.sendall(whole[:size])
     assert_lives(server)
@@ -299,7 +283,7 @@ def test_a_client_that_is_slow(server):
 def test_clients_that_hang_up(server):
     whole = post(json.dumps({"instances": ["a river " * 50] * 32}).encode())
     for size in (0, 20, len(whole) // 2, *[len(whole)] * 3):
-        connection = connect(server)
+        connection = server.connect()
         connection.sendall(whole[:size])
         time.sleep(0.01)
         connection.close()
