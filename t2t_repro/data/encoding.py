@@ -12,8 +12,7 @@ from t2t_repro.data.clean_text import CleanText, TextBlock
 from t2t_repro.data.cleaning import CleaningReport
 from t2t_repro.data.parallel import map_in_order
 from t2t_repro.data.progress import Progress
-from t2t_repro.data.subword_model import SubwordPair, open_pair
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair, open_pair, open_subwords
 from t2t_repro.data.token_store import (
     STORE_FILES,
     FlatIds,
@@ -93,8 +92,8 @@ class BlockEncoder:
     max_length: int
 
     @cached_property
-    def _opened(self) -> SubwordPair[Subwords]:
-        return open_pair(self.subwords, Subwords)
+    def _opened(self) -> SubwordPair[SubwordModel]:
+        return open_pair(self.subwords, open_subwords)
 
     def __call__(self, block: TextBlock) -> TokenBlock:
         """Encodes one block."""

@@ -34,15 +34,19 @@ from t2t_repro.data.corpora.corpus import Corpus, check_split
 from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_lock import locked
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
+from t2t_repro.data.given_subwords import CONTENT, content_hash
 from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.subword_model import (
     SHARED_SUBWORDS,
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
+    SubwordModel,
     SubwordPair,
+    SubwordRecipe,
     open_pair,
+    open_subwords,
 )
-from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.data.token_store import TokenStore, VocabSizes
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import Count, Range, checked
@@ -90,7 +94,7 @@ class PreparedData:
                 f"{directory / _MANIFEST} is missing or damaged ({type(error).__name__}): {mend}"
             ) from error
         check_files(directory, entries, mend)
-        self.subwords = open_pair(directory, Subwords)
+        self.subwords = open_pair(directory, open_subwords)
 
     def store(self, split: str) -> TokenStore:
         """Opens the token store of a split.
@@ -150,7 +154,8 @@ class Preparation:
     Attributes:
         corpus: where sentence pairs come from.
         cleaning: which training pairs to drop.
-        subwords: how to learn the subword model, which source and target share.
+        subwords: how to learn the subword model, which source and target share; or which one to
+            take, see `GivenSubwords`.
         max_length: most ids of a sentence on either side, EOS included; training pairs beyond
             it are dropped, and counted as over-long subwords.
         workers: processes that clean and encode a large corpus; by default one a core, eight at
@@ -164,10 +169,10 @@ class Preparation:
 
     corpus: Corpus = gin.REQUIRED
     cleaning: Cleaning = dataclasses.field(default_factory=Cleaning)
-    subwords: SubwordTraining = dataclasses.field(default_factory=SubwordTraining)
+    subwords: SubwordRecipe = dataclasses.field(default_factory=SubwordTraining)
     max_length: Count = 256
     workers: Annotated[int, Range(least=1, most=_MOST_WORKERS)] | None = None
-    source_subwords: SubwordTraining | None = None
+    source_subwords: SubwordRecipe | None = None
 
     def run(self, data_dir: Path) -> PreparedData:
         """Makes whatever is missing of `data_dir`, and opens it.
@@ -189,11 +194,11 @@ class Preparation:
             "format": _FORMAT,
             "corpus": self.corpus.describe(),
             "cleaning": dataclasses.asdict(self.cleaning),
-            "subwords": dataclasses.asdict(self.subwords),
+            "subwords": self.subwords.describe(),
             "max_length": self.max_length,
         }
         if self.source_subwords:
-            identity["source_subwords"] = dataclasses.asdict(self.source_subwords)
+            identity["source_subwords"] = self.source_subwords.describe()
         identity = json.loads(json.dumps(identity))
         directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
         if directory.exists():
@@ -294,13 +299,14 @@ class _Sentences:
         return (pair[side] for pair in self._text for side in self._sides)
 
 
-def _train_subwords(result: Path, pairs: int, preparation: Preparation) -> SubwordPair[Subwords]:
-    """Learns the subword models that are not there yet."""
+def _train_subwords(
+    result: Path, pairs: int, preparation: Preparation
+) -> SubwordPair[SubwordModel]:
+    """Makes the subword models that are not there yet."""
 
-    def learn(name: str, parameter: str, recipe: SubwordTraining, *sides: int) -> None:
+    def learn(name: str, parameter: str, recipe: SubwordRecipe, *sides: int) -> None:
         if (result / name).exists():
             return
-        logging.info("data: learning %d subwords: %s", recipe.vocab_size, name)
         try:
             recipe.train(_Sentences(CleanText(result, "train"), pairs, sides), result / name)
         except UserError as error:
@@ -311,7 +317,7 @@ def _train_subwords(result: Path, pairs: int, preparation: Preparation) -> Subwo
         learn(TARGET_SUBWORDS, "subwords", preparation.subwords, 1)
     else:
         learn(SHARED_SUBWORDS, "subwords", preparation.subwords, 0, 1)
-    return open_pair(result, Subwords)
+    return open_pair(result, open_subwords)
 
 
 def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:
@@ -327,8 +333,13 @@ def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
     there = dict(data.identity)
-    # Data that are older than this setting were made with its default.
-    there["subwords"] = {"split_scripts": True} | there["subwords"]
+    for name, model in zip(("source_subwords", "subwords"), data.subwords, strict=True):
+        if name in there and CONTENT in identity.get(name, {}):
+            # The subwords that are asked for may have been learned for these data.
+            there[name] = {CONTENT: content_hash(model.model_path.read_bytes())}
+    if "split_scripts" in identity["subwords"]:
+        # Data that are older than this setting were made with its default.
+        there["subwords"] = {"split_scripts": True} | there["subwords"]
     differing = differing_values(there, identity)
     if differing:
         more = f"; and {len(differing) - _MOST_NAMED} more" * (len(differing) > _MOST_NAMED)

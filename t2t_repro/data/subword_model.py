@@ -11,9 +11,12 @@ Prepared data, model directories and CTranslate2's have these files, by these na
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from t2t_repro.data.subwords import Subwords
+import numpy as np
+from numpy.typing import NDArray
+
+from t2t_repro.data.subwords import Sentences, Subwords
 from t2t_repro.data.t2t_subwords import RESERVED, T2TSubwords
 from t2t_repro.errors import UserError
 
@@ -37,14 +40,34 @@ class SubwordModel(Protocol):
     def size(self) -> int:
         """The number of ids; every id that `encode` gives is below it."""
 
+    def pieces(self) -> list[str]:
+        """Returns what the file calls every id; an empty text is no subword."""
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of every line, EOS last."""
+
+    def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns the ids of many lines, one after the other, and how many each has."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of one sentence of ids; what follows the first EOS is not read."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, behind ## where one goes on."""
+
+
+class SubwordRecipe(Protocol):
+    """How data come to a subword model; see `SubwordTraining` and `GivenSubwords`."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids, known before there are data."""
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what identifies the subwords that the same sentences give; JSON can hold it."""
+
+    def train(self, sentences: Sentences, model_path: Path) -> SubwordModel:
+        """Writes the model of these sentences: whole, or not at all."""
 
 
 Kind = TypeVar("Kind", bound=SubwordModel)

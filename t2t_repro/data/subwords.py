@@ -12,14 +12,15 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import gin
 import numpy as np
 import sentencepiece
+from absl import logging
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
@@ -77,6 +78,10 @@ class SubwordTraining:
     split_scripts: bool = True
     normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
 
+    def describe(self) -> dict[str, Any]:
+        """Returns what identifies the recipe: all of it."""
+        return asdict(self)
+
     def train(self, sentences: Sentences, model_path: Path) -> "Subwords":
         """Learns the vocabulary and writes the model in one piece: whole, or not at all.
 
@@ -93,6 +98,7 @@ class SubwordTraining:
         Raises:
             UserError: there is too little text for `vocab_size`, or none at all.
         """
+        logging.info("data: learning %d subwords: %s", self.vocab_size, model_path.name)
         sampled = _sample(len(sentences), self.sample_size, self.seed)
         counts = _count_words(compress(sentences, sampled))
         model = io.BytesIO()

@@ -16,6 +16,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError, reason_of
@@ -103,10 +104,24 @@ class T2TSubwords:
         Returns:
             One list of ids a line, in the same order.
         """
-        return [self._line_ids(line) for line in lines]
+        return [self._line_ids(line).tolist() for line in lines]
 
-    def _line_ids(self, line: str) -> list[int]:
-        return np.frombuffer(self._token_ids.of_line(tokens_of(line)), dtype=np.int32).tolist()
+    def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns the ids of lines of a corpus, each stripped as T2T strips them.
+
+        Args:
+            lines: sentences; at least one.
+
+        Returns:
+            The ids of all lines one after the other, [ids], EOS last in each line's, and how many
+            each line has, [lines].
+        """
+        encoded = [self._line_ids(line.strip()) for line in lines]
+        lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
+        return np.concatenate(encoded), lengths
+
+    def _line_ids(self, line: str) -> NDArray[np.int32]:
+        return np.frombuffer(self._token_ids.of_line(tokens_of(line)), dtype=np.int32)
 
     def _encode_token(self, token: str) -> list[int]:
         try:
