@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.beam_search import BeamSearch
+    from t2t_repro.decoding.sampling import Sampling
     from t2t_repro.decoding.translator import Translation, Translator
     from t2t_repro.layers.attention import MultiHeadAttention
     from t2t_repro.layers.decoder import Decoder, DecoderLayer
@@ -48,6 +49,7 @@ _KERAS = {
 
 _TRANSLATION = {
     "BeamSearch": "decoding.beam_search",
+    "Sampling": "decoding.sampling",
     "Translation": "decoding.translator",
     "Translator": "decoding.translator",
 }
@@ -64,6 +66,7 @@ __all__ = [
     "LayerConfig",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "Sampling",
     "SharedEmbedding",
     "Transformer",
     "TransformerSchedule",

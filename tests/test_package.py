@@ -174,7 +174,7 @@ import t2t_repro
 from t2t_repro import (
     BeamSearch, Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, InverseSquareRoot,
     LabelSmoothedCrossEntropy, LayerConfig, MultiHeadAttention, PositionalEncoding,
-    SharedEmbedding, Transformer, TransformerSchedule, Translation, Translator,
+    Sampling, SharedEmbedding, Transformer, TransformerSchedule, Translation, Translator,
 )
 
 def build(rows: int) -> Transformer:
@@ -183,6 +183,10 @@ def build(rows: int) -> Transformer:
 def best(translator: Translator, lines: list[str]) -> list[Translation]:
     translator.search = BeamSearch(beam_size=8, length_penalty=1.0)
     return [found[0] for found in translator.translate(lines, n_best=2)]
+
+def drawn(translator: Translator, lines: list[str]) -> list[list[Translation]]:
+    translator.search = Sampling(samples=2, temperature=0.7, top_k=10, nucleus=0.9, seed=3)
+    return translator.translate(lines, n_best=2)
 
 print([found.text for found in best(Translator.load("model"), ["Hello."])])
 config, dropout = LayerConfig(), LayerConfig().dropout / 2

@@ -27,9 +27,9 @@ LINKED = sorted(
 )
 README = GUIDES["README.md"]
 ALL = "\n".join(GUIDES.values()).replace("\\\n", "")
-COMMANDS = sorted(set(re.findall(r"python -m t2t_repro\.\w+[^`\n(;]*", ALL)))
+COMMANDS = sorted(set(re.findall(r"python -m t2t_repro\.\w+(?:\(\)|[^`\n(;])*", ALL)))
 # Of the reader's own modules: docs/extending.md shows them, tests/test_extending.py runs them.
-OWN = re.compile(r"MyCorpus|@(?:My|my_|make_|Sampling)")
+OWN = re.compile(r"MyCorpus|@(?:My|my_|make_|EpsilonSampling)")
 
 
 @pytest.mark.parametrize(

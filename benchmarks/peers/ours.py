@@ -18,7 +18,7 @@ from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import one_core_a_batch
-from t2t_repro.decoding.search import Cache, SearchResult, StepModel
+from t2t_repro.decoding.search import Cache, Given, SearchResult, StepModel
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
@@ -165,7 +165,8 @@ class _FixedLength(BeamSearch):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
+        given: Given | None = None,
     ) -> SearchResult:
         """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)
-        return super().search(model, cache, limits, OUTPUT_TOKENS, n_best)
+        return super().search(model, cache, limits, OUTPUT_TOKENS, n_best, given)

@@ -2,24 +2,29 @@
 
 Follows tensor2tensor's `utils/beam_search.py`, the search behind the paper's BLEU scores, with the
 length penalty of Wu et al. (2016, equation 14, without the coverage term). In one respect it is
-arranged differently: every row of the batch has its own length limit and stops by itself, so that
-the batch in which a sentence is decoded has no influence on its translation.
+arranged differently: every row of the batch has its own length limit and stops by itself, see
+`decoding.step_loop`.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import gin
 import tensorflow as tf
 
 from t2t_repro import kernels
-from t2t_repro.decoding.search import UNFILLED_SCORE, Cache, SearchResult, StepModel
+from t2t_repro.decoding.search import (
+    UNFILLED_SCORE,
+    Cache,
+    Given,
+    SearchResult,
+    StepModel,
+    given_id,
+)
+from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits, where_row
 from t2t_repro.kernels import best_extensions as fast
 from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-
-SEGMENT = 16
-"""How many steps are made between two looks at which sentences are done."""
 
 # The cache is as many times as large as that of a single hypothesis.
 _MAX_BEAM = 1024
@@ -37,15 +42,6 @@ class _State(NamedTuple):
     alive_log_probs: tf.Tensor  # [batch, beam]
     finished_ids: tf.Tensor  # [batch, beam, max_steps]
     finished_scores: tf.Tensor  # [batch, beam]
-
-
-class _Search(NamedTuple):
-    """The sentences that are still being translated, `active` of the batch."""
-
-    rows: tf.Tensor  # [active]: which of the batch
-    limits: tf.Tensor  # [active]
-    state: _State
-    cache: Cache
 
 
 class _Candidates(NamedTuple):
@@ -119,19 +115,16 @@ class BeamSearch:
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
+        given: Given | None = None,
     ) -> SearchResult:
         """Decodes a batch of sentences.
 
         A row is done at its limit, or as soon as no alive hypothesis can get among its `n_best`
         finished ones any more: log P only falls and lp only grows, so that
-        log P(best alive) / lp(limit) bounds every score that is still to come. A row that is done
-        does not change while others go on, and leaves the batch after at most `SEGMENT` steps.
-
-        Works eagerly and in a `tf.function` with any dimension but beam and vocab unknown.
+        log P(best alive) / lp(limit) bounds every score that is still to come.
 
         Args:
-            model: scores the next id. Rows that are done may still be passed to it, what it
-                returns for them is ignored.
+            model: scores the next id.
             cache: of the model before step 0, without room. Nested tensors [batch, ...]; rows
                 that are done are taken out of them.
             limits: [batch] integers, the most ids that a row may have, EOS included. One above
@@ -140,6 +133,7 @@ class BeamSearch:
             max_steps: width of the result; at least the largest limit, unless that shall be cut.
             n_best: number of hypotheses returned for each row, 1 ... beam_size; an int32 scalar
                 (not checked) has one graph serve all numbers.
+            given: its prefix is heeded: while it lasts, a row has one hypothesis.
 
         Returns:
             See `SearchResult`: of the rows that are `finished` the scores are log P / penalty, of
@@ -149,79 +143,24 @@ class BeamSearch:
             ValueError: if an argument, or what the model returns, has the wrong shape, or n_best
                 is not in 1 ... beam_size.
         """
-        limits = tf.convert_to_tensor(limits)
-        self._check_arguments(cache, limits, max_steps, n_best)
-        limits = tf.minimum(tf.cast(limits, tf.int32), max_steps)
-        state = self._initial_state(limits, max_steps)
-        rows = tf.range(tf.shape(limits)[0])
+        limits = checked_limits(self.beam_size, cache, limits, max_steps, n_best)
+        prefix = () if given is None or given.prefix is None else (given.prefix,)
 
-        def is_any_left(step: tf.Tensor, search: _Search, results: _State) -> tf.Tensor:
-            return tf.size(search.rows) > 0
-
-        def advance(step: tf.Tensor, search: _Search, results: _State) -> tuple:
-            search = search._replace(cache=model.make_room(search.cache, SEGMENT))
-            step, search = self._segment(model, step, search, n_best)
-            # [active, 1]
-            places = search.rows[:, None]
-            results = tf.nest.map_structure(
-                lambda result, value: tf.tensor_scatter_nd_update(result, places, value),
-                results,
-                search.state,
-            )
-            return step, self._without_done(step, search, n_best), results
-
-        search = self._without_done(0, _Search(rows, limits, state, cache), n_best)
-        steps, _, results = tf.while_loop(
-            is_any_left,
-            advance,
-            (tf.constant(0), search, state),
-            shape_invariants=(
-                tf.TensorShape([]),
-                _shapes_in_any_segment(search, model.make_room(search.cache, SEGMENT)),
-                tf.nest.map_structure(lambda tensor: tensor.shape, state),
-            ),
-        )
-        return _best_hypotheses(results, steps, n_best)
-
-    def _segment(
-        self, model: StepModel, first_step: tf.Tensor, search: _Search, n_best: int | tf.Tensor
-    ) -> tuple[tf.Tensor, _Search]:
-        """Makes `SEGMENT` steps, or fewer if all rows are done before."""
-        limits = search.limits
-
-        def goes_on(step: tf.Tensor, state: _State, cache: Cache) -> tf.Tensor:
-            done = self._is_done(state, step, limits, n_best)
-            return (step < first_step + SEGMENT) & ~tf.reduce_all(done)
-
-        def advance(step: tf.Tensor, state: _State, cache: Cache) -> tuple:
-            logits, new_cache = model.step(state.last_ids, state.parents, step, cache)
+        def advance(state: _State, logits: tf.Tensor, step: tf.Tensor, row: Row) -> _State:
             candidates = self._best_candidates(state.alive_log_probs, logits)
-            new_state = self._next_state(state, candidates, step)
-            done = self._is_done(state, step, limits, n_best)
-            state = tf.nest.map_structure(
-                lambda old, new: _where_row(done, old, new), state, new_state
-            )
-            # What is statically known of the shape is lost in some models, and a loop insists.
-            cache = tf.nest.map_structure(
-                lambda old, new: _with_shape(new, old.shape), cache, new_cache
-            )
-            return step + 1, state, cache
+            for of_row in row.known:
+                candidates = _where_given(
+                    given_id(of_row, step), state.alive_log_probs, logits, candidates
+                )
+            return self._next_state(state, candidates, step)
 
-        step, state, cache = tf.while_loop(
-            goes_on, advance, (first_step, search.state, search.cache)
-        )
-        return step, search._replace(state=state, cache=cache)
+        def is_done(state: _State, step: tf.Tensor | int, row: Row) -> tf.Tensor:
+            return self._is_done(state, step, row.limits, n_best)
 
-    def _without_done(
-        self, step: int | tf.Tensor, search: _Search, n_best: int | tf.Tensor
-    ) -> _Search:
-        """Takes the rows that are done out of the batch."""
-        left = tf.where(~self._is_done(search.state, step, search.limits, n_best))[:, 0]
-
-        def gather() -> _Search:
-            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, left), search)
-
-        return tf.cond(tf.size(left) < tf.size(search.rows), gather, lambda: search)
+        loop = StepLoop(model, advance, is_done)
+        state = self._initial_state(limits, max_steps)
+        steps, state = loop.run(cache, Row(limits, prefix), state)
+        return _best_hypotheses(state, steps, n_best)
 
     def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
         """One alive hypothesis without ids in every row, nothing else."""
@@ -252,7 +191,6 @@ class BeamSearch:
 
         All of them have the same length, so that the penalty does not matter here.
         """
-        self._check_logits(logits, alive_log_probs.shape[0])
         # 2·beam_size of beam_size·vocab always exist, as the vocabulary has PAD and EOS at least.
         count = 2 * self.beam_size if self.beam_size > 1 else 1
         log_probs, found = _best_extensions(alive_log_probs, tf.cast(logits, tf.float32), count)
@@ -287,61 +225,26 @@ class BeamSearch:
             finished_scores=finished_scores,
         )
 
-    def _check_arguments(
-        self, cache: Cache, limits: tf.Tensor, max_steps: int | tf.Tensor, n_best: int | tf.Tensor
-    ) -> None:
-        if limits.shape.rank != 1 or not limits.dtype.is_integer:
-            raise ValueError(
-                f"limits is {limits.dtype.name} of shape {limits.shape}, expected integers "
-                f"[batch]: give each row the number of ids that it may have."
-            )
-        if isinstance(max_steps, int) and max_steps < 0:
-            raise ValueError(
-                f"max_steps is {max_steps}, expected 0 or more: give the largest of the limits."
-            )
-        if isinstance(n_best, int) and not 1 <= n_best <= self.beam_size:
-            raise ValueError(
-                f"n_best is {n_best}, expected 1 ... beam_size = {self.beam_size}: "
-                f"ask for fewer hypotheses or search with a larger beam."
-            )
-        for tensor in tf.nest.flatten(cache):
-            if not tensor.shape[:1].is_compatible_with(limits.shape):
-                raise ValueError(
-                    f"The cache holds a tensor of shape {tensor.shape}, expected [batch, ...] with "
-                    f"batch = {limits.shape[0]} as in limits: let the model itself keep what is "
-                    f"the same for all sentences."
-                )
 
-    def _check_logits(self, logits: tf.Tensor, batch: int | None) -> None:
-        shape, beam = logits.shape, self.beam_size
-        # Nothing else would notice: TensorFlow broadcasts a batch of 1.
-        if not shape.is_compatible_with([batch, beam, None]) or (shape[2] or 0) <= EOS_ID:
-            raise ValueError(
-                f"The model returned logits of shape {shape}, expected "
-                f"[batch, beam, vocab] with batch = {batch}, beam = {beam} and a static vocab "
-                f"above {EOS_ID}, the id of EOS: reshape them, and tell their shape with "
-                f"tf.ensure_shape if it got lost."
-            )
+def _where_given(
+    given: tf.Tensor, alive_log_probs: tf.Tensor, logits: tf.Tensor, candidates: _Candidates
+) -> _Candidates:
+    """Leaves a row no candidate but the given id, [batch] int32, where that is not PAD."""
 
+    def with_given() -> _Candidates:
+        is_given = (given != PAD_ID)[:, None]
+        is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
+        log_p = tf.nn.log_softmax(tf.cast(logits[:, 0], tf.float32))
+        # Up to here a row has had one hypothesis, the first.
+        extended = alive_log_probs[:, 0] + tf.gather(log_p, given, batch_dims=1)
+        only = tf.where(is_first, extended[:, None], _IMPOSSIBLE)
+        return _Candidates(
+            log_probs=tf.where(is_given, only, candidates.log_probs),
+            ids=tf.where(is_given, given[:, None], candidates.ids),
+            parents=tf.where(is_given, 0, candidates.parents),
+        )
 
-def _shapes_in_any_segment(search: _Search, roomier_cache: Cache) -> Any:
-    """What is the same of all shapes, however many rows are left and however much room there is."""
-
-    def common(one: tf.Tensor, other: tf.Tensor) -> tf.TensorShape:
-        shape = one.shape.most_specific_compatible_shape(other.shape)
-        return tf.TensorShape([None]).concatenate(shape[1:])
-
-    return tf.nest.map_structure(common, search, search._replace(cache=roomier_cache))
-
-
-def _where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Takes the rows where is_old ([batch]) from old, the others from new ([batch, ...])."""
-    return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
-
-
-def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Says what is known of a shape, where TensorFlow has lost it."""
-    return tensor if tensor.shape.is_subtype_of(shape) else tf.ensure_shape(tensor, shape)
+    return tf.cond(tf.reduce_any(given != PAD_ID), with_given, lambda: candidates)
 
 
 def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:
@@ -351,8 +254,8 @@ def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -
     alive_ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
     alive_scores = tf.where(exists, state.alive_log_probs, UNFILLED_SCORE)
     return SearchResult(
-        ids=_where_row(has_finished, state.finished_ids, alive_ids)[:, :n_best],
-        scores=_where_row(has_finished, state.finished_scores, alive_scores)[:, :n_best],
+        ids=where_row(has_finished, state.finished_ids, alive_ids)[:, :n_best],
+        scores=where_row(has_finished, state.finished_scores, alive_scores)[:, :n_best],
         finished=has_finished,
         steps=steps,
     )

@@ -1,12 +1,14 @@
 """What a search for translations is, and what it asks of a model: beam search is one.
 
-Another one, sampling say, is a class with `beam_size` and `search`, which gin binds:
-`Translator.search = @my_project.Sampling()`.
+So is sampling. Another one is a class with `beam_size` and `search`, which gin binds:
+`Translator.search = @my_project.MySearch()`.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import tensorflow as tf
+
+from t2t_repro.vocabulary import PAD_ID
 
 Cache = Any
 """What the model keeps from step to step: nested tensors, each [batch, ...]."""
@@ -39,8 +41,32 @@ class StepModel(Protocol):
         ...
 
 
+class Given(NamedTuple):
+    """What a search may know of the sentences of a batch, besides what the model makes of them.
+
+    Attributes:
+        keys: [batch] int64, a function of the source's ids alone: what random numbers are drawn
+            from, so that a sentence gets the same ones in every batch.
+        prefix: [batch, prefix_length] int32, the ids with which each translation has to begin, PAD
+            after them; None where nothing is given. A given id counts in the score with the
+            model's log-probability, as if the search had chosen it.
+        seeds: [batch] int64, a seed for each sentence; None: the search's own for all.
+    """
+
+    keys: tf.Tensor
+    prefix: tf.Tensor | None = None
+    seeds: tf.Tensor | None = None
+
+
+def given_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """The ids [batch] that a prefix [batch, prefix_length] gives at a step; PAD behind its end."""
+    is_here = tf.range(tf.shape(prefix)[1]) == step
+    # PAD is zero: what is left is the one id that is here.
+    return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
+
+
 class SearchResult(NamedTuple):
-    """The hypotheses that a search found, the best of every row first.
+    """The hypotheses that a search found, the best of every row first, or as they were drawn.
 
     Attributes:
         ids: [batch, n_best, max_steps] int32. EOS is the last id of a finished hypothesis; PAD
@@ -74,6 +100,7 @@ class Search(Protocol):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
+        given: Given | None = None,
     ) -> SearchResult:
         """Decodes a batch of sentences, in a `tf.function` too.
 
@@ -83,5 +110,7 @@ class Search(Protocol):
             limits: [batch] integers, the most ids that a row may have, EOS included.
             max_steps: width of the result.
             n_best: number of hypotheses returned for each row, 1 ... beam_size.
+            given: keys for random numbers, and how translations begin; None: nothing is known,
+                all keys are 0.
         """
         ...

@@ -17,7 +17,8 @@ from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
-from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
+from t2t_repro.decoding.random_numbers import keys_of
+from t2t_repro.decoding.search import UNFILLED_SCORE, Given, Search, SearchResult
 from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.models.transformer import Transformer
@@ -214,12 +215,27 @@ class Translator:
         """The most ids of a translation, from the ids of its source, [batch] int32 both."""
         return tf.minimum(lengths + self.max_extra_length, self._max_positions)
 
-    def search_batch(self, source: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:
-        """Searches for translations of ids [batch, source_length], one at least in every row."""
+    def search_batch(
+        self,
+        source: tf.Tensor,
+        n_best: int | tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        seeds: tf.Tensor | None = None,
+    ) -> SearchResult:
+        """Searches for translations of ids [batch, source_length], one at least in every row.
+
+        Args:
+            source: the ids, PAD after them.
+            n_best: how many translations of each.
+            prefix: see `Given`.
+            seeds: see `Given`.
+        """
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)
         decoder = StepDecoder(self.model, self.search.beam_size)
-        return self.search.search(decoder, decoder.begin(source), limits, max_steps, n_best)
+        given = Given(keys_of(source), prefix, seeds)
+        begun = decoder.begin(source)
+        return self.search.search(decoder, begun, limits, max_steps, n_best, given)
 
     def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:
         """The hypotheses of a sentence: ids [n_best, max_steps], scores [n_best]."""

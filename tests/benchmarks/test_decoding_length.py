@@ -4,7 +4,7 @@ import pytest
 
 from decoding_length import Moment, attention_timer, bytes_read, segments, timed_decoder
 from peers.ours import never_end, random_model
-from t2t_repro.decoding.beam_search import SEGMENT
+from t2t_repro.decoding.step_loop import SEGMENT
 from work import ModelSize
 
 SIZE = ModelSize(vocab_size=50, num_layers=1, d_model=8, d_ff=12, num_heads=2, dropout=0.0)

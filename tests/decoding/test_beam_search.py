@@ -5,6 +5,8 @@ the child of node n by the id i has the number n·vocab + 1 + i; row n of a tabl
 of the id that follows prefix n. So the ids may depend on the whole prefix.
 """
 
+from collections.abc import Iterable
+
 import gin
 import numpy as np
 import pytest
@@ -12,9 +14,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.decoding import beam_search
+from t2t_repro.decoding import step_loop
 from t2t_repro.decoding.beam_search import BeamSearch, penalty
-from t2t_repro.decoding.search import UNFILLED_SCORE, SearchResult
+from t2t_repro.decoding.search import UNFILLED_SCORE, Given, SearchResult
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
@@ -64,6 +66,15 @@ def random_tables(seed: int, batch: int, vocab: int, depth: int) -> np.ndarray:
     return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
 
 
+def log_prob_of(table: np.ndarray, ids: Iterable[int]) -> float:
+    """Of some ids, from a table [nodes, vocab]."""
+    node, total = 0, 0.0
+    for id_ in ids:
+        total += float(table[node, id_])
+        node = child(node, id_, table.shape[-1])
+    return total
+
+
 class TableModel:
     """A model whose cache is the tables, [batch, nodes, vocab], and the node of each hypothesis."""
 
@@ -82,7 +93,7 @@ class TableModel:
         return tf.gather(tables, nodes, batch_dims=1), (tables, nodes)
 
 
-def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None) -> SearchResult:
+def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None, prefix=None) -> SearchResult:
     """Runs the search; tables and limits may be of one row, [nodes, vocab] and an int."""
     if len(tables.shape) == 2:
         tables, limits = tables[None], [limits]
@@ -93,10 +104,11 @@ def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None) -> Search
         limits,
         tf.reduce_max(limits) if max_steps is None else max_steps,
         n_best,
+        None if prefix is None else Given(tf.zeros_like(limits, tf.int64), tf.constant(prefix)),
     )
 
 
-def plain_search(table, limit, beam_size, alpha, n_best, early_stop=True):
+def plain_search(table, limit, beam_size, alpha, n_best, early_stop=True, beginning=()):
     """Beam search as one would explain it, for one row: [(score, ids), ...], best first."""
     vocab = table.shape[-1]
 
@@ -114,7 +126,7 @@ def plain_search(table, limit, beam_size, alpha, n_best, early_stop=True):
         candidates = [
             (before + float(table[node, id_]), (*ids, id_), child(node, id_, vocab))
             for before, ids, node in alive
-            for id_ in range(vocab)
+            for id_ in (beginning[length - 1 : length] or range(vocab))
         ]
         candidates.sort(key=lambda candidate: -candidate[0])
         candidates = candidates[: 2 * beam_size if beam_size > 1 else 1]
@@ -279,7 +291,7 @@ def test_limits_above_max_steps_count_as_max_steps():
 )
 @pytest.mark.parametrize("segment", [1, 2, 16])
 def test_equals_plain_search_in_a_batch_and_alone(monkeypatch, segment, beam_size, alpha, n_best):
-    monkeypatch.setattr(beam_search, "SEGMENT", segment)
+    monkeypatch.setattr(step_loop, "SEGMENT", segment)
     limits = [5, 3, 0, 1, 5, 4, 5, 5]
     tables = random_tables(seed=beam_size, batch=len(limits), vocab=5, depth=5)
 
@@ -339,7 +351,7 @@ def test_beam_of_all_prefixes_is_exhaustive_search(seed, vocab_and_limit, alpha)
 @pytest.mark.parametrize("segment", [2, 16])
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_eager_graph_and_xla_agree(monkeypatch, beam_size, segment):
-    monkeypatch.setattr(beam_search, "SEGMENT", segment)
+    monkeypatch.setattr(step_loop, "SEGMENT", segment)
     batch, vocab, steps = 6, 7, 4
     tables = tf.constant(random_tables(seed=3, batch=batch, vocab=vocab, depth=steps))
     limits = tf.constant([4, 0, 2, 4, 1, 3])
@@ -393,7 +405,7 @@ def test_the_model_is_told_whose_child_each_hypothesis_is():
 
 def test_sentences_that_are_done_leave_the_batch(monkeypatch):
     """At the end of a segment, of two steps here; those without a limit never enter."""
-    monkeypatch.setattr(beam_search, "SEGMENT", 2)
+    monkeypatch.setattr(step_loop, "SEGMENT", 2)
     tables = random_tables(seed=3, batch=5, vocab=5, depth=6)
     tables[:, :, EOS_ID] = -50  # nothing ends before its limit
     tables = tf.nn.log_softmax(tables).numpy()
@@ -403,6 +415,51 @@ def test_sentences_that_are_done_leave_the_batch(monkeypatch):
     assert model.steps == [4, 4, 3, 3, 1, 1]
     for row, limit in enumerate(limits):
         assert_row(result, row, plain_search(tables[row], limit, 2, 0.6, 1))
+
+
+BEGINNINGS = [(), (3,), (2, 3), (2, 2, 2), (2, 3, 2, 3), (3, 3, 3, 3, 3), (2, EOS_ID)]
+
+
+def enumerated(table, limit, alpha, beginning):
+    """Every translation with a beginning, best first: [(score, ids), ...]."""
+    vocab, ended, cut = table.shape[-1], [], []
+    texts = [beginning[:limit]]
+    for _ in range(limit + 1):
+        ended += [ids for ids in texts if ids and ids[-1] == EOS_ID]
+        alive = [ids for ids in texts if not ids or ids[-1] != EOS_ID]
+        cut += [ids for ids in alive if len(ids) == limit]
+        texts = [(*ids, id_) for ids in alive if len(ids) < limit for id_ in range(vocab)]
+    found = [(log_prob_of(table, ids) / ((5 + len(ids)) / 6) ** alpha, ids) for ids in ended]
+    return sorted(found or [(log_prob_of(table, ids), ids) for ids in cut], reverse=True)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_given_beginning_is_kept_and_the_best_that_follows_is_found(alpha):
+    """Against all translations there are; a beam of all is exhaustive. Other rows have others."""
+    limits, vocab = [4, 4, 3, 4, 4, 4, 4], 4
+    tables = random_tables(seed=9, batch=len(limits), vocab=vocab, depth=4)
+    tables[1, 0, 3] = -200  # what the model would never begin with
+    tables[3, :, EOS_ID] = -9  # the best ones are long
+    tables = tf.nn.log_softmax(tables).numpy()
+    prefix = np.full([len(limits), 6], PAD_ID, np.int32)
+    for row, beginning in zip(prefix, BEGINNINGS, strict=True):
+        row[: len(beginning)] = beginning
+    result = search(tables, limits, 64, alpha, n_best=3, prefix=prefix)
+    for row, (limit, beginning) in enumerate(zip(limits, BEGINNINGS, strict=True)):
+        assert_row(result, row, enumerated(tables[row], limit, alpha, beginning)[:3])
+    for n_best, beam_size in ((1, 1), (1, 4), (3, 4)):
+        some = search(tables, limits, beam_size, alpha, n_best, prefix=prefix)
+        for row, (limit, beginning) in enumerate(zip(limits, BEGINNINGS, strict=True)):
+            arguments = (tables[row], limit, beam_size, alpha, n_best)
+            assert_row(some, row, plain_search(*arguments, beginning=beginning))
+
+
+def test_its_own_beginning_gives_a_greedy_translation_again():
+    tables = random_tables(seed=6, batch=16, vocab=5, depth=5)
+    plain = search(tables, [5] * 16, 1, 0.6)
+    lengths = np.arange(16)[:, None] % 6
+    prefix = np.where(np.arange(5) < lengths, plain.ids[:, 0], PAD_ID)
+    assert_same(search(tables, [5] * 16, 1, 0.6, prefix=prefix), plain)
 
 
 def test_scores_are_float32_whatever_the_logits_are():

@@ -1,4 +1,4 @@
-"""Another search than beam search: sampling, as docs/extending.md has it."""
+"""A search of one's own: epsilon sampling, as docs/extending.md has it."""
 
 from typing import Any
 
@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from t2t_repro.data.subword_model import shared
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.random_numbers import keys_of
+from t2t_repro.decoding.search import Given
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import StepDecoder
@@ -19,26 +21,26 @@ from tests.models.test_transformer import SOURCE, small_model
 [MODULE] = [part.modules["my_search.py"] for part in examples() if part.title == "A search"]
 _made: dict[str, Any] = {"__name__": "my_search"}
 exec(MODULE, _made)
-Sampling = _made["Sampling"]
+EpsilonSampling = _made["EpsilonSampling"]
 
 
 def found_by(search, limits):
     model = small_model("paper")
     decoder = StepDecoder(model, search.beam_size)
-    begun = decoder.begin(tf.constant(SOURCE))
-    return search.search(decoder, begun, tf.constant(limits), max(limits))
+    begun, given = decoder.begin(tf.constant(SOURCE)), Given(keys_of(tf.constant(SOURCE)))
+    return search.search(decoder, begun, tf.constant(limits), max(limits), 1, given)
 
 
-def test_sampling_at_no_temperature_is_greedy():
+def test_where_no_id_is_probable_enough_it_is_greedy():
     limits = [9, 4, 7][: len(SOURCE)]
-    greedy, sampled = (found_by(search, limits) for search in (BeamSearch(1), Sampling(1e-4)))
-    np.testing.assert_array_equal(sampled.ids, greedy.ids)
-    np.testing.assert_array_equal(sampled.finished, greedy.finished)
+    greedy, drawn = (found_by(search, limits) for search in (BeamSearch(1), EpsilonSampling(1.0)))
+    np.testing.assert_array_equal(drawn.ids, greedy.ids)
+    np.testing.assert_array_equal(drawn.finished, greedy.finished)
 
 
 def test_other_seeds_give_other_translations():
     first, again, other = (
-        found_by(Sampling(2.0, seed), [12] * len(SOURCE)).ids.numpy() for seed in (1, 1, 2)
+        found_by(EpsilonSampling(0.01, seed), [12] * len(SOURCE)).ids.numpy() for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
@@ -60,15 +62,15 @@ def translator_with(search: Any) -> Translator:
 
 
 def test_gin_binds_it():
-    gin.parse_config("Translator.search = @Sampling()\nSampling.temperature = 1e-4")
+    gin.parse_config("Translator.search = @EpsilonSampling()\nEpsilonSampling.epsilon = 1.0")
     words: Any = Words()
     translator = Translator(small_model("paper"), shared(words))
-    assert isinstance(translator.search, Sampling)
+    assert isinstance(translator.search, EpsilonSampling)
     lines = ["a bird sees a tree", "", "the house"]
-    sampled = [found[0].text for found in translator.translate(lines)]
+    drawn = [found[0].text for found in translator.translate(lines)]
     gin.clear_config()
     greedy = translator_with(BeamSearch(1)).translate(lines)
-    assert sampled == [found[0].text for found in greedy]
+    assert drawn == [found[0].text for found in greedy]
 
 
 @pytest.mark.parametrize("search", [4, "beam", BeamSearch])

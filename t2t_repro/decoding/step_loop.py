@@ -1,0 +1,225 @@
+"""The loop of a search: a step after the other, for those sentences that are not done.
+
+Every row of the batch has its own length limit and stops by itself, so that the batch in which a
+sentence is decoded has no influence on its translation.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from t2t_repro.decoding.search import Cache, StepModel
+from t2t_repro.vocabulary import EOS_ID
+
+SEGMENT = 16
+"""How many steps are made between two looks at which sentences are done."""
+
+
+class State(Protocol):
+    """What a search knows after some steps: a named tuple of tensors, each [active, ...].
+
+    Attributes:
+        last_ids: [active, beam] int32, the last id of each hypothesis.
+        parents: [active, beam] int32, which hypothesis of the step before each extends.
+    """
+
+    last_ids: tf.Tensor
+    parents: tf.Tensor
+
+
+class Row(NamedTuple):
+    """What does not change while a sentence is translated, of all that are not done.
+
+    Attributes:
+        limits: [active] int32, how many ids a translation may have.
+        known: nested tensors [active, ...], whatever else the search needs.
+    """
+
+    limits: tf.Tensor
+    known: Any
+
+
+Advance = Callable[[Any, tf.Tensor, tf.Tensor, Row], Any]
+"""(state, logits [active, beam, vocab], step, row) -> the state after that step."""
+
+IsDone = Callable[[Any, tf.Tensor | int, Row], tf.Tensor]
+"""(state, step, row) -> which rows have nothing to gain from another step, [active] bool."""
+
+
+class _Search(NamedTuple):
+    """The sentences that are still being translated, `active` of the batch."""
+
+    places: tf.Tensor  # [active]: which of the batch
+    row: Row
+    state: Any
+    cache: Cache
+
+
+class StepLoop(NamedTuple):
+    """Has a model score the next ids, and a search choose among them, until all rows are done.
+
+    A row that is done does not change while others go on, and leaves the batch after at most
+    `SEGMENT` steps.
+
+    Attributes:
+        model: scores the next id. Rows that are done may still be passed to it, what it returns
+            for them is ignored.
+        advance: chooses.
+        is_done: says which rows are.
+    """
+
+    model: StepModel
+    advance: Advance
+    is_done: IsDone
+
+    def run(self, cache: Cache, row: Row, state: Any) -> tuple[tf.Tensor, Any]:
+        """Makes all steps.
+
+        Works eagerly and in a `tf.function` with any dimension but beam and vocab unknown.
+
+        Args:
+            cache: of the model before step 0, without room.
+            row: of every sentence of the batch.
+            state: before step 0.
+
+        Returns:
+            how many steps were made, and the state after them, of the whole batch.
+        """
+
+        def is_any_left(step: tf.Tensor, search: _Search, results: Any) -> tf.Tensor:
+            return tf.size(search.places) > 0
+
+        def advance(step: tf.Tensor, search: _Search, results: Any) -> tuple:
+            search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
+            step, search = self._segment(step, search)
+            # [active, 1]
+            places = search.places[:, None]
+            results = tf.nest.map_structure(
+                lambda result, value: tf.tensor_scatter_nd_update(result, places, value),
+                results,
+                search.state,
+            )
+            return step, self._without_done(step, search), results
+
+        places = tf.range(tf.shape(row.limits)[0])
+        search = self._without_done(0, _Search(places, row, state, cache))
+        steps, _, results = tf.while_loop(
+            is_any_left,
+            advance,
+            (tf.constant(0), search, state),
+            shape_invariants=(
+                tf.TensorShape([]),
+                _shapes_in_any_segment(search, self.model.make_room(search.cache, SEGMENT)),
+                tf.nest.map_structure(lambda tensor: tensor.shape, state),
+            ),
+        )
+        return steps, results
+
+    def _segment(self, first_step: tf.Tensor, search: _Search) -> tuple[tf.Tensor, _Search]:
+        """Makes `SEGMENT` steps, or fewer if all rows are done before."""
+        row = search.row
+
+        def goes_on(step: tf.Tensor, state: State, cache: Cache) -> tf.Tensor:
+            done = self.is_done(state, step, row)
+            return (step < first_step + SEGMENT) & ~tf.reduce_all(done)
+
+        def advance(step: tf.Tensor, state: State, cache: Cache) -> tuple:
+            logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
+            _check_logits(logits, state.last_ids.shape)
+            new_state = self.advance(state, logits, step, row)
+            done = self.is_done(state, step, row)
+            state = tf.nest.map_structure(
+                lambda old, new: where_row(done, old, new), state, new_state
+            )
+            # What is statically known of the shape is lost in some models, and a loop insists.
+            cache = tf.nest.map_structure(
+                lambda old, new: _with_shape(new, old.shape), cache, new_cache
+            )
+            return step + 1, state, cache
+
+        step, state, cache = tf.while_loop(
+            goes_on, advance, (first_step, search.state, search.cache)
+        )
+        return step, search._replace(state=state, cache=cache)
+
+    def _without_done(self, step: int | tf.Tensor, search: _Search) -> _Search:
+        """Takes the rows that are done out of the batch."""
+        left = tf.where(~self.is_done(search.state, step, search.row))[:, 0]
+
+        def gather() -> _Search:
+            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, left), search)
+
+        return tf.cond(tf.size(left) < tf.size(search.places), gather, lambda: search)
+
+
+def checked_limits(
+    beam_size: int,
+    cache: Cache,
+    limits: tf.Tensor,
+    max_steps: int | tf.Tensor,
+    n_best: int | tf.Tensor,
+) -> tf.Tensor:
+    """Checks what a search was given, see `Search.search`.
+
+    Returns:
+        the limits [batch] int32, none above max_steps.
+
+    Raises:
+        ValueError: an argument has the wrong shape, or n_best is not in 1 ... beam_size.
+    """
+    limits = tf.convert_to_tensor(limits)
+    if limits.shape.rank != 1 or not limits.dtype.is_integer:
+        raise ValueError(
+            f"limits is {limits.dtype.name} of shape {limits.shape}, expected integers "
+            f"[batch]: give each row the number of ids that it may have."
+        )
+    if isinstance(max_steps, int) and max_steps < 0:
+        raise ValueError(
+            f"max_steps is {max_steps}, expected 0 or more: give the largest of the limits."
+        )
+    if isinstance(n_best, int) and not 1 <= n_best <= beam_size:
+        raise ValueError(
+            f"n_best is {n_best}, expected 1 ... beam_size = {beam_size}: "
+            f"ask for fewer hypotheses or search with a larger beam."
+        )
+    for tensor in tf.nest.flatten(cache):
+        if not tensor.shape[:1].is_compatible_with(limits.shape):
+            raise ValueError(
+                f"The cache holds a tensor of shape {tensor.shape}, expected [batch, ...] with "
+                f"batch = {limits.shape[0]} as in limits: let the model itself keep what is "
+                f"the same for all sentences."
+            )
+    return tf.minimum(tf.cast(limits, tf.int32), max_steps)
+
+
+def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    """Takes the rows where is_old ([batch]) from old, the others from new ([batch, ...])."""
+    return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
+
+
+def _check_logits(logits: tf.Tensor, expected: tf.TensorShape) -> None:
+    shape, (batch, beam) = logits.shape, expected
+    # Nothing else would notice: TensorFlow broadcasts a batch of 1.
+    if not shape.is_compatible_with([batch, beam, None]) or (shape[2] or 0) <= EOS_ID:
+        raise ValueError(
+            f"The model returned logits of shape {shape}, expected "
+            f"[batch, beam, vocab] with batch = {batch}, beam = {beam} and a static vocab "
+            f"above {EOS_ID}, the id of EOS: reshape them, and tell their shape with "
+            f"tf.ensure_shape if it got lost."
+        )
+
+
+def _shapes_in_any_segment(search: _Search, roomier_cache: Cache) -> Any:
+    """What is the same of all shapes, however many rows are left and however much room there is."""
+
+    def common(one: tf.Tensor, other: tf.Tensor) -> tf.TensorShape:
+        shape = one.shape.most_specific_compatible_shape(other.shape)
+        return tf.TensorShape([None]).concatenate(shape[1:])
+
+    return tf.nest.map_structure(common, search, search._replace(cache=roomier_cache))
+
+
+def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """Says what is known of a shape, where TensorFlow has lost it."""
+    return tensor if tensor.shape.is_subtype_of(shape) else tf.ensure_shape(tensor, shape)

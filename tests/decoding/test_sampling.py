@@ -1,0 +1,254 @@
+"""Sampling against enumeration, and against beam search where both must find the same."""
+
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.random_numbers import hashed
+from t2t_repro.decoding.sampling import Sampling, draw, draw_from_nucleus, draw_from_top_k
+from t2t_repro.decoding.search import Given
+from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from tests.decoding.test_beam_search import TableModel, child, log_prob_of, random_tables
+
+ROWS = 4000
+KEYS = np.arange(ROWS, dtype=np.int64) * 10**15
+
+
+def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None):
+    """Samples, from tables [batch, nodes, vocab] of `TableModel`."""
+    tables, limits = tf.convert_to_tensor(tables), tf.convert_to_tensor(limits)
+    cache = (tables, tf.zeros([tf.shape(tables)[0], search.beam_size], tf.int32))
+    known = Given(
+        tf.convert_to_tensor(keys),
+        None if prefix is None else tf.constant(prefix),
+        None if seeds is None else tf.constant(seeds, tf.int64),
+    )
+    n_best = n_best or search.beam_size
+    depth = {21: 3, 781: 5}[tables.shape[1]]
+    return search.search(TableModel(), cache, limits, depth, n_best, known)
+
+
+def texts_of(result):
+    """The ids of every sample, EOS included: [batch][n_best]."""
+    found = []
+    for row in result.ids.numpy().tolist():
+        found.append([])
+        for ids in row:
+            length = ids.index(EOS_ID) + 1 if EOS_ID in ids else len(ids)
+            found[-1].append(tuple(ids[:length]))
+    return found
+
+
+def kept(p, temperature=1.0, top_k=None, nucleus=None, **_):
+    """The distribution that is drawn from, by its definition."""
+    p = p.astype(np.float64) ** (1 / temperature)
+    p /= p.sum()
+    order = np.argsort(-p, kind="stable")
+    if top_k is not None:
+        p[order[top_k:]] = 0
+        p /= p.sum()
+    if nucleus is not None:
+        size = next(n for n in range(1, len(p) + 1) if p[order[:n]].sum() >= nucleus)
+        p[order[size:]] = 0
+        p /= p.sum()
+    return p
+
+
+def enumerated(table, limit, ids=(), node=0, **how):
+    """Every translation, with its probability of being drawn and under the model."""
+    if len(ids) == limit or (ids and ids[-1] == EOS_ID):
+        return {ids: (1.0, 0.0)}
+    found = {}
+    p = kept(np.exp(table[node]), **how)
+    for id_ in np.flatnonzero(p):
+        after = enumerated(table, limit, (*ids, int(id_)), child(node, id_, len(p)), **how)
+        for text, (probability, log_p) in after.items():
+            found[text] = (p[id_] * probability, table[node, id_] + log_p)
+    return found
+
+
+def assert_drawn_from(counts, p):
+    """Pearson's chi-square; what is rare counts as one."""
+    assert set(counts) <= set(p)
+    expected = {text: sum(counts.values()) * of_text for text, of_text in p.items()}
+    frequent = [text for text in p if expected[text] >= 5]
+    rare = [text for text in p if expected[text] < 5]
+    pairs = [(counts.get(text, 0), expected[text]) for text in frequent]
+    if rare:
+        pairs.append((sum(counts.get(t, 0) for t in rare), sum(expected[t] for t in rare)))
+    chi_square = sum((found - asked) ** 2 / max(asked, 1e-9) for found, asked in pairs)
+    freedom = len(pairs) - 1
+    # Exceeded about once in ten thousand times.
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5 + 10
+
+
+def counted(items):
+    counts: dict = {}
+    for item in items:
+        counts[item] = counts.get(item, 0) + 1
+    return counts
+
+
+HOW = [
+    {},
+    {"temperature": 0.5},
+    {"temperature": 3.0},
+    {"top_k": 2},
+    {"nucleus": 0.7},
+    {"temperature": 0.7, "top_k": 3, "nucleus": 0.8},
+]
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_frequencies_are_those_of_enumeration(how):
+    (table,) = random_tables(seed=4, batch=1, vocab=4, depth=3)
+    expected = enumerated(table, 3, **how)
+    result = drawn(Sampling(2, **how), np.tile(table, [ROWS, 1, 1]), [3] * ROWS, KEYS)
+    texts = texts_of(result)
+    for number in range(2):
+        counts = counted(row[number] for row in texts)
+        assert_drawn_from(counts, {text: p for text, (p, _) in expected.items()})
+    # The samples of a sentence know nothing of each other.
+    first = counted((row[0][0], row[1][0]) for row in texts)
+    p = kept(np.exp(table[0]), **how)
+    assert_drawn_from(
+        first, {(a, b): p[a] * p[b] for a in range(4) for b in range(4) if p[a] * p[b]}
+    )
+    # The score is the model's, however ids are drawn.
+    scores = [[expected[text][1] for text in row] for row in texts]
+    np.testing.assert_allclose(result.scores, scores, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("vocab", [2, 3, 50, 101])
+def test_a_draw_has_the_probabilities_of_its_ids(vocab):
+    p = np.random.default_rng(vocab).dirichlet(np.full(vocab, 0.4)).astype(np.float32)
+    # Several ids are equally probable.
+    p[: vocab // 2] = p[: vocab // 2].mean()
+    rows, states = tf.tile(p[None], [ROWS, 1]), hashed(tf.constant(KEYS), vocab)
+    k = min(7, vocab - 1)
+    for ids, how in [
+        (draw(rows, states), {}),
+        (draw_from_top_k(rows, states, k), {"top_k": k}),
+        (draw_from_top_k(rows, states, k, 0.6), {"top_k": k, "nucleus": 0.6}),
+        (draw_from_nucleus(rows, states, 0.1), {"nucleus": 0.1}),
+        (draw_from_nucleus(rows, states, 0.9), {"nucleus": 0.9}),
+    ]:
+        asked = kept(p, **how)
+        expected = {id_: of_id for id_, of_id in enumerate(asked) if of_id}
+        assert_drawn_from(counted(ids.numpy().tolist()), expected)
+
+
+LIMITS = [5, 3, 1, 5, 4, 5]
+TABLES = random_tables(seed=7, batch=len(LIMITS), vocab=5, depth=5)
+ROW_KEYS = np.array([3, -9, 2**62, 17, 18, 3])
+
+
+@functools.cache
+def all_drawn(nucleus):
+    return texts_of(drawn(Sampling(3, nucleus=nucleus), TABLES, LIMITS, ROW_KEYS))
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(
+    rows=st.lists(st.integers(0, len(LIMITS) - 1), min_size=1, max_size=9),
+    nucleus=st.sampled_from([None, 0.8]),
+    samples=st.integers(1, 3),
+)
+def test_a_sentence_has_the_same_samples_in_any_batch(rows, nucleus, samples):
+    search, limits = Sampling(samples, nucleus=nucleus), [LIMITS[row] for row in rows]
+    some = drawn(search, TABLES[rows], limits, ROW_KEYS[rows])
+    assert texts_of(some) == [all_drawn(nucleus)[row][:samples] for row in rows]
+
+
+def test_the_first_samples_are_those_of_fewer():
+    all_three = drawn(Sampling(3), TABLES, LIMITS, ROW_KEYS)
+    of_three = drawn(Sampling(3), TABLES, LIMITS, ROW_KEYS, n_best=2)
+    np.testing.assert_array_equal(of_three.ids, all_three.ids[:, :2])
+    np.testing.assert_array_equal(of_three.scores, all_three.scores[:, :2])
+
+
+def test_other_seeds_keys_and_numbers_give_other_samples():
+    tables, limits = np.tile(TABLES[:1], [3, 1, 1]), [5] * 3
+    tables = np.log(np.full_like(tables, 0.2))  # nothing is more probable
+    first, again, other = (
+        texts_of(drawn(Sampling(3, seed=seed), tables, limits, ROW_KEYS[:3])) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+    assert first[0] != first[1]
+    assert len(set(first[0])) > 1
+    of_each = drawn(Sampling(3, seed=5), tables, limits, ROW_KEYS[:3], seeds=[2, 1, 2])
+    assert texts_of(of_each) == [other[0], first[1], other[2]]
+
+
+@pytest.mark.parametrize("how", [{"temperature": 0.001}, {"top_k": 1}, {"nucleus": 1e-6}])
+def test_at_the_end_of_each_it_is_greedy_decoding(how):
+    greedy = drawn(BeamSearch(1, 0.0), TABLES, LIMITS, ROW_KEYS)
+    found = drawn(Sampling(**how), TABLES, LIMITS, ROW_KEYS)
+    np.testing.assert_array_equal(found.ids, greedy.ids)
+    np.testing.assert_array_equal(found.finished, greedy.finished)
+    np.testing.assert_allclose(found.scores, greedy.scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize("how", [{"nucleus": 1.0}, {"top_k": 5}, {"top_k": 10**6}])
+def test_at_the_other_end_it_is_plain_sampling(how):
+    plain = drawn(Sampling(3), TABLES, LIMITS, ROW_KEYS)
+    found = drawn(Sampling(3, **how), TABLES, LIMITS, ROW_KEYS)
+    np.testing.assert_array_equal(found.ids, plain.ids)
+
+
+def test_its_own_beginning_gives_a_sample_again():
+    plain = drawn(Sampling(), TABLES, LIMITS, ROW_KEYS)
+    ids = plain.ids.numpy()[:, 0]
+    for lengths in ([0] * 6, [1, 2, 0, 3, 1, 4], [5] * 6):
+        prefix = np.where(np.arange(5) < np.array(lengths)[:, None], ids, PAD_ID)
+        found = drawn(Sampling(), TABLES, LIMITS, ROW_KEYS, prefix=prefix[:, : max(lengths)])
+        np.testing.assert_array_equal(found.ids, plain.ids)
+        np.testing.assert_allclose(found.scores, plain.scores, rtol=1e-6)
+
+
+def test_a_given_id_of_next_to_no_probability_counts_with_it():
+    tables = TABLES.copy()
+    tables[:, 0, 3] = -300
+    tables = tf.nn.log_softmax(tables).numpy()
+    prefix = np.full([len(LIMITS), 1], 3, np.int32)
+    found = drawn(Sampling(), tables, LIMITS, ROW_KEYS, prefix=prefix)
+    texts = [row[0][:limit] for row, limit in zip(texts_of(found), LIMITS, strict=True)]
+    assert {ids[0] for ids in texts} == {3}
+    expected = [log_prob_of(*pair) for pair in zip(tables, texts, strict=True)]
+    np.testing.assert_allclose(found.scores[:, 0], expected, rtol=1e-5)
+
+
+def test_eager_and_graph_agree():
+    eager = drawn(Sampling(2, nucleus=0.9), TABLES, LIMITS, ROW_KEYS)
+    in_graph = tf.function(
+        lambda tables, limits, keys: drawn(Sampling(2, nucleus=0.9), tables, limits, keys),
+        autograph=False,
+    )
+    found = in_graph(tf.constant(TABLES), tf.constant(LIMITS), tf.constant(ROW_KEYS))
+    np.testing.assert_array_equal(found.ids, eager.ids)
+    np.testing.assert_array_equal(found.scores, eager.scores)
+    assert int(found.steps) == int(eager.steps)
+
+
+def test_gin_binds_it():
+    gin.parse_config("Sampling.samples = 4\nSampling.top_k = 9\nSampling.nucleus = 0.5")
+    assert Sampling() == Sampling(samples=4, top_k=9, nucleus=0.5)
+    assert Sampling().beam_size == 4
+    gin.clear_config()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("samples", 0), ("temperature", 0.0), ("top_k", 0), ("nucleus", 0.0), ("nucleus", 1.5)],
+)
+def test_constructor_refuses(name, value):
+    with pytest.raises(UserError, match=f"Sampling.{name} is {value!r}, expected"):
+        Sampling(**{name: value})
