@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol, runtime_checkable
 
 import gin
 import numpy as np
@@ -33,11 +33,21 @@ class Translation(NamedTuple):
 
     Attributes:
         text: the sentence.
-        score: in nats; beam search's is log-probability divided by the length penalty.
+        score: in nats; beam search's is log-probability divided by the length penalty. Where a
+            `Choice` has been made, its own measure.
     """
 
     text: str
     score: float
+
+
+@runtime_checkable
+class Choice(Protocol):
+    """Chooses among the hypotheses that a search has found; `MinimumBayesRisk` is one."""
+
+    def choose(self, hypotheses: Sequence[Translation]) -> list[Translation]:
+        """Orders the hypotheses of a sentence, one at least: the best first, each text once."""
+        ...
 
 
 @gin.configurable(denylist=["model", "subwords"])
@@ -58,6 +68,7 @@ class Translator:
         workers: batches decoded at the same time; by default one a core, or one on a GPU. (Two
             cores do two batches in less time than they do one batch twice: the more so where the
             process has called `one_core_a_batch`, as the command lines do.)
+        choose: chooses among all that the search has found; by default its own order stays.
 
     Raises:
         UserError: one of these is no such number, or no search; or one sentence would take more
@@ -74,10 +85,12 @@ class Translator:
         max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024,
         tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192,
         workers: Annotated[int, Range(least=1, most=1024)] | None = None,
+        choose: Choice | None = None,
     ) -> None:
         self.model = model
         self.subwords = subwords
         self.search: Search = search or BeamSearch()
+        self.choose = choose
         self.max_extra_length = max_extra_length
         # Learned positions end somewhere; sinusoids do not.
         self._max_positions = model.longest or 2**31 - 1
@@ -119,8 +132,8 @@ class Translator:
             n_best: how many translations of each, at most beam_size.
 
         Returns:
-            N lists of translations, the best first; fewer than n_best where beam search found
-            fewer.
+            N lists of translations, the best first; fewer than n_best where the search found
+            fewer different ones.
 
         Raises:
             ValueError: if n_best is not in 1 ... beam_size.
@@ -133,15 +146,17 @@ class Translator:
         sources = self._encode(lines)
         self._check_memory(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
+        searched = self.search.beam_size if self.choose else n_best
         # One graph for batches of every shape.
-        decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), n_best)
+        decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), searched)
 
         def translate_batch(batch: NDArray[np.int64]) -> None:
             found = decode(tf.constant(_padded([sources[number] for number in batch])))
             for number, *hypotheses in zip(
                 batch, found.ids.numpy(), found.scores.numpy(), strict=True
             ):
-                results[number] = self._texts(*hypotheses)
+                texts = self._texts(*hypotheses)
+                results[number] = (self.choose.choose(texts) if self.choose else texts)[:n_best]
 
         with ThreadPoolExecutor(self.workers) as pool:
             # The longest first, so that no worker is left alone with them in the end.
