@@ -23,7 +23,7 @@ Utility = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 
 @gin.configurable(denylist=["hypotheses", "references"])
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Computes chrF of each hypothesis against the reference beside it, in percent (by sacreBLEU)."""
+    """Computes chrF of each hypothesis against the reference beside it, in percent."""
     # A reference is cut into n-grams once, however many hypotheses it is held against.
     against = {reference: CHRF(references=[[reference]]) for reference in set(references)}
     return _scores(against, hypotheses, references)
@@ -31,7 +31,7 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
 
 @gin.configurable(denylist=["hypotheses", "references"])
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Computes BLEU of each hypothesis against the reference beside it, in percent (by sacreBLEU).
+    """Computes BLEU of each hypothesis against the reference beside it, in percent.
 
     As is usual for sentences, with smoothing and without the orders that are too long for them.
     """

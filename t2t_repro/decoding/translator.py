@@ -19,7 +19,7 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.search import UNFILLED_SCORE, Search, SearchResult
 from t2t_repro.errors import UserError
-from t2t_repro.models.step_decoder import StepDecoder, bytes_of_row
+from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import PAD_ID
@@ -56,7 +56,8 @@ class Translator:
     """Translates sentences with a model, the same whatever is translated with them.
 
     Args:
-        model: the Transformer; its current weights are used at every call.
+        model: a Transformer, or several as an `Ensemble`; the weights that they have at a call are
+            used in it.
         subwords: the subword models of source and target.
         search: finds the translations; the paper's beam search by default.
         max_extra_length: a translation has at most so many subwords more than its source (paper,
@@ -77,7 +78,7 @@ class Translator:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Ensemble,
         subwords: SubwordPair[SubwordModel],
         search: Search | None = None,
         # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
@@ -87,13 +88,13 @@ class Translator:
         workers: Annotated[int, Range(least=1, most=1024)] | None = None,
         choose: Choice | None = None,
     ) -> None:
-        self.model = model
+        self._ensemble = model if isinstance(model, Ensemble) else Ensemble([model])
         self.subwords = subwords
         self.search: Search = search or BeamSearch()
         self.choose = choose
         self.max_extra_length = max_extra_length
         # Learned positions end somewhere; sinusoids do not.
-        self._max_positions = model.longest or 2**31 - 1
+        self._max_positions = self._ensemble.longest or 2**31 - 1
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
         if (least := self._bytes_of(0)) > _MOST_BYTES:
@@ -105,8 +106,24 @@ class Translator:
         self.workers = workers or idle_workers()
         self._decode = tf.function(self.search_batch, autograph=False)
 
+    @property
+    def model(self) -> Transformer:
+        """The Transformer that translates.
+
+        Raises:
+            UserError: there are several.
+        """
+        if len(self._ensemble.models) > 1:
+            raise UserError(
+                f"the translator has an ensemble of {len(self._ensemble.models)} models, expected "
+                "one model: only translate and evaluate take several."
+            )
+        return self._ensemble.models[0]
+
     @staticmethod
-    def load(model_dir: str | Path, *gin_params: str) -> "Translator":
+    def load(
+        model_dir: str | Path, *gin_params: str, ensemble: Sequence[str | Path] = ()
+    ) -> "Translator":
         """Loads a trained model, with the configuration it was trained with.
 
         gin's bindings are then those of the training run, for the whole process.
@@ -114,6 +131,7 @@ class Translator:
         Args:
             model_dir: of the training run.
             gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
+            ensemble: model directories of others with the same subwords, to translate with it.
 
         Raises:
             UserError: something is missing or cannot be used.
@@ -121,7 +139,8 @@ class Translator:
         # Above this room; nothing here needs it but this name, where a user looks for it.
         from t2t_repro.experiment import load_translator
 
-        return load_translator(model_dir, gin_params)
+        others = [(directory, None) for directory in ensemble]
+        return load_translator(model_dir, gin_params, ensemble=others)
 
     def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
         """Translates sentences.
@@ -204,7 +223,7 @@ class Translator:
 
     def _bytes_of(self, length: int) -> int:
         limit = min(length + self.max_extra_length, self._max_positions)
-        return bytes_of_row(self.model, self.search.beam_size, length, limit)
+        return self._ensemble.bytes_of_row(self.search.beam_size, length, limit)
 
     def _memory(self) -> int:
         """What a batch may take, in bytes."""
@@ -233,7 +252,7 @@ class Translator:
         """Searches for translations of ids [batch, source_length], one at least in every row."""
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)
-        decoder = StepDecoder(self.model, self.search.beam_size)
+        decoder = self._ensemble.decoder(self.search.beam_size)
         return self.search.search(decoder, decoder.begin(source), limits, max_steps, n_best)
 
     def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:
