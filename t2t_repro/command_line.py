@@ -194,6 +194,11 @@ def define_path(name: str, default: str | None, help_text: str, is_required: boo
         flags.register_validator(name, lambda path: path != "", "expected a path")
 
 
+def define_paths(name: str, help_text: str) -> None:
+    """Defines a flag that takes a file or directory, and may be given several times."""
+    flags.DEFINE_multi(_LocalPath(), flags.ArgumentSerializer(), name, [], help_text)
+
+
 def define_model_dir(is_required: bool = True) -> None:
     """Defines --model_dir."""
     define_path("model_dir", None, "The model directory of a training run.", is_required)
@@ -212,6 +217,15 @@ def define_trained_model(is_required: bool = True) -> None:
     )
 
 
+def define_ensemble() -> None:
+    """Defines --ensemble, for the verbs that can use several models."""
+    define_paths(
+        "ensemble",
+        "The model directory of another model with the same subwords, which translates with it: "
+        "probabilities are the mean of all. Can be given several times.",
+    )
+
+
 def define_allow_import() -> None:
     """Defines --allow_import, for what a model directory's configuration would run."""
     flags.DEFINE_multi_string(
@@ -222,10 +236,13 @@ def define_allow_import() -> None:
     )
 
 
-def find_checkpoint() -> str:
+def find_checkpoint(model_dir: str | None = None) -> str:
     """Finds the checkpoint that the flags of `define_trained_model` say, and says which it is.
 
     To be asked once: a trainer at work may have written the next one a moment later.
+
+    Args:
+        model_dir: another one than that of --model_dir.
 
     Returns:
         its path, relative to the model directory.
@@ -236,21 +253,23 @@ def find_checkpoint() -> str:
     import_tensorflow()
     from t2t_repro.training.model_directory import ModelDirectory
 
-    given = flags.FLAGS
-    directory = ModelDirectory(given.model_dir)
-    checkpoint = directory.checkpoint(given.checkpoint)
+    model_dir = model_dir or flags.FLAGS.model_dir
+    directory = ModelDirectory(model_dir)
+    checkpoint = directory.checkpoint(flags.FLAGS.checkpoint)
     name = os.path.relpath(checkpoint, directory.path)
     logging.info("using %s of %s", name, directory.path)
     if newer := directory.newer_than_average(checkpoint):
         logging.warning(
             f"that average is older than {os.path.relpath(newer, directory.path)}: average again "
-            f"(python -m t2t_repro.average --model_dir={shlex.quote(given.model_dir)}), or "
+            f"(python -m t2t_repro.average --model_dir={shlex.quote(model_dir)}), or "
             "give --checkpoint=latest"
         )
     return name
 
 
-def load_translator(checkpoint: str, precision: str | None = None) -> "Translator":
+def load_translator(
+    checkpoint: str, precision: str | None = None, ensemble: Sequence[str] = ()
+) -> "Translator":
     """Loads a checkpoint as the flags of `define_trained_model` say, to decode a batch a core.
 
     See `experiment.load_translator`.
@@ -258,6 +277,7 @@ def load_translator(checkpoint: str, precision: str | None = None) -> "Translato
     Args:
         checkpoint: what `find_checkpoint` found.
         precision: see `ModelDirectory.new_model`.
+        ensemble: what --ensemble gave, where the verb has it.
     """
     import_tensorflow()
     from t2t_repro import experiment
@@ -265,8 +285,9 @@ def load_translator(checkpoint: str, precision: str | None = None) -> "Translato
 
     one_core_a_batch()
     given = flags.FLAGS
+    others = [(path, find_checkpoint(path)) for path in ensemble]
     return experiment.load_translator(
-        given.model_dir, given.gin_param, checkpoint, precision, given.allow_import
+        given.model_dir, given.gin_param, checkpoint, precision, given.allow_import, others
     )
 
 

@@ -22,12 +22,16 @@ from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import Preparation, PreparedData, open_data
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
+from t2t_repro.models.ensemble import Ensemble
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import AtMost, Seed, Several, checked
 from t2t_repro.training.alike import check_alike
 from t2t_repro.training.announcements import announce_end, announce_start
@@ -313,6 +317,7 @@ def load_translator(
     checkpoint: str | None = None,
     precision: str | None = None,
     allowed: Collection[str] = (),
+    ensemble: Sequence[tuple[str | Path, str | None]] = (),
 ) -> Translator:
     """Loads a trained model for translation, with the configuration it was trained with.
 
@@ -324,13 +329,34 @@ def load_translator(
         checkpoint: see `ModelDirectory.checkpoint`.
         precision: see `ModelDirectory.new_model`.
         allowed: modules that the user confirms; see `ModelDirectory.import_modules`.
+        ensemble: model directories of others that translate with it, and their checkpoints.
 
     Raises:
-        UserError: something is missing or cannot be used.
+        UserError: something is missing or cannot be used, or an ensemble has different subwords.
     """
     directory = ModelDirectory(model_dir)
     subwords = directory.subwords()
     configure_as_trained(directory, gin_params, allowed)
+    models = [_load_model(directory, subwords, checkpoint, precision)]
+    for path, of_other in ensemble:
+        other = ModelDirectory(path)
+        if other.subwords().contents() != subwords.contents():
+            raise UserError(
+                f"{path} was trained with other subwords than {model_dir}, expected the same: an "
+                "ensemble is of models that were trained on the same prepared data."
+            )
+        other.import_modules(allowed)
+        models.append(_load_model(other, subwords, of_other, precision))
+    return Translator(Ensemble(models), subwords)
+
+
+def _load_model(
+    directory: ModelDirectory,
+    subwords: SubwordPair[SubwordModel],
+    checkpoint: str | None,
+    precision: str | None,
+) -> Transformer:
+    """Loads a model whose modules have been imported."""
     model = directory.load_model(checkpoint, precision)
     for one, rows in zip(subwords, (model.source_vocab_size, model.vocab_size), strict=True):
         if one.size > rows:
@@ -338,7 +364,7 @@ def load_translator(
                 f"{one.model_path} has {one.size} subwords, but the model was trained with {rows} "
                 "at most: put back the training run's own."
             )
-    return Translator(model, subwords)
+    return model
 
 
 def configure_as_trained(

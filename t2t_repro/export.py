@@ -37,6 +37,8 @@ def _export_saved_model() -> None:
     translator = command_line.load_translator(
         command_line.find_checkpoint(), PRECISIONS[FLAGS.weights]
     )
+    if translator.choose:
+        logging.warning("Translator.choose is left out: a servable answers what its search finds")
     servable = Servable(translator, FLAGS.weights)
     lock = export_dir / ".export.lock"
     with held_alone(lock, str(export_dir), "give another --export_dir"):

@@ -19,7 +19,9 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the translation on its flags."""
     lines = None if not FLAGS.input and sys.stdin.isatty() else read_input(FLAGS.input)
-    translator = command_line.load_translator(command_line.find_checkpoint())
+    translator = command_line.load_translator(
+        command_line.find_checkpoint(), ensemble=FLAGS.ensemble
+    )
     if not 1 <= FLAGS.n_best <= translator.search.beam_size:
         raise UserError(
             f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {translator.search.beam_size}; "
@@ -39,6 +41,7 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
     command_line.define_trained_model()
+    command_line.define_ensemble()
     command_line.define_path("input", None, "A text file; standard input by default.")
     command_line.define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.")

@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol, runtime_checkable
 
 import gin
 import numpy as np
@@ -20,7 +20,7 @@ from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import UNFILLED_SCORE, Given, Search, SearchResult
 from t2t_repro.errors import UserError
-from t2t_repro.models.step_decoder import StepDecoder, bytes_of_row
+from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import PAD_ID
@@ -34,11 +34,21 @@ class Translation(NamedTuple):
 
     Attributes:
         text: the sentence.
-        score: in nats; beam search's is log-probability divided by the length penalty.
+        score: in nats; beam search's is log-probability divided by the length penalty. Where a
+            `Choice` has been made, its own measure.
     """
 
     text: str
     score: float
+
+
+@runtime_checkable
+class Choice(Protocol):
+    """Chooses among the hypotheses that a search has found; `MinimumBayesRisk` is one."""
+
+    def choose(self, hypotheses: Sequence[Translation]) -> list[Translation]:
+        """Orders the hypotheses of a sentence, one at least: the best first, each text once."""
+        ...
 
 
 @gin.configurable(denylist=["model", "subwords"])
@@ -47,7 +57,8 @@ class Translator:
     """Translates sentences with a model, the same whatever is translated with them.
 
     Args:
-        model: the Transformer; its current weights are used at every call.
+        model: a Transformer, or several as an `Ensemble`; the weights that they have at a call are
+            used in it.
         subwords: the subword models of source and target.
         search: finds the translations; the paper's beam search by default.
         max_extra_length: a translation has at most so many subwords more than its source (paper,
@@ -59,6 +70,7 @@ class Translator:
         workers: batches decoded at the same time; by default one a core, or one on a GPU. (Two
             cores do two batches in less time than they do one batch twice: the more so where the
             process has called `one_core_a_batch`, as the command lines do.)
+        choose: chooses among all that the search has found; by default its own order stays.
 
     Raises:
         UserError: one of these is no such number, or no search; or one sentence would take more
@@ -67,7 +79,7 @@ class Translator:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | Ensemble,
         subwords: SubwordPair[SubwordModel],
         search: Search | None = None,
         # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
@@ -75,13 +87,15 @@ class Translator:
         max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024,
         tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192,
         workers: Annotated[int, Range(least=1, most=1024)] | None = None,
+        choose: Choice | None = None,
     ) -> None:
-        self.model = model
+        self._ensemble = model if isinstance(model, Ensemble) else Ensemble([model])
         self.subwords = subwords
         self.search: Search = search or BeamSearch()
+        self.choose = choose
         self.max_extra_length = max_extra_length
         # Learned positions end somewhere; sinusoids do not.
-        self._max_positions = model.longest or 2**31 - 1
+        self._max_positions = self._ensemble.longest or 2**31 - 1
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
         if (least := self._bytes_of(0)) > _MOST_BYTES:
@@ -93,8 +107,24 @@ class Translator:
         self.workers = workers or idle_workers()
         self._decode = tf.function(self.search_batch, autograph=False)
 
+    @property
+    def model(self) -> Transformer:
+        """The Transformer that translates.
+
+        Raises:
+            UserError: there are several.
+        """
+        if len(self._ensemble.models) > 1:
+            raise UserError(
+                f"the translator has an ensemble of {len(self._ensemble.models)} models, expected "
+                "one model: only translate and evaluate take several."
+            )
+        return self._ensemble.models[0]
+
     @staticmethod
-    def load(model_dir: str | Path, *gin_params: str) -> "Translator":
+    def load(
+        model_dir: str | Path, *gin_params: str, ensemble: Sequence[str | Path] = ()
+    ) -> "Translator":
         """Loads a trained model, with the configuration it was trained with.
 
         gin's bindings are then those of the training run, for the whole process.
@@ -102,6 +132,7 @@ class Translator:
         Args:
             model_dir: of the training run.
             gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
+            ensemble: model directories of others with the same subwords, to translate with it.
 
         Raises:
             UserError: something is missing or cannot be used.
@@ -109,7 +140,8 @@ class Translator:
         # Above this room; nothing here needs it but this name, where a user looks for it.
         from t2t_repro.experiment import load_translator
 
-        return load_translator(model_dir, gin_params)
+        others = [(directory, None) for directory in ensemble]
+        return load_translator(model_dir, gin_params, ensemble=others)
 
     def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
         """Translates sentences.
@@ -120,8 +152,8 @@ class Translator:
             n_best: how many translations of each, at most beam_size.
 
         Returns:
-            N lists of translations, the best first; fewer than n_best where beam search found
-            fewer.
+            N lists of translations, the best first; fewer than n_best where the search found
+            fewer different ones.
 
         Raises:
             ValueError: if n_best is not in 1 ... beam_size.
@@ -134,15 +166,17 @@ class Translator:
         sources = self._encode(lines)
         self._check_memory(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
+        searched = self.search.beam_size if self.choose else n_best
         # One graph for batches of every shape.
-        decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), n_best)
+        decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), searched)
 
         def translate_batch(batch: NDArray[np.int64]) -> None:
             found = decode(tf.constant(_padded([sources[number] for number in batch])))
             for number, *hypotheses in zip(
                 batch, found.ids.numpy(), found.scores.numpy(), strict=True
             ):
-                results[number] = self._texts(*hypotheses)
+                texts = self._texts(*hypotheses)
+                results[number] = (self.choose.choose(texts) if self.choose else texts)[:n_best]
 
         with ThreadPoolExecutor(self.workers) as pool:
             # The longest first, so that no worker is left alone with them in the end.
@@ -190,7 +224,7 @@ class Translator:
 
     def _bytes_of(self, length: int) -> int:
         limit = min(length + self.max_extra_length, self._max_positions)
-        return bytes_of_row(self.model, self.search.beam_size, length, limit)
+        return self._ensemble.bytes_of_row(self.search.beam_size, length, limit)
 
     def _memory(self) -> int:
         """What a batch may take, in bytes."""
@@ -232,7 +266,7 @@ class Translator:
         """
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)
-        decoder = StepDecoder(self.model, self.search.beam_size)
+        decoder = self._ensemble.decoder(self.search.beam_size)
         given = Given(keys_of(source), prefix, seeds)
         begun = decoder.begin(source)
         return self.search.search(decoder, begun, limits, max_steps, n_best, given)

@@ -95,6 +95,7 @@ TAKEN = {
     "Transformer.neighbourhood": ("None",),
     "Transformer.source_vocab_size": ("None",),
     "TransformerSchedule.constant": ("0.5", "10.5"),
+    "Translator.choose": ("None",),
     "Translator.max_extra_length": ("0",),
     "Translator.search": ("None",),
     "Translator.workers": ("None",),

@@ -1,5 +1,7 @@
 """One small model, exported once for all tests of this folder."""
 
+from typing import Any
+
 import pytest
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -26,7 +28,11 @@ def make_translator(subwords):
     def make(precision="float32"):
         search = BeamSearch(beam_size=4, length_penalty=0.6)
         # So few tokens a batch that a request becomes several groups.
-        limits = {"max_extra_length": 8, "max_source_length": 24, "tokens_per_batch": 160}
+        limits: dict[str, Any] = {
+            "max_extra_length": 8,
+            "max_source_length": 24,
+            "tokens_per_batch": 160,
+        }
         return Translator(random_model(subwords, precision), shared(subwords), search, **limits)
 
     return make

@@ -1,5 +1,7 @@
 """A model with Tensor2Tensor's vocabulary, exported: text in, text out, by stock operations."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,11 @@ LINES = ["the quick fox", "straße \u2192 \\\\ _ 64;", "the, 'fox'.", *ODD_LINES
 def translator(tmp_path_factory):
     path = write(tmp_path_factory.mktemp("t2t") / "subwords.model", VOCABULARY)
     subwords = T2TSubwords(path)
-    limits = {"max_extra_length": 8, "max_source_length": 24, "tokens_per_batch": 160}
+    limits: dict[str, Any] = {
+        "max_extra_length": 8,
+        "max_source_length": 24,
+        "tokens_per_batch": 160,
+    }
     search = BeamSearch(beam_size=3, length_penalty=0.6)
     return Translator(random_model(subwords), shared(subwords), search, **limits)
 

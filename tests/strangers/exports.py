@@ -30,7 +30,7 @@ from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.decoding.random_translator import write_subwords
 from tests.serving.test_t2t_text_ops import WITHOUT_LETTERS
 
-_LIMITS = {"max_extra_length": 4, "max_source_length": 24, "tokens_per_batch": 160}
+_LIMITS: dict[str, Any] = {"max_extra_length": 4, "max_source_length": 24, "tokens_per_batch": 160}
 
 
 class Kind(NamedTuple):
