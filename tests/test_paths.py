@@ -20,6 +20,8 @@ TEXTS = {
     "source", "split", "target", "word",
 }  # fmt: skip
 
+PATHS = {"path", "multi path"}
+
 # What is text for one verb is a file for another.
 FILES = {("evaluate", "source"), ("import_t2t", "checkpoint")}
 
@@ -48,7 +50,7 @@ def test_whatever_may_be_a_path_is_known_to_be_one(kinds):
 
 
 def test_remote_paths_are_refused_in_one_line(kinds, tmp_path):
-    paths = [key for key, kind in kinds.items() if kind == "path"]
+    paths = [key for key, kind in kinds.items() if kind in PATHS]
     schemes = ["gs", "s3", "hdfs"]
     remote = [f"{schemes[i % 3]}://bucket/x" for i in range(len(paths))]
     asked = [
@@ -75,7 +77,7 @@ REFUSED = {
 
 
 def test_what_cannot_be_written_and_read_is_refused_in_one_line(kinds, tmp_path):
-    paths = [key for key, kind in kinds.items() if kind == "path"]
+    paths = [key for key, kind in kinds.items() if kind in PATHS]
     (tmp_path / "dangling").symlink_to("nowhere")
     # Each by some flag, and by every flag one.
     given = [list(REFUSED)[i % len(REFUSED)] for i in range(max(len(paths), len(REFUSED)))]
