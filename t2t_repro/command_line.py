@@ -39,10 +39,11 @@ _STORAGE_ERRORS = {
 # Modules of TensorFlow that say of every checkpoint how many microseconds a callback took, of every
 # SavedModel the names of thousands of inputs, and at its loading that it has no gradients, and of
 # replicas what the run's own log says; and of a checkpoint that does not fit, after our own error,
-# every value.
+# every value. Of sacreBLEU, one that counts its own steps.
 _TALKATIVE = {
     "functional_saver", "signature_serialization", "builder_impl", "fingerprinting_utils",
     "function_deserialization", "mirrored_strategy", "cross_device_ops", "checkpoint",
+    "significance",
 }  # fmt: skip
 
 

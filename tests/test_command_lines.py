@@ -1,6 +1,7 @@
 """A user's mistake at any command line: status 2, one line that names it, nothing left behind."""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -386,6 +387,36 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--translations=train.en", "--reference=train.de"],
         "--translations=train.en has 3 lines, --reference=train.de has 2: expected files in which",
     ),
+    "baseline of another length": (
+        "evaluate",
+        ["--translations=train.en", "--baseline=a", "--reference=train.en"],
+        "--baseline=a has 1 lines, --reference=train.en has 3: expected files in which line n",
+    ),
+    "a test against nothing": (
+        "evaluate",
+        ["--translations=a", "--reference=a", "--confidence", "--significance=bootstrap"],
+        "--significance says nothing alone: give --baseline too",
+    ),
+    "samples of nothing": (
+        "evaluate",
+        ["--translations=a", "--reference=a", "--samples=10"],
+        "--samples says nothing alone: give --baseline or --confidence too",
+    ),
+    "a seed that sacreBLEU takes for none": (
+        "evaluate",
+        ["--translations=a", "--reference=a", "--confidence", "--seed=0"],
+        "flag --seed=0: 0 is not a positive integer",
+    ),
+    "a source and no model": (
+        "evaluate",
+        ["--translations=a", "--reference=a", "--source=a"],
+        "--source is for a model: give --model_dir too",
+    ),
+    "a reference for a split": (
+        "evaluate",
+        ["--model_dir=model", "--reference=a"],
+        "--reference alone says nothing to a model: give --source too",
+    ),
     "reference of another length": (
         "evaluate",
         ["--model_dir=model", "--source=train.en", "--reference=train.de"],
@@ -417,6 +448,25 @@ WORKING: dict[str, tuple[str, list[str]]] = {
             "--reference=train.en",
             "--gin_param=evaluate.metrics = [@tokenised_bleu, @exact_match]",
         ],
+    ),
+    "several systems": (
+        "evaluate",
+        [
+            *("--translations=train.en", "--translations=latin.en", "--baseline=latin.en"),
+            *("--reference=train.en", "--samples=20"),
+            "--gin_param=evaluate.metrics = [@bleu, @ter, @exact_match]",
+        ],
+    ),
+    "a model and a baseline": (
+        "evaluate",
+        [
+            *("--model_dir=model", "--source=train.en", "--reference=train.en"),
+            *("--baseline=latin.en", "--translations=train.en", "--format=json", "--samples=20"),
+        ],
+    ),
+    "an interval": (
+        "evaluate",
+        ["--translations=latin.en", "--reference=train.en", "--confidence", "--seed=3"],
     ),
     "a report without base": ("report", ["--runs=rows", "--output=../report"]),
     "attention maps": (
@@ -453,6 +503,7 @@ AT_ONCE = {
             "nothing to evaluate",
             "no reference",
             "reference of another length",
+            "baseline of another length",
             "input missing",
             "vocabulary missing",
         )
@@ -541,6 +592,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("commands")
     (folder / "train.en").write_text("one two three four\nfive six seven eight\nnine\n")
     (folder / "train.de").write_text("eins zwei\ndrei\n")
+    (folder / "latin.en").write_text("unus duo three four\nfive sex seven eight\nnine\n")
     (folder / "latin.txt").write_bytes("gut\ncaf\xe9\n".encode("latin-1"))
     (folder / "a").write_text("a\n")
     (folder / "exported" / "4").mkdir(parents=True)
@@ -674,6 +726,40 @@ def test_the_metrics_can_be_chosen(outcomes):
     assert outcome.status == 0, outcome.err
     names = [line.split(" 100.00")[0] for line in outcome.out.splitlines()]
     assert names == ["tokenised lower-cased BLEU", "exact match"]
+
+
+def test_several_systems_are_one_table(outcomes):
+    outcome = outcomes["several systems"]
+    assert outcome.status == 0, outcome.err
+    head, _, baseline, first, second, *below = outcome.out.splitlines()
+    assert head == "| system | BLEU ↑ | TER ↓ | exact match ↑ |"
+    assert baseline.startswith("| latin.en (baseline) | ")
+    assert re.match(r"\| train.en \| 100.00 \(μ = .*\) p = 0.\d+\*? \| 0.00 \(", first)
+    assert second.startswith("| latin.en | ")
+    assert (second.count("p = "), second.count("*")) == (2, 0)
+    assert "- TER: `nrefs:1|bs:20|seed:12345|case:lc|tok:tercom|" in "\n".join(below)
+
+
+def test_a_model_is_compared_with_files(outcomes):
+    outcome = outcomes["a model and a baseline"]
+    assert outcome.status == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert [row["system"] for row in found] == [
+        "latin.en",
+        "model (checkpoints/step-7)",
+        "train.en",
+    ]
+    assert [row["is_baseline"] for row in found] == [True, False, False]
+    assert [score["name"] for score in found[1]["scores"]] == ["BLEU", "chrF"]
+    assert [row["scores"][0]["p_value"] is None for row in found] == [True, False, False]
+    assert found[1]["scores"][0]["value"] < 1.0 < found[2]["scores"][0]["value"]
+
+
+def test_an_interval_stands_beside_the_score(outcomes):
+    outcome = outcomes["an interval"]
+    assert outcome.status == 0, outcome.err
+    for line in outcome.out.splitlines():
+        assert re.match(r"\w+ [\d.]+ \(μ = [\d.]+ ± [\d.]+\)  \[.*\|bs:1000\|seed:3\|", line)
 
 
 def test_a_report_without_what_a_plot_needs_has_its_tables(outcomes, folder):

@@ -20,8 +20,7 @@ TEXTS = {
     "source", "split", "target", "word",
 }  # fmt: skip
 
-# One, or several of them.
-PATHS = ("path", "multi path")
+PATHS = {"path", "multi path"}
 
 # What is text for one verb is a file for another.
 FILES = {("evaluate", "source"), ("import_t2t", "checkpoint")}

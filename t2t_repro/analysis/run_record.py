@@ -34,7 +34,7 @@ class Evaluation(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what `ModelDirectory.write_scores` writes."""
-        return self._asdict() | {"scores": [score._asdict() for score in self.scores]}
+        return self._asdict() | {"scores": [score.as_dict() for score in self.scores]}
 
     def score(self, name: str) -> Score | None:
         """Returns the score of a name, or None."""

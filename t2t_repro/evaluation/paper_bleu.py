@@ -50,14 +50,13 @@ def paper_bleu(
     """
     words = moses_words(language)
     split = at_compounds if split_compounds else str
-    sides = [[split(words(line)) for line in side] for side in (hypotheses, references)]
+    theirs, ours = ([split(words(line)) for line in side] for side in (references, hypotheses))
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    score = sacrebleu_score(metric, PAPER_BLEU, *sides)
     how = (
         f"moses:{language}|quotes:plain|compounds:{'split' if split_compounds else 'whole'}"
         f"|sacremoses:{importlib.metadata.version('sacremoses')}"
     )
-    return score._replace(signature=f"{score.signature}|{how}")
+    return sacrebleu_score(metric, PAPER_BLEU, ours, theirs, how)
 
 
 def at_compounds(line: str) -> str:

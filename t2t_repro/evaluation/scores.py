@@ -1,15 +1,38 @@
 """Scores of translations against references: one name, one meaning.
 
-BLEU and chrF are sacreBLEU's, each with the signature that says how it was computed.
+BLEU, chrF, chrF++ and TER are sacreBLEU's, each with the signature that says how it was computed.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import gin
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
 from t2t_repro.errors import UserError
+
+
+@dataclass(frozen=True)
+class Segments:
+    """What one of sacreBLEU's metrics computed a score from, and can compute it from again.
+
+    Attributes:
+        metric: which one.
+        hypotheses: as the metric got them, such as tokenised.
+        references: likewise.
+        how: what the signature says besides sacreBLEU's own; see `sacrebleu_score`.
+    """
+
+    metric: SacreBleuMetric = field(compare=False)
+    hypotheses: list[str] = field(repr=False)
+    references: list[str] = field(repr=False)
+    how: str = ""
+
+    def signature(self) -> str:
+        """Returns how the metric's last score was computed."""
+        return "|".join(filter(None, (str(self.metric.get_signature()), self.how)))
 
 
 class Score(NamedTuple):
@@ -17,18 +40,29 @@ class Score(NamedTuple):
 
     Attributes:
         name: of the metric.
-        value: in percent for BLEU, chrF, exact match and bracket F1.
-        signature: how it was computed (sacreBLEU's own for BLEU and chrF); empty where the name
-            says it all.
+        value: in percent for all metrics here.
+        signature: how it was computed (sacreBLEU's own for its metrics); empty where the name says
+            it all.
+        higher_is_better: whether more is better; less is, of TER.
+        segments: of sacreBLEU's metrics, what samples of sentences are drawn from to say how sure
+            the score is; see `significance`.
     """
 
     name: str
     value: float
     signature: str = ""
+    higher_is_better: bool = True
+    segments: Segments | None = None
 
     def __str__(self) -> str:
         signature = f"  [{self.signature}]" if self.signature else ""
         return f"{self.name} {self.value:.2f}{signature}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what can be written down of it: all but the segments."""
+        found = self._asdict()
+        del found["segments"]
+        return found
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
@@ -66,6 +100,30 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
+def chrf_plus_plus(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """chrF++: F2 of character n-grams up to 6 and word n-grams up to 2.
+
+    Raises:
+        UserError: the two are not as many lines.
+    """
+    return sacrebleu_score(CHRF(word_order=2), "chrF++", hypotheses, references)
+
+
+@gin.configurable(denylist=["hypotheses", "references"])
+def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """TER: the edits, shifts of phrases included, that make the reference of the hypothesis.
+
+    In percent of the reference's words, so it may exceed 100; less is better. Lower-cased, words
+    are what spaces separate: sacreBLEU's defaults.
+
+    Raises:
+        UserError: the two are not as many lines.
+    """
+    score = sacrebleu_score(TER(), "TER", hypotheses, references)
+    return score._replace(higher_is_better=False)
+
+
+@gin.configurable(denylist=["hypotheses", "references"])
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """The share of hypotheses that are the reference, character for character, in percent.
 
@@ -78,16 +136,28 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def sacrebleu_score(
-    metric: BLEU | CHRF, name: str, hypotheses: Sequence[str], references: Sequence[str]
+    metric: SacreBleuMetric,
+    name: str,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    how: str = "",
 ) -> Score:
     """Scores with one of sacreBLEU's metrics, and keeps its signature.
+
+    Args:
+        metric: one of sacreBLEU's.
+        name: of the score.
+        hypotheses: as the metric takes them.
+        references: likewise.
+        how: what was done to both before, for the signature: such as "moses:de|compounds:split".
 
     Raises:
         UserError: the two are not as many lines.
     """
     check_lengths(hypotheses, references)
-    value = metric.corpus_score(list(hypotheses), [list(references)]).score
-    return Score(name, value, str(metric.get_signature()))
+    segments = Segments(metric, list(hypotheses), list(references), how)
+    value = metric.corpus_score(segments.hypotheses, [segments.references]).score
+    return Score(name, value, segments.signature(), segments=segments)
 
 
 def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -7,19 +7,34 @@ import sacrebleu
 
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu
-from t2t_repro.evaluation.scores import Score, bleu, chrf, exact_match, tokenised_bleu
+from t2t_repro.evaluation.scores import (
+    Score,
+    bleu,
+    chrf,
+    chrf_plus_plus,
+    exact_match,
+    ter,
+    tokenised_bleu,
+)
 
 REFERENCES = ["Das ist ein Test, nicht mehr.", "Zwei Hunde laufen im Park.", "Gut gemacht!"]
 HYPOTHESES = ["Das ist ein Test, nicht weniger.", "zwei Hunde laufen im Park .", "Gut gemacht!"]
-ALL = [bleu, tokenised_bleu, chrf, exact_match, paper_bleu]
+HIGHER = [bleu, tokenised_bleu, chrf, chrf_plus_plus, exact_match, paper_bleu]
+ALL = [*HIGHER, ter]
 
 
-def test_bleu_and_chrf_are_sacrebleu_s_own():
+def test_bleu_chrf_and_ter_are_sacrebleu_s_own():
     assert bleu(HYPOTHESES, REFERENCES).value == pytest.approx(
         sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     )
     assert chrf(HYPOTHESES, REFERENCES).value == pytest.approx(
         sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    )
+    assert chrf_plus_plus(HYPOTHESES, REFERENCES).value == pytest.approx(
+        sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES], word_order=2).score
+    )
+    assert ter(HYPOTHESES, REFERENCES).value == pytest.approx(
+        sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
     )
 
 
@@ -32,6 +47,8 @@ def test_the_signature_says_tokenisation_and_case():
     assert "case:lc" in signature
     assert "tok:none" in signature
     assert "nc:6|nw:0" in chrf(HYPOTHESES, REFERENCES).signature
+    assert "nc:6|nw:2" in chrf_plus_plus(HYPOTHESES, REFERENCES).signature
+    assert "tok:tercom" in ter(HYPOTHESES, REFERENCES).signature
 
 
 def test_bleu_is_of_the_corpus_and_minds_case_but_not_a_space_before_punctuation():
@@ -83,7 +100,24 @@ def test_exact_match_counts_whole_sentences():
     assert exact_match(["a "], ["a"]).value == 0.0
 
 
-@pytest.mark.parametrize("metric", ALL)
+def test_ter_by_hand_is_lower_where_it_is_better():
+    # Of four words one is moved, with its fellow, and one is another: two edits.
+    score = ter(["c d a x"], ["a b c d"])
+    assert (score.value, score.higher_is_better) == (50.0, False)
+    assert ter(["a b c d"], ["a b c d"]).value == 0.0
+    assert ter(["e f g h i j"], ["a b c d"]).value == 150.0
+    assert all(metric(REFERENCES, REFERENCES).higher_is_better for metric in HIGHER)
+
+
+def test_what_is_written_down_of_a_score_makes_the_same_one():
+    score = ter(HYPOTHESES, REFERENCES)
+    assert set(score.as_dict()) == {"name", "value", "signature", "higher_is_better"}
+    assert Score(**score.as_dict()) == score._replace(segments=None)
+    # Texts are not for error messages.
+    assert REFERENCES[0] not in repr(score)
+
+
+@pytest.mark.parametrize("metric", HIGHER)
 def test_blank_translations_are_scored_as_lines(metric):
     assert metric(["", ""], ["a b c d", "e f g h"]).value == pytest.approx(0.0)
     half = metric(["", "e f g h i"], ["a b c d e", "e f g h i"]).value

@@ -1,0 +1,147 @@
+"""Intervals and p-values are those of sacreBLEU's own command line on the same files."""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.evaluation.paper_bleu import paper_bleu
+from t2t_repro.evaluation.scores import bleu, chrf_plus_plus, exact_match, ter
+from t2t_repro.evaluation.significance import Estimate, Resampling
+
+TEXT = "ein Hund läuft im Park . und die Katze schläft auf dem Sofa , weil es regnet"
+WORDS = TEXT.split()
+SYSTEMS = ["base", "like", "better"]
+
+
+def noisy(line, rate, draw):
+    return " ".join(draw.choice(WORDS) if draw.random() < rate else word for word in line.split())
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Sixty references, and translations: wrong, as wrong, and less so."""
+    draw = random.Random(1)
+    reference = [" ".join(draw.choices(WORDS, k=draw.randint(4, 12))) for _ in range(60)]
+    rates = zip(SYSTEMS, (0.3, 0.3, 0.1), strict=True)
+    noise = {name: [noisy(line, rate, draw) for line in reference] for name, rate in rates}
+    return {"reference": reference, **noise}
+
+
+@pytest.fixture(scope="module")
+def folder(texts, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    for name, lines in texts.items():
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def sacrebleu(folder, *arguments, **environment):
+    command = [sys.executable, "-m", "sacrebleu", "reference", "-i", *arguments]
+    environment = {**os.environ, "NO_COLOR": "1", **environment}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def compared(texts, metric, resampling, **options):
+    scores = [metric(texts[name], texts["reference"]) for name in SYSTEMS]
+    return resampling.compare(scores, **options)
+
+
+@pytest.mark.parametrize(
+    ("flag", "resampling", "given"),
+    [
+        ("--paired-bs", Resampling(), {}),
+        ("--paired-ar", Resampling("randomisation"), {}),
+        ("--paired-bs", Resampling(seed=7), {"SACREBLEU_SEED": "7"}),
+        ("--paired-bs-n=50", Resampling(samples=50), {}),
+    ],
+)
+def test_paired_tests_are_sacrebleu_s_to_the_last_digit(texts, folder, flag, resampling, given):
+    flags = dict.fromkeys(("--paired-bs", flag) if "-n=" in flag else (flag,))
+    printed = json.loads(sacrebleu(folder, *SYSTEMS, "-m", "bleu", *flags, **given))
+    found = compared(texts, bleu, resampling)
+    for row, own in zip(printed, found, strict=True):
+        expected = (row["BLEU"][name] for name in ("score", "mean", "ci", "p_value"))
+        assert (own.score.value, own.mean, own.half_width, own.p_value) == tuple(expected)
+    assert found[0].p_value is None
+    assert found[1].p_value > 0.05
+    assert found[2].p_value < 0.05
+    seed = given.get("SACREBLEU_SEED", "12345")
+    kind = "ar:10000" if "ar" in flag else f"bs:{resampling.samples or 1000}"
+    assert kind in found[2].score.signature
+    assert f"seed:{seed}|" in found[2].score.signature
+
+
+def test_so_are_chrf_plus_plus_and_ter(texts, folder):
+    # sacreBLEU 2.6 cannot write chrF's float32 as JSON.
+    printed = sacrebleu(
+        folder, *SYSTEMS, "-m", "chrf", "ter", "--chrf-word-order=2", "--paired-bs",
+        "--format=text", "--width=6",
+    )  # fmt: skip
+    cells = re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", printed)
+    chances = re.findall(r"p = ([\d.]+)", printed)
+    of_chrf, of_ter = (compared(texts, metric, Resampling()) for metric in (chrf_plus_plus, ter))
+    in_order = [one for pair in zip(of_chrf, of_ter, strict=True) for one in pair]
+    own = [(f"{e.score.value:.6f}", f"{e.mean:.6f}", f"{e.half_width:.6f}") for e in in_order]
+    assert own == cells
+    assert [f"{e.p_value:.4f}" for e in in_order if e.p_value is not None] == chances
+    for found in (of_chrf, of_ter):
+        assert found[0].score.signature in printed
+
+
+def test_an_interval_of_one_system_is_sacrebleu_s(texts, folder):
+    printed = json.loads(sacrebleu(folder, "like", "-m", "bleu", "ter", "-ci", "--width=4"))
+    for metric, own in zip((bleu, ter), printed, strict=True):
+        found = Resampling("randomisation").estimate(metric(texts["like"], texts["reference"]))
+        assert f"{found.mean:.4f}" == f"{own['confidence_mean']:.4f}"
+        assert f"{found.half_width:.4f}" == f"{own['confidence_var']:.4f}"
+        assert found.score.signature == own["signature"]
+        assert found.p_value is None
+
+
+def test_by_randomisation_there_are_intervals_where_they_are_asked_for(texts):
+    plain = compared(texts, bleu, Resampling("randomisation", samples=100))
+    asked = compared(texts, bleu, Resampling("randomisation", samples=100), with_interval=True)
+    assert {found.mean for found in plain} == {None}
+    assert all(found.half_width > 0 for found in asked)
+    assert [found.p_value for found in plain] == [found.p_value for found in asked]
+
+
+def test_a_score_of_words_that_were_tokenised_here_keeps_its_signature(texts):
+    found = compared(texts, paper_bleu, Resampling())
+    assert "|bs:1000|seed:12345|" in found[1].score.signature
+    assert "|moses:de|" in found[1].score.signature
+    assert found[2].p_value < 0.05
+
+
+def test_of_a_metric_that_is_not_sacrebleu_s_there_is_the_score_alone(texts):
+    scores = [exact_match(texts[name], texts["reference"]) for name in SYSTEMS]
+    assert Resampling().compare(scores) == list(map(Estimate, scores))
+    assert Resampling().estimate(scores[0]) == Estimate(scores[0])
+
+
+def test_the_seed_of_the_environment_is_heeded_and_left_as_it_was(texts, monkeypatch):
+    score = bleu(texts["like"], texts["reference"])
+    by_default = Resampling().estimate(score).mean
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    of_environment = Resampling().estimate(score).mean
+    assert of_environment != by_default
+    assert Resampling(seed=12345).estimate(score).mean == by_default
+    assert os.environ["SACREBLEU_SEED"] == "7"
+    monkeypatch.delenv("SACREBLEU_SEED")
+    assert Resampling(seed=7).estimate(score).mean == of_environment
+    assert "SACREBLEU_SEED" not in os.environ
+
+
+@pytest.mark.parametrize("seed", ["seven", "-1", "0", ""])
+def test_what_is_no_seed_is_refused(texts, monkeypatch, seed):
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    with pytest.raises(UserError, match=f"^SACREBLEU_SEED={seed}: expected an integer from 1 on"):
+        Resampling().estimate(bleu(texts["like"], texts["reference"]))
