@@ -21,9 +21,9 @@ from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import Preparation, PreparedData, open_data
-from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
+from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
