@@ -37,7 +37,7 @@ def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None):
 
 def texts_of(result):
     """The ids of every sample, EOS included: [batch][n_best]."""
-    found: list[list[list[int]]] = []
+    found: list[list[tuple[int, ...]]] = []
     for row in result.ids.numpy().tolist():
         found.append([])
         for ids in row:
