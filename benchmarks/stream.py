@@ -123,7 +123,10 @@ def lines_done(work: Path) -> int:
 def check(work: Path) -> int:
     """How many texts have more than one translation, after checking that none lacks one."""
     translations: dict[str, set[str]] = {}
-    with (work / "in").open(encoding="utf-8") as given, (work / "out").open(encoding="utf-8") as out:
+    with (
+        (work / "in").open(encoding="utf-8") as given,
+        (work / "out").open(encoding="utf-8") as out,
+    ):
         for source, target in zip(given, out, strict=True):
             translations.setdefault(source, set()).add(target)
     return sum(len(found) > 1 for found in translations.values())
@@ -131,7 +134,7 @@ def check(work: Path) -> int:
 
 def report(samples: list[dict[str, float]], lines: int) -> dict[str, Any]:
     """Rate and memory: at every tenth of the lines, and at most."""
-    tenths = {}
+    tenths: dict[int, int] = {}
     for sample in samples:
         tenths.setdefault(int(10 * sample["lines"] / lines), round(sample["megabytes"]))
     return {

@@ -19,6 +19,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.whole_files import whole_file
 
 _IDENTITY, _JOURNAL, _FINISHED = "identity.json", "journal", "finished"
+_IDENTITY_ASIDE = f".{_IDENTITY}.partial"
 _MOST_DIFFERENCES = 3
 
 
@@ -78,12 +79,13 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
             what = f"--{flag}={paths[flag]}"
             self._hold = opened.enter_context(held_alone(lock, what, f"give another --{flag}"))
             self._check(json.loads(json.dumps(identity)))
+            self.done, self.digest = 0, ""
             self.finished = (self._folder / _FINISHED).exists()
             if not self.finished:
                 self._files = opened.enter_context(self._open())
                 notes = [block.note for block in self._files.blocks]
                 self.done = sum(note["lines"] for note in notes)
-                self.digest = notes[-1]["digest"] if notes else ""
+                self.digest = notes[-1]["digest"] if notes else self.digest
             self._opened = opened.pop_all()
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
@@ -156,13 +158,14 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
 
     def _make(self, identity: Mapping[str, Any]) -> None:
         if self._folder.exists():
-            ours = {_JOURNAL, _FINISHED, *self._places}
+            ours = {_JOURNAL, _FINISHED, _IDENTITY_ASIDE, *self._places}
             if not self._folder.is_dir() or {path.name for path in self._folder.iterdir()} - ours:
                 raise self._foreign()
             shutil.rmtree(self._folder)
         self._folder.mkdir()
-        with whole_file(self._folder / _IDENTITY) as aside:
-            aside.write_text(json.dumps(identity, indent=2) + "\n", encoding="utf-8")
+        aside = self._folder / _IDENTITY_ASIDE
+        aside.write_text(json.dumps(identity, indent=2) + "\n", encoding="utf-8")
+        os.replace(aside, self._folder / _IDENTITY)
 
     def _foreign(self) -> UserError:
         return UserError(
