@@ -1,17 +1,26 @@
 """Text that verbs read and write: a line in, a line out, and a prompt at a terminal."""
 
+import gzip
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from io import BufferedIOBase
 from pathlib import Path
+from typing import cast
 
+from t2t_repro.data.line_files import decoded_lines
 from t2t_repro.errors import UserError
 from t2t_repro.whole_files import whole_file
 
 
 def read_input(path: str | None, flag: str = "input") -> list[str]:
-    r"""Reads the lines of a file, or of standard input; only \n ends a line.
+    """Reads all lines of a file, or of standard input; see `stream_input`."""
+    return list(stream_input(path, flag))
+
+
+def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
+    r"""Yields the lines of a plain or `.gz` file, or of standard input; only \n ends a line.
 
     Args:
         path: of the file, or None for standard input.
@@ -20,21 +29,22 @@ def read_input(path: str | None, flag: str = "input") -> list[str]:
     Raises:
         UserError: the file is not there, or is not UTF-8.
     """
-    name = f"--{flag}={path}" if path else "standard input"
     try:
-        data = Path(path).read_bytes() if path else sys.stdin.buffer.read()
+        with _opened(path) as file:
+            yield from decoded_lines(file, named_input(path, flag))
     except OSError as error:
         raise UserError(f"--{flag}={path}: {error.strerror}; expected a text file.") from error
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].split(b"\n")
-        raise UserError(
-            f"{name}, line {len(before)}: byte {len(before[-1])} is not UTF-8 ({error.reason}); "
-            "expected UTF-8 text: convert it, e.g. with iconv."
-        ) from error
-    lines = text.removesuffix("\n").split("\n") if text else []
-    return [line.removesuffix("\r") for line in lines]
+
+
+def named_input(path: str | None, flag: str) -> str:
+    """What an error calls a text."""
+    return f"--{flag}={path}" if path else "standard input"
+
+
+def _opened(path: str | None) -> AbstractContextManager[BufferedIOBase]:
+    if not path:
+        return nullcontext(cast(BufferedIOBase, sys.stdin.buffer))
+    return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
 
 
 def write_output(lines: Iterator[str], path: str | None) -> None:

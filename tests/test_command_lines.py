@@ -120,7 +120,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "input not UTF-8": (
         "translate",
         ["--model_dir=model", "--input=latin.txt", "--output=x"],
-        "latin.txt, line 2: byte 3 is not UTF-8",
+        "latin.txt, line 2: byte 0xe9 at position 3 is not valid UTF-8",
     ),
     "n_best beyond the beam": (
         "translate",
@@ -375,7 +375,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "reference not UTF-8": (
         "evaluate",
         ["--translations=a", "--reference=latin.txt"],
-        "--reference=latin.txt, line 2: byte 3 is not UTF-8",
+        "--reference=latin.txt, line 2: byte 0xe9 at position 3 is not valid UTF-8",
     ),
     "more subwords than the model knows": (
         "translate",

@@ -104,7 +104,7 @@ class CleanText:
         seen: SeenHashes,
     ) -> None:
         done = report.total()
-        with Progress(f"{self.split}: cleaning", done) as progress:
+        with Progress(f"data: {self.split}: cleaning", done) as progress:
             for block in cleaned.blocks(self.split, done, seen):
                 sides = zip(*block.pairs, strict=True) if block.pairs else ((), ())
                 parts = {

@@ -47,7 +47,7 @@ def encode_text(
     ) as files:
         done = len(files.blocks)
         first, total = (sum(block.pairs for block in part) for part in (blocks[:done], blocks))
-        with Progress(f"{text.split}: encoding", first, total) as progress:
+        with Progress(f"data: {text.split}: encoding", first, total) as progress:
             encoded = map_in_order(encoder, blocks[done:], workers)
             for block, tokens in zip(blocks[done:], encoded, strict=True):
                 files.append(tokens.parts, {"dropped": tokens.dropped})

@@ -5,8 +5,9 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from t2t_repro.errors import UserError
 
@@ -22,18 +23,32 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
         UserError: the file is missing, is a damaged gzip file, or a line is not UTF-8.
     """
+    with _open(path) as file:
+        yield from decoded_lines(file, str(path))
+
+
+def decoded_lines(file: BufferedIOBase, name: str) -> Iterator[str]:
+    """Yields the lines of an open file, as `read_lines` does, as soon as they are there.
+
+    Args:
+        file: plain bytes, or one that decompresses.
+        name: of the file, for errors.
+
+    Raises:
+        UserError: it is a damaged gzip file, or a line is not UTF-8.
+    """
     number = 1
-    for chunk in _whole_lines(path, _chunks(path)):
+    for chunk in _whole_lines(name, _chunks(file, name)):
         if number == 1:
             chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
         # At "\n" only; text mode and str.splitlines would also end lines at a lone "\r", U+2028 and
         # others, and so put aligned files out of step.
-        lines = _decode(path, number, chunk).removesuffix("\n").split("\n")
+        lines = _decode(name, number, chunk).removesuffix("\n").split("\n")
         number += len(lines)
         yield from (line.removesuffix("\r") for line in lines)
 
 
-def _whole_lines(path: Path, chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _whole_lines(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Cuts a file's bytes behind newlines, not far from where they are cut already."""
     rest: list[bytes] = []
     for chunk in chunks:
@@ -45,21 +60,21 @@ def _whole_lines(path: Path, chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest.append(chunk[end:])
         if sum(map(len, rest)) > _MAX_LINE_BYTES:
             raise UserError(
-                f"{path} has a line of more than {_MAX_LINE_BYTES:,} bytes, expected one sentence "
+                f"{name} has a line of more than {_MAX_LINE_BYTES:,} bytes, expected one sentence "
                 "a line: is it a text file?"
             )
     if rest:
         yield b"".join(rest)
 
 
-def _decode(path: Path, number: int, chunk: bytes) -> str:
+def _decode(name: str, number: int, chunk: bytes) -> str:
     """Decodes whole lines, of which the first has that number."""
     try:
         return chunk.decode("utf-8")
     except UnicodeDecodeError as error:
         before = chunk[: error.start].split(b"\n")
         raise UserError(
-            f"{path}, line {number + len(before) - 1}: byte 0x{chunk[error.start]:02x} at position "
+            f"{name}, line {number + len(before) - 1}: byte 0x{chunk[error.start]:02x} at position "
             f"{len(before[-1])} is not valid UTF-8; convert the file to UTF-8 (e.g. with iconv)"
         ) from error
 
@@ -85,12 +100,12 @@ def check_line_counts(paths: Sequence[Path]) -> int:
     return counts[0]
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> BufferedIOBase:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             # It might never end, and is read twice.
             raise UserError(f"{path} is a device or a pipe, expected a file: copy it to one.")
-        return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+        return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
         raise UserError(
             f"cannot read {path} ({error.strerror}); expected a text file: check the name, which "
@@ -98,14 +113,14 @@ def _open(path: Path) -> BinaryIO:
         ) from error
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def _chunks(file: BufferedIOBase, name: str) -> Iterator[bytes]:
     """Reads a file's bytes, turning what a damaged gzip file raises into a `UserError`."""
     try:
-        with _open(path) as file:
-            yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
+        # What a pipe has, without waiting for more.
+        yield from iter(lambda: file.read1(_CHUNK_BYTES), b"")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(
-            f"{path} is not a whole gzip file ({error}); fetch it again, or drop '.gz' from its "
+            f"{name} is not a whole gzip file ({error}); fetch it again, or drop '.gz' from its "
             "name if it is plain text"
         ) from error
 
@@ -113,9 +128,10 @@ def _chunks(path: Path) -> Iterator[bytes]:
 def _count_lines(path: Path) -> int:
     """Counts lines without decoding; a last line without a newline counts."""
     newlines, last = 0, b"\n"
-    for chunk in _chunks(path):
-        newlines += chunk.count(b"\n")
-        last = chunk[-1:]
+    with _open(path) as file:
+        for chunk in _chunks(file, str(path)):
+            newlines += chunk.count(b"\n")
+            last = chunk[-1:]
     return newlines + (last != b"\n")
 
 

@@ -16,42 +16,46 @@ class Progress(AbstractContextManager["Progress"]):
     """Counts the sentence pairs of one stage, and shows the count, the rate and what remains.
 
     Args:
-        stage: what is done, e.g. "train: encoding".
+        stage: what is done, e.g. "data: train: encoding".
         done: pairs that an earlier run has done.
         total: pairs in all, if that is known.
+        unit: what is counted, if not pairs.
     """
 
-    def __init__(self, stage: str, done: int = 0, total: int | None = None) -> None:
+    def __init__(
+        self, stage: str, done: int = 0, total: int | None = None, unit: str = "pairs"
+    ) -> None:
         self._stage, self._before, self._done, self._total = stage, done, done, total
+        self._unit = unit
         self._started = self._shown = time.monotonic()
         # Cleared at its end: what remains are the lines of the log.
         self._bar = tqdm(
-            desc=f"data: {stage}",
+            desc=stage,
             initial=done,
             total=total,
-            unit=" pairs",
+            unit=f" {unit}",
             unit_scale=True,
             leave=False,
             disable=not sys.stderr.isatty(),
         )
         if done:
-            logging.info("data: %s: going on after %s pairs", stage, f"{done:,}")
+            logging.info("%s: going on after %s %s", stage, f"{done:,}", unit)
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def advance(self, pairs: int) -> None:
-        """Counts `pairs` more as done."""
-        self._done += pairs
-        self._bar.update(pairs)
+    def advance(self, count: int) -> None:
+        """Counts so many more as done."""
+        self._done += count
+        self._bar.update(count)
         now = time.monotonic()
         if self._bar.disable and now - self._shown >= _SECONDS_BETWEEN_LINES:
             self._shown = now
-            logging.info("data: %s", self._describe(now - self._started))
+            logging.info("%s", self._describe(now - self._started))
 
     def _describe(self, seconds: float) -> str:
         rate = (self._done - self._before) / seconds
-        line = f"{self._stage}: {self._done:,} pairs, {rate:,.0f} pairs/s"
+        line = f"{self._stage}: {self._done:,} {self._unit}, {rate:,.0f} {self._unit}/s"
         if self._total is None or not rate:
             return line
         return f"{line}, {in_words((self._total - self._done) / rate)} left"

@@ -143,13 +143,16 @@ class Translator:
         others = [(directory, None) for directory in ensemble]
         return load_translator(model_dir, gin_params, ensemble=others)
 
-    def translate(self, lines: Sequence[str], n_best: int = 1) -> list[list[Translation]]:
+    def translate(
+        self, lines: Sequence[str], n_best: int = 1, *, first: int = 1
+    ) -> list[list[Translation]]:
         """Translates sentences.
 
         Args:
             lines: N source sentences, whatever they hold. A blank one has one translation, the
                 empty one, with score 0.
             n_best: how many translations of each, at most beam_size.
+            first: the number of the first line, for warnings.
 
         Returns:
             N lists of translations, the best first; fewer than n_best where the search found
@@ -163,7 +166,7 @@ class Translator:
                 f"n_best is {n_best}, expected 1 ... beam_size={self.search.beam_size}: "
                 "ask for fewer translations or bind a larger BeamSearch.beam_size."
             )
-        sources = self._encode(lines)
+        sources = self._encode(lines, first)
         self._check_memory(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
         searched = self.search.beam_size if self.choose else n_best
@@ -184,16 +187,16 @@ class Translator:
                 pass
         return results
 
-    def _encode(self, lines: Sequence[str]) -> list[list[int]]:
+    def _encode(self, lines: Sequence[str], first: int = 1) -> list[list[int]]:
         """Encodes all lines; a blank line has no ids at all."""
         # As T2T does: its subwords keep white space at the ends, and no model was trained on that.
         lines = [line.strip() for line in lines]
         sources = self.subwords.source.encode(lines)
-        for number, (line, ids) in enumerate(zip(lines, sources, strict=True)):
+        for number, (line, ids) in enumerate(zip(lines, sources, strict=True), first):
             if len(ids) > self.max_source_length:
                 logging.warning(
                     "line %d has %d subwords, only the first %d are translated",
-                    number + 1,
+                    number,
                     len(ids),
                     self.max_source_length,
                 )

@@ -8,7 +8,7 @@ def test_lines_come_now_and_then_with_count_rate_and_what_remains(monkeypatch, c
     clock = iter([0.0, 10.0, 40.0, 45.0, 80.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     caplog.set_level("INFO", logger="absl")
-    with Progress("train: encoding", done=1000, total=9000) as shown:
+    with Progress("data: train: encoding", done=1000, total=9000) as shown:
         for _ in range(4):
             shown.advance(1000)
     assert [record.getMessage() for record in caplog.records] == [
@@ -22,6 +22,6 @@ def test_what_remains_is_left_out_where_it_is_not_known(monkeypatch, caplog):
     clock = iter([0.0, 40.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     caplog.set_level("INFO", logger="absl")
-    with Progress("train: cleaning") as shown:
+    with Progress("data: train: cleaning") as shown:
         shown.advance(2000)
     assert caplog.records[0].getMessage() == "data: train: cleaning: 2,000 pairs, 50 pairs/s"
