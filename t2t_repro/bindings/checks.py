@@ -92,6 +92,8 @@ def _as_promises(value: Any, values: Mapping[str, Any]) -> Any:
         return Promised(value)
     if isinstance(value, (list, tuple)):
         return type(value)(_as_promises(item, values) for item in value)
+    if isinstance(value, dict):
+        return {key: _as_promises(item, values) for key, item in value.items()}
     return value
 
 

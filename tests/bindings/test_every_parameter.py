@@ -59,6 +59,7 @@ TAKEN = {
     "GeneratedCorpus.seed": WHOLE,
     "GivenSubwords.model_dir": NAME,
     "GivenSubwords.side": ("None",),
+    "GivenSubwords.symbols": ("[]", "()"),
     "InverseSquareRoot.peak": ("0.5", "10.5"),
     "LayerConfig.attention_dropout": ONES,
     "LayerConfig.d_k": ("None",),
