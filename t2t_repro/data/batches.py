@@ -157,8 +157,8 @@ class Batches:
         if self._mixing is None:
             return epoch_plan(self.shapes, *self._lengths, self._slices, self._seed, epoch)
         taken = self._mixing.sentences(epoch)
-        lengths = (side[taken] for side in self._lengths)
-        plan = epoch_plan(self.shapes, *lengths, self._slices, self._seed, epoch)
+        source, target = (side[taken] for side in self._lengths)
+        plan = epoch_plan(self.shapes, source, target, self._slices, self._seed, epoch)
         return replace(plan, order=taken[plan.order])
 
     def count_tokens(self, epoch: int, batch: int) -> int:

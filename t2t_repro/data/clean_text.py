@@ -95,7 +95,9 @@ class CleanText:
         """Returns the blocks in which `write` wrote the text."""
         with self._open(work) as files:
             ends = [(block.ends["source"], block.ends["target"]) for block in files.blocks]
-            notes = [(block.note.get("kept", 0), block.note.get(_CORPUS, "")) for block in files.blocks]
+            notes = [
+                (block.note.get("kept", 0), block.note.get(_CORPUS, "")) for block in files.blocks
+            ]
         edges = pairwise(chain([(0, 0)], ends))
         return [TextBlock(*edge, *note) for edge, note in zip(edges, notes, strict=True)]
 

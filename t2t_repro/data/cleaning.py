@@ -122,9 +122,7 @@ def clean(
             waiting.append(block)
             yield block
 
-    for reasons, hashes in map_in_order(
-        _Judge(rules, held_out, corpus), remembered(), workers
-    ):
+    for reasons, hashes in map_in_order(_Judge(rules, held_out, corpus), remembered(), workers):
         pairs = waiting.popleft()
         if rules.drop_duplicates:
             fit = np.flatnonzero(reasons == _KEPT)

@@ -89,9 +89,7 @@ class SubwordTraining:
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the recipe: all of it."""
         # Data that are older than symbols have no such entry.
-        return {
-            name: value for name, value in asdict(self).items() if name != "symbols" or value
-        }
+        return {name: value for name, value in asdict(self).items() if name != "symbols" or value}
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
         """Returns the recipe with further symbols."""

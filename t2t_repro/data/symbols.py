@@ -27,7 +27,7 @@ def check_symbols(parameter: str, symbols: Sequence[str]) -> None:
     for symbol in symbols:
         if not _is_symbol(symbol):
             raise UserError(
-                f"{parameter} has {symbol!r}, expected letters or digits in brackets or other "
+                f"{parameter} is {symbol!r}, expected letters or digits in brackets or other "
                 f"marks, without a space, such as <2de>, and none of {', '.join(_TAKEN)}."
             )
 

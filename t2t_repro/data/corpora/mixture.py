@@ -1,7 +1,7 @@
 """Several corpora in one run, each with its share of every epoch, and perhaps with a tag."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +20,9 @@ _MOST_CORPORA = 1000
 @gin.configurable
 @checked
 class Mixture:
-    """A corpus made of several, each under a name of the user's. In gin::
+    """A corpus made of several, each under a name of the user's.
+
+    In gin::
 
         prepare.corpus = @Mixture()
         Mixture.corpora = {'news': @news/TextFilesCorpus(), 'talks': @talks/TextFilesCorpus()}
@@ -131,5 +133,5 @@ def _check_weights(
         raise UserError("Mixture.weights are all 0, expected one above 0.")
 
 
-def _listed(names: object) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, sorted(names))) or "none"
