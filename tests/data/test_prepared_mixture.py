@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def mixture_of(folder, **others):
             folder, "talks", train=[*talks, news[3], ("", "x")], dev=held_out, test=pairs_of(4, 7)
         ),
     }
-    given = {"tags": {"talks": "<talk>"}, "weights": {"news": 1, "talks": 3}}
+    given: dict[str, Any] = {"tags": {"talks": "<talk>"}, "weights": {"news": 1, "talks": 3}}
     return Mixture(corpora, **(given | others))
 
 

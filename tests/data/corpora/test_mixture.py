@@ -128,7 +128,7 @@ def test_gin_gives_every_corpus_its_own_files(tmp_path, monkeypatch):
     assert (train[0], train[3]) == (("<BT> ziel 0", "talks train 0"), ("news train 0", "ziel 0"))
     assert mixture.shares.counts({"back": 5, "news": 3}) == {"back": 2, "news": 6}
     # The tags are the subwords' symbols without being said again.
-    assert Preparation().subwords.symbols == ("<BT>",)
+    assert Preparation().subwords.describe()["symbols"] == ("<BT>",)
 
 
 @pytest.mark.parametrize(
