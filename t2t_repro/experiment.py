@@ -20,7 +20,7 @@ from t2t_repro.bindings.text import modules_in
 from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.prepared import Preparation, PreparedData, open_data
+from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
@@ -209,7 +209,8 @@ def _train(
     check_room(model, data)
     # Dropout of attention weights draws for padding too: cutting that off would change the draw.
     is_static = step.jit_compile or model.config.attention_dropout > 0
-    batches = Batches(data.store("train"), step.seed, step.slices, is_static)
+    mixing = mixing_of(preparation.corpus, data, step.seed)
+    batches = Batches(data.store("train"), step.seed, step.slices, is_static, mixing=mixing)
     evaluation = DevEvaluation(model, data, workers)
     report = batches.report()
     logging.info("data: %s", report)

@@ -155,6 +155,10 @@ def fits(value: Any, hint: Any) -> bool:
         items = parts[:1] if origin is not tuple or parts[1:] == (...,) else ()
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
         return is_list and all(fits(item, one) for one in items for item in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            fits(key, parts[0]) and fits(item, parts[1]) for key, item in value.items()
+        )
     kind = origin or hint
     if not inspect.isclass(kind) or kind in (object, Any):
         return True
@@ -182,6 +186,8 @@ def expected(hint: Any) -> str:
         # What texts are for stands elsewhere: names of files, mostly.
         is_text = not parts or fits("", parts[0])
         return "a list" if is_text else f"a list, each {expected(parts[0])}"
+    if origin is Mapping:
+        return f"a dictionary {{'name': value}}, each value {expected(parts[1])}"
     return f"{_a(origin or hint)}, @name() with parentheses"
 
 
@@ -241,7 +247,7 @@ def _is_plain(hint: Any) -> bool:
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _is_plain(parts[0])
-    if origin in (Union, UnionType):
+    if origin in (Union, UnionType, Mapping):
         return all(map(_is_plain, parts))
     return origin is Literal or hint is None or hint in _PLAIN
 

@@ -48,19 +48,27 @@ def check_bound(given: Collection[str], values: Mapping[str, Any], needed: Colle
     Raises:
         UserError: a parameter without a default is not bound.
     """
-    bound = {name.split("/")[-1] for name in given}
     for reference in sorted(_reached(values, needed)):
         for name, parameter in parameters_of(reference.name).items():
             is_required = parameter.default is gin.REQUIRED or (
                 # What is handed on uncalled gets the rest from its caller.
                 parameter.default is parameter.empty and reference.endswith("()")
             )
-            full_name = f"{reference.name}.{name}"
-            if is_required and full_name not in bound:
+            full_name = "/".join((*reference.scope, f"{reference.name}.{name}"))
+            if is_required and not any(_is_heard(one, full_name) for one in given):
                 raise UserError(
                     f"{full_name} is not bound, but this run needs it: add a line "
                     f"'{full_name} = ...' to the gin file, or give it with --gin_param."
                 )
+
+
+def _is_heard(given: str, needed: str) -> bool:
+    """Whether a binding is one that a call in a scope hears: of an outer scope, or of the same.
+
+    A call without a scope may be in whichever scope its caller has.
+    """
+    (*outer, one), (*scope, other) = given.split("/"), needed.split("/")
+    return one == other and (not scope or scope[: len(outer)] == outer)
 
 
 def check_types(values: Mapping[str, Any]) -> None:
@@ -92,6 +100,8 @@ def _as_promises(value: Any, values: Mapping[str, Any]) -> Any:
         return Promised(value)
     if isinstance(value, (list, tuple)):
         return type(value)(_as_promises(item, values) for item in value)
+    if isinstance(value, dict):
+        return {key: _as_promises(item, values) for key, item in value.items()}
     return value
 
 

@@ -1,12 +1,14 @@
 """From a token store to padded batches: a tf.data pipeline over a plan of indices."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import gin
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from t2t_repro.data.mixing import Mixing
 from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.slice_shapes import SliceShape, choose_shapes, slots_needed
 from t2t_repro.data.token_store import TokenStore
@@ -14,8 +16,26 @@ from t2t_repro.ranges import Count, checked
 
 
 @dataclass(frozen=True)
+class CorpusReport:
+    """What an epoch holds of one corpus of a mixture.
+
+    Attributes:
+        sentences: number of sentence pairs.
+        source_tokens: source ids, EOS included.
+        target_tokens: likewise.
+    """
+
+    sentences: int
+    source_tokens: int
+    target_tokens: int
+
+
+@dataclass(frozen=True)
 class EpochReport:
     """What the first epoch holds; later ones hold the same, in almost as many batches.
+
+    Of a mixture they hold as many sentences of every corpus, but others, and so almost as many
+    tokens.
 
     Attributes:
         sentences: number of sentence pairs.
@@ -25,6 +45,7 @@ class EpochReport:
         source_tokens: source ids, EOS included, padding not.
         target_tokens: likewise.
         slots: source and target vectors that a compiled program computes for all batches.
+        corpora: of a mixture, what is each corpus's, by its name.
     """
 
     sentences: int
@@ -34,6 +55,7 @@ class EpochReport:
     source_tokens: int
     target_tokens: int
     slots: int
+    corpora: Mapping[str, CorpusReport] = field(default_factory=dict)
 
     @property
     def real_share(self) -> float:
@@ -46,10 +68,15 @@ class EpochReport:
             f"shapes: {self.real_share:.1%} real tokens, on average "
             f"{self.source_tokens / self.batches:,.0f} source and "
             f"{self.target_tokens / self.batches:,.0f} target tokens a batch"
+        ) + "".join(
+            f"; {name} {of_one.sentences / self.sentences:.2%} of sentences "
+            f"({of_one.sentences:,}), {of_one.source_tokens / self.source_tokens:.2%} of source, "
+            f"{of_one.target_tokens / self.target_tokens:.2%} of target tokens"
+            for name, of_one in self.corpora.items()
         )
 
 
-@gin.configurable(denylist=["store", "seed", "slices", "is_static"])
+@gin.configurable(denylist=["store", "seed", "slices", "is_static", "mixing"])
 @checked
 class Batches:
     """The batches of a training run, a pure function of (seed, epoch, batch).
@@ -63,6 +90,7 @@ class Batches:
         tokens_per_batch: real source tokens, or real target tokens where there are more of them,
             of a full global batch (paper, section 5.1: about 25,000 each).
         max_shapes: most shapes a slice may have.
+        mixing: which sentences of the store an epoch has; every one once by default.
 
     Attributes:
         shapes: of slices.
@@ -79,12 +107,14 @@ class Batches:
         is_static: bool = False,
         tokens_per_batch: Count = 25_000,
         max_shapes: Count = 6,
+        mixing: Mixing | None = None,
     ) -> None:
         self._store = store
         self._lengths = store.source_lengths, store.target_lengths
         self._seed = seed
         self._slices = slices
         self._is_static = is_static
+        self._mixing = mixing
         self.shapes = choose_shapes(
             *self._lengths, tokens_per_slice=tokens_per_batch // slices, max_shapes=max_shapes
         )
@@ -93,29 +123,47 @@ class Batches:
     def report(self) -> EpochReport:
         """Counts tokens and slots of the first epoch."""
         plan = self.plan(0)
-        source_tokens, target_tokens = (int(side.sum()) for side in self._lengths)
+        source_tokens, target_tokens = self._count(plan.order)
         slots = np.array([sum(shape.slots) for shape in self.shapes])
+        corpora = self._mixing.corpora if self._mixing else {}
         return EpochReport(
-            sentences=len(self._store),
+            sentences=len(plan.order),
             slices=self._slices,
             shapes=len(self.shapes),
             batches=len(plan),
             source_tokens=source_tokens,
             target_tokens=target_tokens,
             slots=int(slots[plan.shape_of_batch].sum()) * self._slices,
+            corpora={name: self._report_on(own, plan.order) for name, own in corpora.items()},
         )
 
+    def _report_on(self, own: range, order: NDArray[np.int64]) -> CorpusReport:
+        """What an order has of some sentences."""
+        taken = order[(order >= own.start) & (order < own.stop)]
+        return CorpusReport(len(taken), *self._count(taken))
+
+    def _count(self, indices: NDArray[np.int64]) -> tuple[int, int]:
+        """The source and the target tokens of sentences."""
+        source, target = (int(side[indices].sum()) for side in self._lengths)
+        return source, target
+
     def plan(self, epoch: int) -> EpochPlan:
-        """Returns the batches of an epoch: every sentence once."""
+        """Returns the batches of an epoch: every sentence once, or as they are mixed."""
         if self._planned is None or self._planned[0] != epoch:
-            plan = epoch_plan(self.shapes, *self._lengths, self._slices, self._seed, epoch)
-            self._planned = epoch, plan
+            self._planned = epoch, self._new_plan(epoch)
         return self._planned[1]
+
+    def _new_plan(self, epoch: int) -> EpochPlan:
+        if self._mixing is None:
+            return epoch_plan(self.shapes, *self._lengths, self._slices, self._seed, epoch)
+        taken = self._mixing.sentences(epoch)
+        source, target = (side[taken] for side in self._lengths)
+        plan = epoch_plan(self.shapes, source, target, self._slices, self._seed, epoch)
+        return replace(plan, order=taken[plan.order])
 
     def count_tokens(self, epoch: int, batch: int) -> int:
         """Counts the tokens of source and target of a batch together, padding left out."""
-        indices = self.plan(epoch).sentences(batch)
-        return int(sum(side[indices].sum() for side in self._lengths))
+        return sum(self._count(self.plan(epoch).sentences(batch)))
 
     def epoch(
         self, epoch: int, first_batch: int, own_slices: range | None = None

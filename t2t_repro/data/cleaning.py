@@ -47,7 +47,8 @@ class Cleaning:
         max_words: a pair is dropped when a side has more whitespace-separated words than this.
         max_length_ratio: likewise, when one side has more than this many times the characters
             of the other; at least 1.
-        drop_duplicates: whether a pair that came before is dropped (whitespace apart).
+        drop_duplicates: whether a pair that came before is dropped (whitespace apart); of a
+            mixture, before in the same corpus.
         drop_held_out: whether a pair is dropped whose source is a source, or whose target is a
             target, of a held-out pair (whitespace and case apart).
 
@@ -97,6 +98,7 @@ def clean(
     held_out: Iterable[Pair] = (),
     seen: "SeenHashes | None" = None,
     workers: int = 1,
+    corpus: str = "",
 ) -> Iterator[CleanBlock]:
     """Applies the rules to blocks of training pairs.
 
@@ -110,6 +112,7 @@ def clean(
         held_out: all pairs of the dev and test splits; consumed before the first block is.
         seen: hashes of the pairs that were kept of earlier blocks; grows.
         workers: processes to start, see `map_in_order`.
+        corpus: in a mixture, the name of the pairs' corpus: equal pairs of two are no duplicates.
     """
     seen = SeenHashes() if seen is None else seen
     waiting: deque[Sequence[Pair]] = deque()
@@ -119,7 +122,7 @@ def clean(
             waiting.append(block)
             yield block
 
-    for reasons, hashes in map_in_order(_Judge(rules, held_out), remembered(), workers):
+    for reasons, hashes in map_in_order(_Judge(rules, held_out, corpus), remembered(), workers):
         pairs = waiting.popleft()
         if rules.drop_duplicates:
             fit = np.flatnonzero(reasons == _KEPT)
@@ -142,10 +145,12 @@ class _Judge:
     Args:
         rules: the rules.
         held_out: all pairs of the dev and test splits.
+        corpus: see `clean`.
     """
 
-    def __init__(self, rules: Cleaning, held_out: Iterable[Pair]) -> None:
+    def __init__(self, rules: Cleaning, held_out: Iterable[Pair], corpus: str) -> None:
         self._rules = rules
+        self._prefix = f"{corpus}\t" if corpus else ""
         self._sources: set[str] = set()
         self._targets: set[str] = set()
         if rules.drop_held_out:
@@ -162,7 +167,7 @@ class _Judge:
             reasons.append(_VERDICTS.index(reason or "kept"))
             if reason is None and self._rules.drop_duplicates:
                 # A tab cannot be part of a squeezed sentence, so that it keeps the sides apart.
-                digests += _digest(f"{source}\t{target}")
+                digests += _digest(f"{self._prefix}{source}\t{target}")
         return np.frombuffer(reasons, np.uint8), np.frombuffer(digests, "<u8")
 
     def _held_out(self, source: str, target: str) -> str | None:

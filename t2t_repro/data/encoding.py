@@ -1,5 +1,6 @@
 """From the text of a split to its token store, on several cores, block by block."""
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.data.block_files import BlockFiles
-from t2t_repro.data.clean_text import CleanText, TextBlock
+from t2t_repro.data.clean_text import CleanText, Reports, TextBlock
 from t2t_repro.data.cleaning import CleaningReport
 from t2t_repro.data.parallel import map_in_order
 from t2t_repro.data.progress import Progress
@@ -25,7 +26,7 @@ from t2t_repro.errors import UserError
 
 def encode_text(
     text: CleanText, store: Path, work: Path, encoder: "BlockEncoder", workers: int
-) -> CleaningReport:
+) -> Reports:
     """Writes the token store of a split; if a killed process wrote some of it, the rest.
 
     Args:
@@ -36,10 +37,10 @@ def encode_text(
         workers: processes that do so, see `map_in_order`.
 
     Returns:
-        What the limit of length changes in the split's report.
+        What the limit of length changes in the split's reports.
 
     Raises:
-        UserError: no pair is short enough.
+        UserError: no pair of a corpus is short enough.
     """
     blocks = text.blocks(work)
     with BlockFiles(
@@ -52,14 +53,22 @@ def encode_text(
             for block, tokens in zip(blocks[done:], encoded, strict=True):
                 files.append(tokens.parts, {"dropped": tokens.dropped})
                 progress.advance(block.pairs)
-        dropped = sum(block.note["dropped"] for block in files.blocks)
-    if dropped == total:
-        raise UserError(
-            f"all sentence pairs of the split {text.split!r} have more than prepare.max_length = "
-            f"{encoder.max_length} subwords on one side: raise it."
-        )
+        notes = [block.note["dropped"] for block in files.blocks]
+    reports: Reports = {}
+    pairs: Counter[str] = Counter()
+    for block, dropped in zip(blocks, notes, strict=True):
+        change = CleaningReport(over_long_subwords=dropped, kept=-dropped)
+        reports.setdefault(block.corpus, CleaningReport()).update(change)
+        pairs[block.corpus] += block.pairs
+    for corpus, report in reports.items():
+        if pairs[corpus] and report["over_long_subwords"] == pairs[corpus]:
+            of_corpus = f" of {corpus!r}" if corpus else ""
+            raise UserError(
+                f"all sentence pairs of the split {text.split!r}{of_corpus} have more than "
+                f"prepare.max_length = {encoder.max_length} subwords on one side: raise it."
+            )
     complete_token_store(store, encoder.vocab_sizes)
-    return CleaningReport(over_long_subwords=dropped, kept=-dropped)
+    return reports
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,27 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import expanduser
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import gin
 from absl import logging
 
 from t2t_repro.data.subword_model import SubwordModel, open_pair, open_subwords
-from t2t_repro.data.subwords import Sentences
+from t2t_repro.data.subwords import Sentences, Subwords
+from t2t_repro.data.symbols import (
+    MOST_SYMBOLS,
+    add_symbols,
+    check_symbols,
+    count_pieces,
+    merged,
+)
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import Text, checked
+from t2t_repro.ranges import AtMost, Text, checked
 
 CONTENT = "sha256"
 """What describes a recipe that says which file it gives."""
@@ -35,10 +43,20 @@ class GivenSubwords:
         model_dir: the directory that it is taken from: a model's, an imported one too, or that of
             prepared data.
         side: where source and target have a vocabulary each there: which of the two is taken.
+        symbols: texts that become one subword each wherever they stand, see `SubwordTraining`;
+            those that it lacks get the ids after its last one. The tags of a `Mixture` are added by
+            themselves.
+
+    Raises:
+        UserError: a symbol cannot be told from other text.
     """
 
     model_dir: Text
     side: Literal["source", "target"] | None = None
+    symbols: Annotated[Sequence[Text], AtMost(MOST_SYMBOLS)] = ()
+
+    def __post_init__(self) -> None:
+        check_symbols("GivenSubwords.symbols", self.symbols)
 
     @cached_property
     def model(self) -> SubwordModel:
@@ -58,17 +76,32 @@ class GivenSubwords:
 
     @cached_property
     def content(self) -> bytes:
-        """The vocabulary's file."""
-        return self.model.model_path.read_bytes()
+        """The vocabulary's file, with the symbols in it.
 
-    @property
+        Raises:
+            UserError: see `model`; or it is Tensor2Tensor's, which has no room for symbols.
+        """
+        content = self.model.model_path.read_bytes()
+        if self.symbols and not isinstance(self.model, Subwords):
+            raise UserError(
+                f"{self.model.model_path} is a vocabulary of Tensor2Tensor, to which symbols such "
+                f"as {self.symbols[0]} cannot be added: leave out the tags, or learn subwords of "
+                "the data's own with SubwordTraining."
+            )
+        return add_symbols(content, self.symbols) if self.symbols else content
+
+    @cached_property
     def vocab_size(self) -> int:
         """The number of ids, which is known before anything is made."""
-        return self.model.size
+        return count_pieces(self.content) if self.symbols else self.model.size
 
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the vocabulary: the content, wherever it lies."""
         return {CONTENT: content_hash(self.content)}
+
+    def with_symbols(self, symbols: Sequence[str]) -> "GivenSubwords":
+        """Returns the recipe with further symbols."""
+        return replace(self, symbols=merged(self.symbols, symbols))
 
     def train(self, sentences: Sentences, model_path: Path) -> SubwordModel:
         """Writes the vocabulary in one piece: whole, or not at all. Nothing is learned.
@@ -84,11 +117,15 @@ class GivenSubwords:
             UserError: see `model`.
         """
         logging.info(
-            f"data: taking {self.vocab_size} subwords from {self.model.model_path}: "
-            f"{model_path.name}"
+            f"data: taking {self.model.size} subwords from {self.model.model_path}"
+            f"{self._added()}: {model_path.name}"
         )
         model_path.parent.mkdir(parents=True, exist_ok=True)
         aside = model_path.with_name(f".{model_path.name}.partial")
         aside.write_bytes(self.content)
         os.replace(aside, model_path)
         return open_subwords(model_path)
+
+    def _added(self) -> str:
+        count = self.vocab_size - self.model.size
+        return f", and {count} symbols that it lacks" if count else ""

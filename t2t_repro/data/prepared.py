@@ -3,12 +3,13 @@
     data_dir/
       downloads/            what a corpus fetched
       prepared/
-        manifest.json       what it was made from, what cleaning dropped and why, all files
-                            with sizes and checksums
+        manifest.json       what it was made from, what cleaning dropped and why, of a mixture
+                            corpus by corpus too; all files with sizes and checksums
         verified.json       which of them have been compared with these, see `file_manifest`
         subwords.model      or one for each side, see `subword_model`
         train.source.txt    cleaned text, a sentence a line; train.target.txt likewise
-        train.tokens/       token store
+                            a mixture's corpora one after the other
+        train.tokens/       token store, likewise
         dev.source.txt ...  and so on for every split the corpus has
 
 `prepared` appears whole or not at all. Until then, its parts lie in `.prepared.partial`, with
@@ -22,19 +23,20 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import gin
 from absl import logging
 
 from t2t_repro.configuration import differing_values
-from t2t_repro.data.clean_text import CleanedCorpus, CleanText
+from t2t_repro.data.clean_text import CleanedCorpus, CleanText, Reports
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
-from t2t_repro.data.corpora.corpus import Corpus, check_split
+from t2t_repro.data.corpora.corpus import Corpus, Mixed, check_split, parts_of
 from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_lock import locked
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.given_subwords import CONTENT, content_hash
+from t2t_repro.data.mixing import Mixing
 from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.subword_model import (
     SHARED_SUBWORDS,
@@ -83,6 +85,7 @@ class PreparedData:
             self.splits = _read_splits(manifest["splits"])
             self.max_length: int = manifest["identity"]["max_length"]
             self.identity: dict[str, Any] = manifest["identity"]
+            self._corpora = _read_corpora(manifest.get("corpora", {}))
             if not isinstance(self.max_length, int) or not isinstance(
                 self.identity["subwords"], dict
             ):
@@ -96,13 +99,24 @@ class PreparedData:
         check_files(directory, entries, mend)
         self.subwords = open_pair(directory, open_subwords)
 
+    def corpora(self, split: str) -> list[str]:
+        """Names the corpora of a mixture that have a split; none where the data are no mixture."""
+        return list(self._corpora.get(split, ()))
+
+    def corpora_in_store(self, split: str) -> dict[str, range]:
+        """Returns which sentences of a split's token store are each corpus's, by its name."""
+        return {name: place.in_store for name, place in self._corpora.get(split, {}).items()}
+
     def store(self, split: str) -> TokenStore:
-        """Opens the token store of a split.
+        """Opens the token store of a split, or of what one corpus of a mixture has of it.
+
+        Args:
+            split: its name, such as "dev", or "dev.news" for the dev split of the corpus "news".
 
         Raises:
             UserError: there is no such split, or its ids are not those of the subword model.
         """
-        check_split(split, self.splits)
+        split, place = self._find(split)
         store = TokenStore(self.directory / f"{split}.tokens")
         for size, subwords in zip(store.vocab_sizes, self.subwords, strict=True):
             if size != subwords.size:
@@ -117,15 +131,21 @@ class PreparedData:
                 f"{store.directory} has a sentence of {longest} subwords, expected at most "
                 f"{self.max_length}: delete {self.directory} and run datagen."
             )
-        return store
+        ends = [own.in_store.stop for own in self._corpora.get(split, {}).values()]
+        if ends and ends[-1] != len(store):
+            raise UserError(
+                f"{store.directory} has {len(store)} sentences, expected {ends[-1]}: delete "
+                f"{self.directory} and run datagen."
+            )
+        return store.part(place.in_store) if place else store
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """Reads the source and target sentences of a split; they are as many.
+        """Reads the source and target sentences of a split, as in `store`; they are as many.
 
         Raises:
             UserError: there is no such split, or its text is damaged.
         """
-        check_split(split, self.splits)
+        split, place = self._find(split)
         try:
             source, target = zip(*CleanText(self.directory, split), strict=True)
         except (OSError, ValueError) as error:
@@ -133,7 +153,46 @@ class PreparedData:
                 f"the text of {split} in {self.directory} is damaged ({error}): copy that "
                 "directory again, or delete it and run datagen."
             ) from error
-        return list(source), list(target)
+        wanted = slice(place.in_text.start, place.in_text.stop) if place else slice(None)
+        return list(source[wanted]), list(target[wanted])
+
+    def _find(self, name: str) -> "tuple[str, _Place | None]":
+        """The split that a name is of, and where in it; None where that is the whole."""
+        parts = {
+            _named(split, corpus): (split, place)
+            for split, places in self._corpora.items()
+            for corpus, place in places.items()
+        }
+        check_split(name, [*self.splits, *parts])
+        return (name, None) if name in self.splits else parts[name]
+
+
+class _Place(NamedTuple):
+    """Where a corpus of a mixture lies in a split.
+
+    Attributes:
+        in_text: its lines.
+        in_store: its sentences in the token store, which lacks those that are too long.
+    """
+
+    in_text: range
+    in_store: range
+
+
+def _read_corpora(reports: dict[str, dict[str, dict[str, int]]]) -> dict[str, dict[str, _Place]]:
+    """Takes the places from the manifest: corpora lie one after the other."""
+    places: dict[str, dict[str, _Place]] = {}
+    for split, of_corpora in reports.items():
+        line = sentence = 0
+        for name, report in of_corpora.items():
+            kept, dropped = report["kept"], report.get("over_long_subwords", 0)
+            if not all(isinstance(count, int) and count >= 0 for count in (kept, dropped)):
+                raise ValueError(f"{name!r} has no such numbers")
+            ends = line + kept + dropped, sentence + kept
+            place = _Place(range(line, ends[0]), range(sentence, ends[1]))
+            places.setdefault(split, {})[name] = place
+            line, sentence = ends
+    return places
 
 
 def _read_splits(names: object) -> tuple[str, ...]:
@@ -173,6 +232,18 @@ class Preparation:
     max_length: Count = 256
     workers: Annotated[int, Range(least=1, most=_MOST_WORKERS)] | None = None
     source_subwords: SubwordRecipe | None = None
+
+    def __post_init__(self) -> None:
+        if missing := {"train", "dev"}.difference(self.corpus.splits):
+            raise UserError(
+                f"prepare.corpus has no split {' and no split '.join(sorted(missing))}, expected "
+                "train and dev: give it such sentences, as in TextFilesCorpus.dev."
+            )
+        # Said once, as tags, these symbols are the subwords' too.
+        name = "source_subwords" if self.source_subwords else "subwords"
+        tags = [symbol for part in parts_of(self.corpus) for symbol in part.tag]
+        if tags:
+            object.__setattr__(self, name, getattr(self, name).with_symbols(tags))
 
     def run(self, data_dir: Path) -> PreparedData:
         """Makes whatever is missing of `data_dir`, and opens it.
@@ -229,13 +300,16 @@ def _make(
     splits, max_length = cleaned.corpus.splits, identity["max_length"]
     try:
         reports = _write_text(result, work, cleaned)
-        subwords = _train_subwords(result, reports["train"]["kept"], preparation)
+        pairs = _together(reports["train"])["kept"]
+        subwords = _train_subwords(result, pairs, preparation)
         sizes = VocabSizes(*(model.size for model in subwords))
         for split in splits:
             text, store = CleanText(result, split), result / f"{split}.tokens"
             encoder = BlockEncoder(text, result, sizes, max_length)
-            reports[split] += encode_text(text, store, work, encoder, cleaned.workers)
-            logging.info("data: %s: %s", split, reports[split].describe())
+            changes = encode_text(text, store, work, encoder, cleaned.workers)
+            for corpus, report in reports[split].items():
+                report += changes[corpus]
+                logging.info("data: %s: %s", _named(split, corpus), report.describe())
     except UserError:
         # What mends it makes other data.
         shutil.rmtree(aside)
@@ -245,7 +319,8 @@ def _make(
     manifest = {
         "identity": identity,
         "splits": splits,
-        "cleaning": reports,
+        "cleaning": {split: _together(of_corpora) for split, of_corpora in reports.items()},
+        **({"corpora": reports} if "" not in reports["train"] else {}),
         "files": describe_files(result),
     }
     (result / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -267,17 +342,49 @@ def open_data(data_dir: Path) -> PreparedData:
     return PreparedData(directory)
 
 
-def _write_text(result: Path, work: Path, cleaned: CleanedCorpus) -> dict[str, CleaningReport]:
+def mixing_of(corpus: Corpus, data: PreparedData, seed: int) -> Mixing | None:
+    """Returns how the training sentences of prepared data are mixed; None where they are not.
+
+    Args:
+        corpus: that the data were prepared from: its shares may have changed since.
+        data: the data.
+        seed: of the run.
+
+    Raises:
+        UserError: a corpus would have no sentence in an epoch.
+    """
+    if not isinstance(corpus, Mixed):
+        return None
+    return Mixing(data.corpora_in_store("train"), corpus.shares, seed)
+
+
+def _write_text(result: Path, work: Path, cleaned: CleanedCorpus) -> dict[str, Reports]:
     """Writes the text of all splits."""
     reports = {}
     for split in cleaned.corpus.splits:
-        reports[split] = report = CleanText(result, split).write(work, cleaned)
-        if not report["kept"]:
-            raise UserError(
-                f"the split {split!r} has no sentence pairs left ({report.describe()}), "
-                "expected at least one: check the corpus, or loosen Cleaning."
-            )
+        reports[split] = found = CleanText(result, split).write(work, cleaned)
+        for part in parts_of(cleaned.corpus):
+            report = found.get(part.name, CleaningReport())
+            if split in part.corpus.splits and not report["kept"]:
+                raise UserError(
+                    f"the split {_named(split, part.name)!r} has no sentence pairs left "
+                    f"({report.describe()}), expected at least one: check the corpus, or loosen "
+                    "Cleaning."
+                )
     return reports
+
+
+def _together(reports: Reports) -> CleaningReport:
+    """The report on all corpora of a split."""
+    together = CleaningReport()
+    for report in reports.values():
+        together.update(report)
+    return together
+
+
+def _named(split: str, corpus: str) -> str:
+    """What a corpus of a mixture has of a split is called so; see `PreparedData.store`."""
+    return f"{split}.{corpus}" if corpus else split
 
 
 class _Sentences:

@@ -66,6 +66,9 @@ class SubwordRecipe(Protocol):
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the subwords that the same sentences give; JSON can hold it."""
 
+    def with_symbols(self, symbols: Sequence[str]) -> "SubwordRecipe":
+        """Returns the recipe of subwords that have these texts, tags, among them; see `symbols`."""
+
     def train(self, sentences: Sentences, model_path: Path) -> SubwordModel:
         """Writes the model of these sentences: whole, or not at all."""
 

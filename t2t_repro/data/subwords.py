@@ -12,7 +12,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -24,9 +24,10 @@ from absl import logging
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
+from t2t_repro.data.symbols import MOST_SYMBOLS, check_symbols, merged
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import Count, Range, checked
+from t2t_repro.ranges import AtMost, Count, Range, Text, checked
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
@@ -65,9 +66,12 @@ class SubwordTraining:
         normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC, control characters and
             odd spaces become plain spaces) or `identity`, for text that has been tokenised and
             normalised already and is to be scored as it is. Both strip and squeeze spaces.
+        symbols: texts that are one subword each wherever they stand, such as '<2de>'; counted in
+            `vocab_size`. The tags of a `Mixture` are added by themselves.
 
     Raises:
-        UserError: a number is outside of its range, or the rule is unknown.
+        UserError: a number is outside of its range, the rule is unknown, or a symbol cannot be
+            told from other text.
     """
 
     vocab_size: Count = 37_000
@@ -77,10 +81,19 @@ class SubwordTraining:
     split_digits: bool = False
     split_scripts: bool = True
     normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
+    symbols: Annotated[Sequence[Text], AtMost(MOST_SYMBOLS)] = ()
+
+    def __post_init__(self) -> None:
+        check_symbols("SubwordTraining.symbols", self.symbols)
 
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the recipe: all of it."""
-        return asdict(self)
+        # Data that are older than symbols have no such entry.
+        return {name: value for name, value in asdict(self).items() if name != "symbols" or value}
+
+    def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
+        """Returns the recipe with further symbols."""
+        return replace(self, symbols=merged(self.symbols, symbols))
 
     def train(self, sentences: Sentences, model_path: Path) -> "Subwords":
         """Learns the vocabulary and writes the model in one piece: whole, or not at all.
@@ -113,6 +126,7 @@ class SubwordTraining:
                 split_digits=self.split_digits,
                 split_by_unicode_script=self.split_scripts,
                 normalization_rule_name=self.normalization,
+                user_defined_symbols=list(self.symbols),
                 byte_fallback=True,
                 pad_id=PAD_ID,
                 eos_id=EOS_ID,

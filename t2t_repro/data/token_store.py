@@ -12,6 +12,7 @@ The arrays are little-endian and memory-mapped, so that a batch costs only the p
 and several processes share them.
 """
 
+import copy
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -125,6 +126,18 @@ class TokenStore:
     def __len__(self) -> int:
         """The number of sentence pairs."""
         return self._sentences
+
+    def part(self, sentences: range) -> "TokenStore":
+        """Returns a store of some of the sentences, one after the other here; nothing is copied."""
+        wanted = slice(sentences.start, sentences.stop)
+        part = copy.copy(self)
+        part._sentences = len(sentences)
+        part._sides = {
+            name: side._replace(lengths=side.lengths[wanted], ends=side.ends[wanted])
+            for name, side in self._sides.items()
+        }
+        part.source_lengths, part.target_lengths = (side.lengths for side in part._sides.values())
+        return part
 
     def padded_batch(
         self, indices: NDArray[np.integer], source_length: int, target_length: int, rows: int

@@ -224,12 +224,12 @@ class ModelDirectory:
             before = read_json(self.epoch_json)
         except (OSError, ValueError):
             return []
-        now = dataclasses.asdict(report)
+        there, now = (_counted(one) for one in (before, dataclasses.asdict(report)))
         return [
-            f"an epoch has {before[name]} {name.replace('_', ' ')} there, {now[name]} now: what is "
+            f"an epoch has {there[name]} {name.replace('_', ' ')} there, {now[name]} now: what is "
             "left of this one is dealt anew"
-            for name in ("sentences", "slices", "source_tokens", "target_tokens")
-            if before.get(name, now[name]) != now[name]
+            for name in now
+            if there.get(name, now[name]) != now[name]
         ]
 
     def subwords(self) -> SubwordPair[SubwordModel]:
@@ -380,6 +380,14 @@ class ModelDirectory:
                 f"{subwords.target.model_path.parent}: give another --model_dir, or the data that "
                 "it was trained on."
             )
+
+
+def _counted(epoch: Mapping[str, Any]) -> dict[str, Any]:
+    """What two epochs of a run have alike, by what it is: "sentences", "sentences of news"."""
+    corpora = epoch.get("corpora", {})
+    wanted = ("sentences", "slices", "source_tokens", "target_tokens")
+    of_all = {name: epoch[name] for name in wanted if name in epoch}
+    return of_all | {f"sentences of {name}": one["sentences"] for name, one in corpora.items()}
 
 
 def _not_whole(what: str, folder: Path) -> UserError:

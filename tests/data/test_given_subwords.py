@@ -129,3 +129,38 @@ def test_data_are_prepared_with_the_subwords_of_tensor2tensor(tmp_path):
         assert list(read_pair(store, index)) == expected
     identity = json.loads((data.directory / "manifest.json").read_text())["identity"]
     assert list(identity["subwords"]) == ["sha256"]
+
+
+def test_symbols_are_added_behind_what_is_there(there, tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    recipe = GivenSubwords(str(there[0]), symbols=["<2de>"]).with_symbols(["<BT>", "<2de>"])
+    before = given(there[0]).model
+    made = recipe.train([], tmp_path / "subwords.model")
+    assert recipe.vocab_size == made.size == before.size + 2
+    assert made.pieces() == [*before.pieces(), "<2de>", "<BT>"]
+    lines = ["red house 12", "Straße", "<2x> <"]
+    assert made.encode(lines) == before.encode(lines)
+    (ids,) = made.encode(["<BT> red<2de>house"])
+    assert [made.pieces()[token] for token in ids if token >= before.size] == ["<BT>", "<2de>"]
+    assert made.decode(ids) == "<BT> red<2de>house"
+    assert ", and 2 symbols that it lacks: subwords.model" in caplog.text
+    # A vocabulary that has them all is taken as it is.
+    again = GivenSubwords(str(tmp_path), symbols=["<BT>"])
+    assert again.content == made.model_path.read_bytes()
+    assert recipe.describe() == again.describe() != given(there[0]).describe()
+
+
+def test_a_piece_that_is_a_symbol_by_chance_keeps_its_id(tmp_path):
+    recipe = SubwordTraining(vocab_size=280, character_coverage=1.0, split_scripts=False)
+    learned = recipe.train(["x<ab>"] * 50 + ["<ab>", "cd"], tmp_path / "subwords.model")
+    (piece,) = [one for one in learned.pieces() if one == "<ab>"]
+    made = GivenSubwords(str(tmp_path), symbols=[piece]).train([], tmp_path / "new.model")
+    assert made.pieces() == learned.pieces()
+    for line in ("<ab>", "c<ab>d"):
+        assert made.pieces().index(piece) in made.encode([line])[0]
+
+
+def test_t2t_s_vocabulary_has_no_room_for_symbols(tmp_path):
+    write(tmp_path / "subwords.model", VOCABULARY)
+    with pytest.raises(UserError, match="a vocabulary of Tensor2Tensor, to which symbols such as"):
+        GivenSubwords(str(tmp_path), symbols=["<2de>"]).train([], tmp_path / "new.model")

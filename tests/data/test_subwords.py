@@ -37,6 +37,15 @@ def identity(tmp_path_factory):
     return recipe.train(sentences(), tmp_path_factory.mktemp("identity") / "subwords.model")
 
 
+TAGS = ["<2de>", "[BT]", "⟨ﬁ½⟩"]
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    recipe = SubwordTraining(vocab_size=400, symbols=TAGS)
+    return recipe.train(sentences(), tmp_path_factory.mktemp("tagged") / "subwords.model")
+
+
 any_text = st.text(max_size=40) | st.lists(st.sampled_from([*WORDS, "▁", "⁇", "\n", "  "])).map(
     " ".join
 )
@@ -90,18 +99,48 @@ def test_empty_lines_keep_their_place(subwords):
 HOSTILE = [
     *(" ", "  ", "\u00a0", "\u3000", "\t", "\u2028", "\x85", "\x00", "\u200b", "\ufeff", "▁"),
     *("´", "¨", "\u0301", "\u0308", "e", "½", "ﬁ", "ﷺ", "🦄", "한", "\u1112", "\u1161", "\ud800"),
+    *(*TAGS, "<", "2de", "BT]"),
 ]
 hostile_text = st.lists(st.sampled_from([*WORDS, *HOSTILE]), max_size=12).map("".join)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.text(max_size=40) | hostile_text)
-@pytest.mark.parametrize("model", ["subwords", "identity"])
+@pytest.mark.parametrize("model", ["subwords", "identity", "tagged"])
 def test_a_line_has_the_ids_that_sentencepiece_gives_it_whole(model, text, request):
     model = request.getfixturevalue(model)
     whole = sentencepiece.SentencePieceProcessor(model_file=str(model.model_path))
     line = text.replace("▁", " ").encode("utf-8", errors="replace")
     assert model.encode([text]) == [whole.encode(line, add_eos=True)]
+
+
+def test_symbols_are_one_subword_each_wherever_they_stand(subwords, tagged):
+    assert tagged.size == 400
+    for line in ("<2de> der Hund", "<2de> [BT] Hund", "a⟨ﬁ½⟩b [BT]", "<2de>Hund<2de>"):
+        (ids,) = tagged.encode([line])
+        labels = [piece.strip("▁") for piece in map(tagged.pieces().__getitem__, ids)]
+        for tag in TAGS:
+            assert labels.count(tag) == line.count(tag)
+        # Not even what the rule of normalisation would rewrite.
+        assert tagged.decode(ids) == line
+    (broken,) = tagged.encode(["<2d e> [B T]"])
+    assert not {tagged.pieces()[token] for token in broken} & set(TAGS)
+
+
+def test_a_recipe_without_symbols_says_what_it_always_did():
+    recipe = SubwordTraining(vocab_size=300)
+    assert "symbols" not in recipe.describe()
+    with_one = recipe.with_symbols(["<a>"]).with_symbols(["<b>", "<a>"])
+    assert with_one.symbols == ("<a>", "<b>")
+    assert with_one.describe()["symbols"] == ("<a>", "<b>")
+
+
+@pytest.mark.parametrize(
+    "symbol", ["news", "<a b>", "<unk>", "</s>", "<0x41>", "<>", "▁<a>", "<a\n>", f"<{'a' * 99}>"]
+)
+def test_symbols_that_are_no_text_of_their_own_are_refused(symbol):
+    with pytest.raises(UserError, match=r"SubwordTraining.symbols is .*, expected letters or digi"):
+        SubwordTraining(symbols=[symbol])
 
 
 def test_no_character_changes_what_is_beyond_a_space(subwords):

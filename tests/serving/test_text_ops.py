@@ -34,13 +34,17 @@ ENDS = [c for c in CHARACTERS if c.isspace()] + list("\0\x1b\x7f\u180e\u200b\u20
 LINES = [
     *(*ODD_LINES, *TEXT[:3], *random_texts(1500), *CHARACTERS[:0x3100]),
     *(f"{end}a {end} tree{end} {end}" for end in ENDS),
+    *("<2de> a tree", "<2de>", "<2de>  ", "a<2de>tree <2de>", "▁<2de>", "<2de", "<2de>\u0301 a"),
 ]
 
 
-@pytest.fixture(scope="module", params=["nmt_nfkc", "identity"])
+@pytest.fixture(scope="module", params=["nmt_nfkc", "identity", "tagged"])
 def subwords(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("subwords") / "made.model"
-    recipe = SubwordTraining(vocab_size=360, normalization=request.param)
+    chosen = {"normalization": request.param}
+    if request.param == "tagged":
+        chosen = {"symbols": ["<2de>"]}
+    recipe = SubwordTraining(vocab_size=360, **chosen)
     recipe.train([*TEXT, *ODD_LINES[:10]], path)
     return Subwords(path)
 

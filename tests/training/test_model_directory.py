@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro.data.batches import EpochReport
+from t2t_repro.data.batches import CorpusReport, EpochReport
 from t2t_repro.data.subword_model import SubwordPair, shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
@@ -411,6 +411,13 @@ def test_a_run_that_goes_on_with_other_batches_is_told(tmp_path):
     assert directory.differing_epoch(report) == []
     (difference,) = directory.differing_epoch(dataclasses.replace(report, slices=8))
     assert difference.startswith("an epoch has 2 slices there, 8 now: ")
+    # Of a mixture as many sentences as before may be others.
+    for sentences in (60, 70):
+        corpora = {"news": CorpusReport(sentences, 500, 700)}
+        mixed = dataclasses.replace(report, corpora=corpora)
+        found = directory.differing_epoch(mixed)
+        directory.write_epoch(mixed)
+    assert found[0].startswith("an epoch has 60 sentences of news there, 70 now: ")
     directory.epoch_json.write_text("{")
     assert directory.differing_epoch(report) == []
 

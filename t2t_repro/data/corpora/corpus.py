@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from t2t_repro.data.mixing import Shares
 from t2t_repro.errors import UserError
 
 _Entry = TypeVar("_Entry")
@@ -17,8 +18,8 @@ class Corpus(Protocol):
     """A source of sentence pairs.
 
     Attributes:
-        splits: names of the splits: "train" and "dev" always, "test" usually, others possibly
-            (e.g. "test_2017_flickr"). Every split but "train" is held out.
+        splits: names of the splits: "train" always, "dev" unless it is part of a mixture, "test"
+            usually, others possibly (e.g. "test_2017_flickr"). Every split but "train" is held out.
     """
 
     splits: tuple[str, ...]
@@ -55,10 +56,55 @@ class Corpus(Protocol):
         ...
 
 
-def given_splits(train: _Entry, dev: _Entry, test: _Entry | None) -> dict[str, _Entry]:
-    """Returns what the splits are made of, by name; test may be missing."""
-    given = {"train": train, "dev": dev}
-    return given if test is None else given | {"test": test}
+class Part(NamedTuple):
+    """A corpus of a mixture, or a corpus by itself.
+
+    Attributes:
+        name: its name in the mixture; "" by itself.
+        corpus: the corpus.
+        tag: symbols that stand in front of its sources.
+    """
+
+    name: str
+    corpus: Corpus
+    tag: tuple[str, ...] = ()
+
+    def tagged(self, pair: Pair) -> Pair:
+        """Returns a pair with the tag in front of its source."""
+        source, target = pair
+        return " ".join((*self.tag, source)), target
+
+
+@runtime_checkable
+class Mixed(Corpus, Protocol):
+    """A corpus made of several; see `Mixture`.
+
+    Attributes:
+        parts: the corpora.
+        shares: how much of each an epoch has.
+    """
+
+    parts: Sequence[Part]
+    shares: Shares
+
+
+def parts_of(corpus: Corpus) -> Sequence[Part]:
+    """Returns the corpora that a corpus is made of; itself where it is no mixture."""
+    return corpus.parts if isinstance(corpus, Mixed) else [Part("", corpus)]
+
+
+def check_unmixed(parameter: str, corpus: Corpus) -> None:
+    """Raises a `UserError` if a part of another corpus is a mixture, whose shares would be lost."""
+    if isinstance(corpus, Mixed):
+        raise UserError(
+            f"{parameter} is a mixture, expected a single corpus: list all corpora in one Mixture."
+        )
+
+
+def given_splits(train: _Entry, dev: _Entry | None, test: _Entry | None) -> dict[str, _Entry]:
+    """Returns what the splits are made of, by name; dev and test may be missing."""
+    given = {"train": train, "dev": dev, "test": test}
+    return {split: entry for split, entry in given.items() if entry is not None}
 
 
 def check_languages(corpus: str, source: str, target: str) -> None:
@@ -92,7 +138,8 @@ def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]
 
 
 def held_out_pairs(corpus: Corpus, download_dir: Path) -> Iterator[Pair]:
-    """Yields the pairs of every split but "train", in the order of `corpus.splits`."""
-    for split in corpus.splits:
-        if split != "train":
-            yield from read_pairs(corpus, split, download_dir)
+    """Yields the pairs of every split but "train", without tags, in the order of the splits."""
+    for _, part, _ in parts_of(corpus):
+        for split in part.splits:
+            if split != "train":
+                yield from read_pairs(part, split, download_dir)

@@ -31,7 +31,7 @@ class TextFilesCorpus:
 
     Args:
         train: entries to train on.
-        dev: entries for model selection.
+        dev: entries for model selection; none where the corpus is part of a mixture that has some.
         test: entries to evaluate on, if there are any.
 
     Raises:
@@ -43,7 +43,7 @@ class TextFilesCorpus:
     def __init__(
         self,
         train: Entry | Sequence[Entry],
-        dev: Entry | Sequence[Entry],
+        dev: Entry | Sequence[Entry] | None = None,
         test: Entry | Sequence[Entry] | None = None,
     ) -> None:
         given = given_splits(train, dev, test)

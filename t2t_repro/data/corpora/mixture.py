@@ -1,0 +1,137 @@
+"""Several corpora in one run, each with its share of every epoch, and perhaps with a tag."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import gin
+
+from t2t_repro.data.corpora.corpus import Corpus, Pair, Part, check_split, check_unmixed
+from t2t_repro.data.mixing import Shares
+from t2t_repro.data.symbols import check_symbols
+from t2t_repro.errors import UserError
+from t2t_repro.ranges import AtMost, Count, NotEmpty, Range, Text, checked
+
+_NAME = re.compile(r"[\w-]+")
+_MOST_CORPORA = 1000
+
+
+@gin.configurable
+@checked
+class Mixture:
+    """A corpus made of several, each under a name of the user's.
+
+    In gin::
+
+        prepare.corpus = @Mixture()
+        Mixture.corpora = {'news': @news/TextFilesCorpus(), 'talks': @talks/TextFilesCorpus()}
+        news/TextFilesCorpus.train = ('news.en', 'news.de')
+        talks/TextFilesCorpus.train = ('talks.en', 'talks.de')
+        Mixture.temperature = 5
+        Mixture.tags = {'talks': '<talks>'}
+
+    Every corpus is cleaned by itself, but held-out sentences of one are dropped from all. A corpus
+    needs no other split than train. The other splits are all corpora's together; `dev.news` is what
+    one of them has of it.
+
+    A tag is put in front of every source, in all splits, with a space behind it. It is one symbol
+    for the subword model; who translates writes it too. Other weights or another temperature need
+    no other prepared data.
+
+    Args:
+        corpora: the corpora by name: letters, digits, - and _.
+        tags: of some of them, such as '<2de>', or several, '<2de> <news>'.
+        weights: of all of them, in proportion to the sentences that an epoch has of each; with 0 it
+            has none.
+        temperature: takes the place of weights: see `data.mixing`. Without either, an epoch has
+            every sentence once.
+        epoch_sentences: sentence pairs of an epoch; as many as all corpora have, by default.
+
+    Raises:
+        UserError: an argument cannot be used, or two do not go together.
+    """
+
+    splits: tuple[str, ...]
+
+    def __init__(
+        self,
+        corpora: Annotated[Mapping[str, Corpus], NotEmpty(), AtMost(_MOST_CORPORA)],
+        tags: Mapping[str, Text] | None = None,
+        weights: Mapping[str, Annotated[float, Range(least=0, most=1e9)]] | None = None,
+        temperature: Annotated[float, Range(least=1, most=1e9)] | None = None,
+        epoch_sentences: Count | None = None,
+    ) -> None:
+        # gin writes dictionaries in the order of their keys: so does whoever reads them again.
+        names, tags = sorted(corpora), tags or {}
+        for name in names:
+            _check_corpus(name, corpora[name])
+        if unknown := sorted(set(tags) - set(names)):
+            raise UserError(f"Mixture.tags has {unknown[0]!r}, expected some of {_listed(names)}.")
+        _check_weights(names, weights, temperature)
+        given = {name: tuple(tags[name].split()) for name in tags}
+        check_symbols("Mixture.tags", [symbol for tag in given.values() for symbol in tag])
+        self.parts = tuple(Part(name, corpora[name], given.get(name, ())) for name in names)
+        self.shares = Shares(weights, 1.0 if temperature is None else temperature, epoch_sentences)
+        every = (split for part in self.parts for split in part.corpus.splits)
+        self.splits = tuple(dict.fromkeys(every))
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what the corpora say of themselves, and their tags; not their shares."""
+        return {
+            "corpus": "Mixture",
+            "corpora": {part.name: part.corpus.describe() for part in self.parts},
+            "tags": {part.name: list(part.tag) for part in self.parts if part.tag},
+        }
+
+    def prepare(self, download_dir: Path) -> None:
+        """Prepares all corpora.
+
+        Raises:
+            UserError: one of them cannot be.
+        """
+        for part in self.parts:
+            part.corpus.prepare(download_dir)
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yields the pairs of a split with their tags, corpus after corpus.
+
+        Raises:
+            UserError: there is no such split, or its data cannot be used.
+        """
+        check_split(split, self.splits)
+        for part in self.parts:
+            if split in part.corpus.splits:
+                yield from map(part.tagged, part.corpus.read(split, download_dir))
+
+
+def _check_corpus(name: object, corpus: Corpus) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UserError(
+            f"Mixture.corpora has the name {name!r}, expected one of letters, digits, - and _."
+        )
+    check_unmixed(f"Mixture.corpora: {name!r}", corpus)
+    if "train" not in corpus.splits:
+        raise UserError(
+            f"Mixture.corpora: {name!r} has the splits {', '.join(corpus.splits)}, expected train "
+            "among them."
+        )
+
+
+def _check_weights(
+    names: list[str], weights: Mapping[str, float] | None, temperature: float | None
+) -> None:
+    if weights is None:
+        return
+    if temperature is not None:
+        raise UserError(
+            "Mixture.weights and Mixture.temperature are both bound, expected one of them."
+        )
+    if set(weights) != set(names):
+        raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
+    if not any(weights.values()):
+        raise UserError("Mixture.weights are all 0, expected one above 0.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names))) or "none"
