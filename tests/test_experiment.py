@@ -15,6 +15,7 @@ from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation
+from t2t_repro.evaluation.scores import bleu, ter
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.workers import Workers
@@ -112,6 +113,12 @@ def test_a_metric_gives_a_score(model, data):
     mean: Any = lambda texts, references: 3.5  # noqa: E731
     with pytest.raises(UserError, match=r"DevEvaluation\.metric gave 3\.5, expected a Score"):
         scores(DevEvaluation(model, data, ALONE, mean))
+
+
+def test_scores_say_which_way_their_metric_goes(model, data):
+    for metric, name, higher_is_better in [(ter, "TER", False), (bleu, "BLEU", True)]:
+        found = scores(DevEvaluation(model, data, ALONE, metric))
+        assert (found.metric, found.higher_is_better) == (name, higher_is_better)
 
 
 def test_workers_that_share_the_dev_set_find_what_one_finds(model, data):

@@ -92,4 +92,6 @@ class DevEvaluation:
         table = ["| source | translation | reference |", "|---|---|---|"]
         table += [f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows]
         images = self._draw() if self._workers.is_chief else []
-        return DevScores(nll, score.value, "\n".join(table), score.name, images)
+        return DevScores(
+            nll, score.value, "\n".join(table), score.name, images, score.higher_is_better
+        )

@@ -33,8 +33,9 @@ def announce_start(pace: Pace, state: RunState, differing: Sequence[str]) -> Non
         )
     else:
         logging.info(
-            f"train: finished already, after step {state.step}, for want of patience; to train "
-            f"longer, bind Pace.patience to more than {state.stale}, or to None"
+            f"train: finished already, after step {state.step}, for want of patience: dev "
+            f"{state.judged_by} has not improved in {state.stale} evaluations; to train longer, "
+            f"bind Pace.patience to more than {state.stale}, or to None"
         )
     going_on = "the run had" if pace.is_over(state) else "going on with"
     for difference in differing:

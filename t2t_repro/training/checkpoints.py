@@ -100,7 +100,7 @@ class Checkpoints:
         try:
             with literal(path) as found:
                 self._checkpoint.restore(found).assert_consumed()
-            self._saved = RunState(**json.loads(self._state.numpy()))
+            self._saved = RunState.read(json.loads(self._state.numpy()))
         except (*_DO_NOT_FIT, tf.errors.OpError) as error:
             raise UserError(
                 f"{path} does not fit this model ({reason_of(error)}): give another --model_dir, "
@@ -156,7 +156,7 @@ class Checkpoints:
         self._saved = state
 
     def save_best(self, state: RunState) -> None:
-        """Writes the checkpoint with the best dev score, in place of the one before.
+        """Writes the checkpoint that is the best on the dev set, in place of the one before.
 
         Raises:
             UserError: it cannot be written.

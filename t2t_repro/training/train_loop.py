@@ -117,8 +117,8 @@ class TrainLoop:
                 return state.awaiting_evaluation()
             scores = self.evaluation.scores(shares)
         self.journal.evaluation(state.step, scores, time.monotonic() - began)
-        evaluated = state.after_evaluation(scores)
-        if evaluated.best_score > state.best_score:
+        evaluated = state.after_evaluation(scores, self.pace.criterion)
+        if not evaluated.stale:
             self.checkpoints.save_best(evaluated)
         return evaluated
 
@@ -166,7 +166,9 @@ class TrainLoop:
 
     def _say_why_it_ends(self, state: RunState) -> None:
         if self.pace.is_out_of_patience(state):
-            logging.info("train: dev nll has not improved in %d evaluations", state.stale)
+            logging.info(
+                "train: dev %s has not improved in %d evaluations", state.judged_by, state.stale
+            )
         is_unfinished = state.awaits_evaluation or not self.pace.is_over(state)
         if is_unfinished and self._is_stopped(state):
             # A worker that another's signal has stopped says SIGTERM.

@@ -28,10 +28,11 @@ def said(caplog):
             ],
         ),
         (
-            RunState(step=4, stale=3),
+            RunState(step=4, stale=3, metric="TER", criterion="score"),
             [
-                "train: finished already, after step 4, for want of patience; to train longer, "
-                "bind Pace.patience to more than 3, or to None"
+                "train: finished already, after step 4, for want of patience: dev TER has not "
+                "improved in 3 evaluations; to train longer, bind Pace.patience to more than 3, "
+                "or to None"
             ],
         ),
     ],

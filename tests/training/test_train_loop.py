@@ -1,5 +1,6 @@
 """The loop: where a run goes on, when it ends, and what it leaves behind."""
 
+import dataclasses
 import itertools
 import math
 import os
@@ -34,7 +35,11 @@ USUAL_SCORES = (9.0, 0.0)
 def finished(step, epoch, batch):
     """The state of a run whose only dev evaluation found `USUAL_SCORES` after its last update."""
     nll, score = USUAL_SCORES
-    return RunState(step, epoch, batch, best_score=score, best_nll=nll, evaluated_at=step)
+    return judged(RunState(step, epoch, batch, best_score=score, best_nll=nll, evaluated_at=step))
+
+
+def judged(state):
+    return dataclasses.replace(state, metric="BLEU", criterion="score")
 
 
 @pytest.fixture(scope="module")
@@ -324,22 +329,52 @@ def test_nothing_bad_is_written(tmp_path, batches, bad, number):
 # Dev evaluations and checkpoints
 
 
-def test_best_checkpoint_has_the_best_score_and_patience_counts_nll(tmp_path, batches):
-    #          better nll   better both  only BLEU    neither      never reached
-    scores = [(4.0, 10.0), (3.0, 11.0), (3.5, 12.0), (3.1, 11.5), (0.0, 99.0)]
-    pace = {"evaluate_every": 2, "patience": 2}
+@pytest.mark.parametrize(
+    ("criterion", "best", "stops", "stale"), [("score", 6, 10, 2), ("nll", 4, 8, 2)]
+)
+def test_best_checkpoint_and_patience_go_by_one_criterion(
+    tmp_path, batches, caplog, criterion, best, stops, stale
+):
+    caplog.set_level("INFO", logger="absl")
+    #          better nll   better both  only BLEU    neither      neither
+    scores = [(4.0, 10.0), (3.0, 11.0), (3.5, 12.0), (3.1, 11.5), (3.2, 11.6), (0.0, 99.0)]
+    pace = {"evaluate_every": 2, "patience": 2, "criterion": criterion}
     run = Run(tmp_path, FakeStep(), batches, 100, scores, pace, every_steps=3, keep=2)
     state = run.go()
     start = run.evaluated[0] - 2
     # After every second update, with the weights after it.
-    assert run.evaluated == pytest.approx([start + 2, start + 4, start + 6, start + 8])
-    assert state == RunState(8, 1, 4, best_score=12.0, best_nll=3.0, stale=2, evaluated_at=8)
-    assert written(tmp_path, "best") == [6]
-    assert written(tmp_path) == [6, 8]
+    assert run.evaluated == pytest.approx([start + step for step in range(2, stops + 1, 2)])
+    assert (state.step, state.stale) == (stops, stale)
+    assert (state.best_score, state.best_nll) == (12.0, 3.0)
+    assert written(tmp_path, "best") == [best]
+    assert written(tmp_path) == [stops - 1 if criterion == "score" else 6, stops]
+    name = {"score": "BLEU", "nll": "nll"}[criterion]
+    assert f"train: dev {name} has not improved in 2 evaluations" in caplog.text
     # Patience that has ended has ended for the run that goes on as well.
     again = Run(tmp_path, FakeStep(), batches, 100, scores, pace)
     assert again.go() == state
     assert again.step.seen == []
+
+
+def test_where_less_is_better_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, batches):
+    found = [150.0, 60.0, 70.0, 55.0, 58.0, 57.0, 1.0]
+    scores = [(9.0 - number, score) for number, score in enumerate(found)]
+    pace = {"evaluate_every": 2, "patience": 2}
+
+    def by_ter(folder, batches, scores):
+        run: Any = Run(tmp_path / folder, FakeStep(), batches, 100, scores, pace)
+        usual = run.scores
+        run.scores = lambda shares: usual(shares)._replace(metric="TER", higher_is_better=False)
+        return run.go()
+
+    whole = by_ter("whole", batches, scores)
+    assert (whole.step, whole.best_score, whole.stale) == (12, 55.0, 2)
+    for step in (3, 5, 9):
+        folder = f"stopped at {step}"
+        stopped = by_ter(folder, Meddling(batches, step, send(signal.SIGTERM)), scores)
+        assert stopped.step in (step, step + 1)
+        assert by_ter(folder, batches, scores[stopped.step // 2 :]) == whole
+        assert written(tmp_path / folder, "best") == written(tmp_path / "whole", "best") == [8]
 
 
 def test_images_of_a_dev_evaluation_are_in_tensorboard(tmp_path, batches):
@@ -377,7 +412,7 @@ def test_a_dev_nll_that_is_not_finite_is_not_the_best(tmp_path, batches):
     scores = [(4.0, 10.0), (math.nan, 0.0), (3.0, 0.0)]
     run = Run(tmp_path, FakeStep(), batches, 3, scores, {"evaluate_every": 1})
     state = run.go()
-    assert (state.best_nll, state.stale) == (3.0, 0)
+    assert (state.best_nll, state.stale) == (3.0, 2)
 
 
 def test_evaluation_comes_before_the_checkpoint_of_the_same_update(tmp_path, batches):
@@ -413,7 +448,8 @@ def test_the_last_updates_are_judged_once(tmp_path, batches, steps, evaluated):
 def test_a_run_that_was_stopped_and_then_called_finished_is_judged(tmp_path, batches):
     Run(tmp_path, FakeStep(), Meddling(batches, 3, send(signal.SIGTERM)), 6).go()
     again = Run(tmp_path, FakeStep(), batches, 3, [(4.0, 10.0)])
-    assert again.go() == RunState(3, 0, 3, best_score=10.0, best_nll=4.0, evaluated_at=3)
+    end = RunState(3, 0, 3, best_score=10.0, best_nll=4.0, evaluated_at=3)
+    assert again.go() == judged(end)
     assert again.step.seen == []
     assert written(tmp_path, "best") == [3]
 
