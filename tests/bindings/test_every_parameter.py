@@ -68,6 +68,8 @@ TAKEN = {
     "LayerConfig.relu_dropout": ONES,
     "find_workers.limit_minutes": ("0.5", "10.5"),
     "MovingAverage.decay": ("0.5", "None"),
+    "DiverseBeamSearch.length_penalty": ("0", "0.5", "10.5"),
+    "DiverseBeamSearch.strength": ("0", "0.5", "10.5"),
     "Multi30kCorpus.local_dir": (*NAME, "None"),
     "Multi30kCorpus.pretokenized": FLAG,
     "Pace.patience": ("None",),

@@ -121,6 +121,7 @@ def test_groups_differ_the_more_the_stronger():
 
 def test_a_given_beginning_is_every_group_s():
     tables = random_tables(seed=5, batch=3, vocab=6, depth=4)
+    tables[:, :, EOS_ID] = -50
     prefix = tf.constant([[3, 2], [4, 0], [0, 0]])
     search = DiverseBeamSearch(2, 4, 1.0, ALPHA)
     found = run(search, tables, [4] * 3, 4, prefix)
