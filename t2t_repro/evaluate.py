@@ -40,7 +40,7 @@ class _System(NamedTuple):
         name: of their file, or of the model.
         translations: a line each.
         checkpoint: of a model, relative to its directory.
-        perplexity: of a model on a split of the data.
+        perplexity: of a single model on a split of the data.
     """
 
     name: str
@@ -82,7 +82,7 @@ def _check_flags() -> None:
         )
     if (FLAGS.source or not FLAGS.model_dir) and not FLAGS.reference:
         raise UserError("--reference is missing: give the file with the reference translations.")
-    for flag in ("source", "output"):
+    for flag in ("source", "output", "ensemble"):
         if FLAGS[flag].value and not FLAGS.model_dir:
             raise UserError(f"--{flag} is for a model: give --model_dir too.")
     if FLAGS.reference and FLAGS.model_dir and not FLAGS.source:
@@ -117,7 +117,7 @@ def _translate(
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
     checkpoint = command_line.find_checkpoint()
-    translator = command_line.load_translator(checkpoint)
+    translator = command_line.load_translator(checkpoint, ensemble=FLAGS.ensemble)
     perplexity = None
     if sources is None or references is None:
         data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
@@ -130,9 +130,12 @@ def _translate(
                     f"{other.name} has {len(other.translations)} lines, {FLAGS.split} of "
                     f"{data_dir} has {len(references)}: expected translations of that split."
                 )
-        perplexity = HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
+        if FLAGS.ensemble:
+            logging.info("the perplexity of an ensemble is not computed")
+        else:
+            perplexity = HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
     translations = [found[0].text for found in translator.translate(sources)]
-    name = f"{FLAGS.model_dir} ({checkpoint})"
+    name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
     return _System(name, translations, checkpoint, perplexity), references
 
 
@@ -203,6 +206,7 @@ def _check_same_subwords(data: "PreparedData", of_model: "SubwordPair[SubwordMod
 def cli() -> None:
     """Defines the flags, reads the command line, and evaluates."""
     command_line.define_trained_model(is_required=False)
+    command_line.define_ensemble()
     command_line.define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "Which split of the data is translated and scored.")
     command_line.define_path("source", None, "A file to translate, in place of a split.")

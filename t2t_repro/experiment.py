@@ -22,6 +22,7 @@ from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator

@@ -27,13 +27,13 @@ from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 # The cache is as many times as large as that of a single hypothesis.
-_MAX_BEAM = 1024
-_MAX_PENALTY = 100
+MAX_BEAM = 1024
+MAX_PENALTY = 100
 
 _IMPOSSIBLE = float("-inf")
 
 
-class _State(NamedTuple):
+class BeamState(NamedTuple):
     """What the search knows after some steps; the best hypothesis of every row comes first."""
 
     last_ids: tf.Tensor  # [batch, beam]: the last id of each alive hypothesis
@@ -44,7 +44,7 @@ class _State(NamedTuple):
     finished_scores: tf.Tensor  # [batch, beam]
 
 
-class _Candidates(NamedTuple):
+class Candidates(NamedTuple):
     """The best one-id extensions of a row's alive hypotheses, best first."""
 
     log_probs: tf.Tensor  # [batch, candidates]
@@ -105,8 +105,8 @@ class BeamSearch:
         UserError: a number is outside of its range.
     """
 
-    beam_size: Annotated[int, Range(least=1, most=_MAX_BEAM)] = 4
-    length_penalty: Annotated[float, Range(least=0, most=_MAX_PENALTY)] = 0.6
+    beam_size: Annotated[int, Range(least=1, most=MAX_BEAM)] = 4
+    length_penalty: Annotated[float, Range(least=0, most=MAX_PENALTY)] = 0.6
 
     def search(
         self,
@@ -146,29 +146,29 @@ class BeamSearch:
         limits = checked_limits(self.beam_size, cache, limits, max_steps, n_best)
         prefix = () if given is None or given.prefix is None else (given.prefix,)
 
-        def advance(state: _State, logits: tf.Tensor, step: tf.Tensor, row: Row) -> _State:
+        def advance(state: BeamState, logits: tf.Tensor, step: tf.Tensor, row: Row) -> BeamState:
             candidates = self._best_candidates(state.alive_log_probs, logits)
             for of_row in row.known:
-                candidates = _where_given(
+                candidates = where_given(
                     given_id(of_row, step), state.alive_log_probs, logits, candidates
                 )
-            return self._next_state(state, candidates, step)
+            return self.next_state(state, candidates, step)
 
-        def is_done(state: _State, step: tf.Tensor | int, row: Row) -> tf.Tensor:
-            return self._is_done(state, step, row.limits, n_best)
+        def is_done(state: BeamState, step: tf.Tensor | int, row: Row) -> tf.Tensor:
+            return self.is_done(state, step, row.limits, n_best)
 
         loop = StepLoop(model, advance, is_done)
-        state = self._initial_state(limits, max_steps)
+        state = self.initial_state(limits, max_steps)
         steps, state = loop.run(cache, Row(limits, prefix), state)
-        return _best_hypotheses(state, steps, n_best)
+        return best_hypotheses(state, steps, n_best)
 
-    def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
+    def initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> BeamState:
         """One alive hypothesis without ids in every row, nothing else."""
         batch = limits.shape[0] if limits.shape[0] is not None else tf.shape(limits)[0]
         no_ids = tf.fill([batch, self.beam_size, max_steps], PAD_ID)
         # If all were possible at step 0, the beam would fill with copies of one hypothesis.
         log_probs = tf.constant([0.0] + [_IMPOSSIBLE] * (self.beam_size - 1))
-        return _State(
+        return BeamState(
             last_ids=tf.fill([batch, self.beam_size], PAD_ID),
             parents=tf.tile(tf.range(self.beam_size)[None], [batch, 1]),
             alive_ids=no_ids,
@@ -177,8 +177,8 @@ class BeamSearch:
             finished_scores=tf.fill([batch, self.beam_size], UNFILLED_SCORE),
         )
 
-    def _is_done(
-        self, state: _State, step: tf.Tensor, limits: tf.Tensor, n_best: int | tf.Tensor
+    def is_done(
+        self, state: BeamState, step: tf.Tensor, limits: tf.Tensor, n_best: int | tf.Tensor
     ) -> tf.Tensor:
         """Which rows ([batch] bool) have nothing to gain from another step."""
         # [batch]
@@ -186,7 +186,7 @@ class BeamSearch:
         # Equality is enough: a later hypothesis of equal score is ranked behind an earlier one.
         return (step >= limits) | (state.finished_scores[:, n_best - 1] >= bound)
 
-    def _best_candidates(self, alive_log_probs: tf.Tensor, logits: tf.Tensor) -> _Candidates:
+    def _best_candidates(self, alive_log_probs: tf.Tensor, logits: tf.Tensor) -> Candidates:
         """The best of all extensions of alive hypotheses ([batch, beam]) by one id.
 
         All of them have the same length, so that the penalty does not matter here.
@@ -195,9 +195,9 @@ class BeamSearch:
         count = 2 * self.beam_size if self.beam_size > 1 else 1
         log_probs, found = _best_extensions(alive_log_probs, tf.cast(logits, tf.float32), count)
         vocab = logits.shape[-1]
-        return _Candidates(log_probs=log_probs, ids=found % vocab, parents=found // vocab)
+        return Candidates(log_probs=log_probs, ids=found % vocab, parents=found // vocab)
 
-    def _next_state(self, state: _State, candidates: _Candidates, step: tf.Tensor) -> _State:
+    def next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
         """Divides the candidates into alive and finished hypotheses."""
         ends = candidates.ids == EOS_ID  # [batch, candidates]
         # [batch, candidates, max_steps]
@@ -214,7 +214,7 @@ class BeamSearch:
         scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, _IMPOSSIBLE)], axis=1)
         finished_scores, finished = tf.math.top_k(scores, self.beam_size)  # [batch, beam] both
 
-        return _State(
+        return BeamState(
             last_ids=tf.gather(candidates.ids, alive, batch_dims=1),
             parents=tf.gather(candidates.parents, alive, batch_dims=1),
             alive_ids=tf.gather(ids, alive, batch_dims=1),
@@ -226,19 +226,19 @@ class BeamSearch:
         )
 
 
-def _where_given(
-    given: tf.Tensor, alive_log_probs: tf.Tensor, logits: tf.Tensor, candidates: _Candidates
-) -> _Candidates:
+def where_given(
+    given: tf.Tensor, alive_log_probs: tf.Tensor, logits: tf.Tensor, candidates: Candidates
+) -> Candidates:
     """Leaves a row no candidate but the given id, [batch] int32, where that is not PAD."""
 
-    def with_given() -> _Candidates:
+    def with_given() -> Candidates:
         is_given = (given != PAD_ID)[:, None]
         is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
         log_p = tf.nn.log_softmax(tf.cast(logits[:, 0], tf.float32))
         # Up to here a row has had one hypothesis, the first.
         extended = alive_log_probs[:, 0] + tf.gather(log_p, given, batch_dims=1)
         only = tf.where(is_first, extended[:, None], _IMPOSSIBLE)
-        return _Candidates(
+        return Candidates(
             log_probs=tf.where(is_given, only, candidates.log_probs),
             ids=tf.where(is_given, given[:, None], candidates.ids),
             parents=tf.where(is_given, 0, candidates.parents),
@@ -247,7 +247,7 @@ def _where_given(
     return tf.cond(tf.reduce_any(given != PAD_ID), with_given, lambda: candidates)
 
 
-def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:
+def best_hypotheses(state: BeamState, steps: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:
     """Returns the finished hypotheses of each row or, where it has none, the alive ones."""
     has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
     exists = state.alive_log_probs > _IMPOSSIBLE  # [batch, beam]

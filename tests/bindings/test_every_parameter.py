@@ -75,6 +75,8 @@ TAKEN = {
     "Mixture.temperature": ("10.5", "None"),
     "Mixture.weights": ("None",),
     "MovingAverage.decay": ("0.5", "None"),
+    "DiverseBeamSearch.length_penalty": ("0", "0.5", "10.5"),
+    "DiverseBeamSearch.strength": ("0", "0.5", "10.5"),
     "Multi30kCorpus.local_dir": (*NAME, "None"),
     "Multi30kCorpus.pretokenized": FLAG,
     "Pace.patience": ("None",),

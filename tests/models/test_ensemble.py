@@ -152,10 +152,16 @@ def test_in_python_and_at_the_command_line(folder):
         flags = ["--model_dir=one", "--input=source", "--scores"]
         return ("translate", [*flags, *(f"--ensemble={name}" for name in ensemble)], "")
 
-    alone, twice, both, other, nowhere = outcomes_of(
-        [given(), given("one"), given("two"), given("two", "other"), given("nowhere")], folder
+    scored = ["--model_dir=one", "--ensemble=two", "--source=source", "--reference=source"]
+    both, other, evaluated, nobody = outcomes_of(
+        [
+            given("two"),
+            given("two", "other"),
+            ("evaluate", [*scored, "--output=translated"], ""),
+            ("evaluate", ["--translations=source", *scored[1::2], scored[3]], ""),
+        ],
+        folder,
     )
-    assert twice.out == alone.out != both.out
     translator = Translator.load(folder / "one", ensemble=[folder / "two"])
     expected = [
         f"{number}\t{found[0].score:.4f}\t{found[0].text}"
@@ -163,8 +169,11 @@ def test_in_python_and_at_the_command_line(folder):
     ]
     assert both.out.splitlines() == expected
     assert "using checkpoints/step-5 of two" in both.err
-    assert other.status == nowhere.status == 2
+    assert other.status == nobody.status == 2
     assert other.err.splitlines()[-1].startswith(
         "error: other was trained with other subwords than one, expected the same"
     )
-    assert "error: nowhere is no model directory" in nowhere.err
+    assert evaluated.status == 0
+    translated = (folder / "translated").read_text(encoding="utf-8").splitlines()
+    assert translated == [line.split("\t")[2] for line in expected]
+    assert "error: --ensemble is for a model: give --model_dir too" in nobody.err
