@@ -251,7 +251,7 @@ def _train(
         state = _start_from(parent, step, data, directory, workers)
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
-    announce_start(pace, state, differing)
+    announce_start(directory, pace, state, differing)
 
     # The loop.
     start, began = state, time.monotonic()

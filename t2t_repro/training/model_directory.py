@@ -416,7 +416,8 @@ class ModelDirectory:
         if self.model_json.exists() and (differing := self.differing_sizes(model)):
             raise UserError(
                 f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
-                "another --model_dir, or the gin file that it was trained with."
+                "another --model_dir, or the gin file that it was trained with; in these sizes, "
+                f"{self.as_parent()} has another run start from its weights."
             )
         # A longer one is another too.
         most = 1 + max(map(len, subwords.contents().values()))
