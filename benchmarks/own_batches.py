@@ -79,7 +79,6 @@ def get_ready(arguments: argparse.Namespace) -> Round:
     model = Transformer(37_000, size.num_layers, config, dtype=arguments.precision)
     model.build()
     optimizer = adam(LEARNING_RATE)
-    optimizer.build(model.trainable_variables)
     step = TrainStep(model, optimizer, 1, jit_compile=arguments.xla)
     chosen = _batches(arguments)
     tokens = sum(int(np.count_nonzero(target)) for _, target, *_ in chosen)

@@ -128,7 +128,6 @@ def make_round(size: str, layout: Layout, steps: int) -> Round:
     with choose_strategy(cpu_replicas=layout.devices).scope():
         model = random_model(SIZES[size], "float32")
         optimizer = adam(LEARNING_RATE)
-        optimizer.build(model.trainable_variables)
         step = TrainStep(
             model,
             optimizer,

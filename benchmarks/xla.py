@@ -82,7 +82,6 @@ def make_step(size: str, precision: str, jit_compile: bool) -> Any:
     model = Transformer(vocab, layers, config, dtype=precision)
     model.build()
     optimizer = adam(learning_rate=1e-4)
-    optimizer.build(model.trainable_variables)
     return TrainStep(model, optimizer, seed=1, jit_compile=jit_compile)
 
 

@@ -4,9 +4,11 @@ Command lines are thin and import this module: gin registers what the module run
 defines a second time.
 """
 
+import copy
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +35,7 @@ from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import AtMost, Seed, Several, checked
+from t2t_repro.ranges import AtMost, Seed, Several, Text, checked
 from t2t_repro.training.alike import check_alike
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
@@ -52,6 +54,7 @@ from t2t_repro.training.journal import Journal
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import ModelDirectory, Precision
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.parent import Parent, parent_of
 from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.room import check_room, configured_preparation, new_model
@@ -99,7 +102,10 @@ def configure_experiment(
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the experiment that is configured; see `Preparation`."""
-    return configured_preparation().run(data_dir)
+    # As gin would give it: it may be a macro.
+    bound = gin.get_bindings("train", resolve_references=False)
+    parent = copy.deepcopy(bound.get("init_from"))
+    return configured_preparation(parent and ModelDirectory(expanduser(parent))).run(data_dir)
 
 
 def default_directory(gin_file: str | Path, name: str) -> Path:
@@ -117,11 +123,13 @@ def train(
     optimizer: Callable[[], keras.Optimizer] = adam,
     deterministic: bool = False,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    init_from: Text | None = None,
+    init_checkpoint: Text | None = None,
 ) -> RunState:
     """Trains a model, preparing the data first where that has not been done.
 
     Of several workers, the first alone prepares data and writes.
-    Starts from the newest checkpoint of `model_dir` where there is one.
+    Goes on from the newest checkpoint of `model_dir` where there is one.
 
     Args:
         model_dir: see `ModelDirectory`.
@@ -132,6 +140,8 @@ def train(
         deterministic: whether TensorFlow computes every sum in a fixed order (its op determinism),
             so that two runs, killed or not, have the same bits. Slower on GPUs.
         callbacks: Keras's, told what happens; see `Callbacks`.
+        init_from: the model directory of a model that training starts from; see `Parent`.
+        init_checkpoint: which checkpoint of it; see `ModelDirectory.checkpoint`.
 
     Returns:
         the state of the run at its end.
@@ -142,7 +152,10 @@ def train(
             Or another worker was lost: 143.
     """
     directory = ModelDirectory(model_dir)
-    preparation = configured_preparation()
+    parent = parent_of(directory, init_from, init_checkpoint)
+    # A run that goes on needs its parent no more.
+    origin = (parent.directory if parent else directory) if init_from else None
+    preparation = configured_preparation(origin)
     cluster = find_cluster()
     with ended_by_loss():
         connections = find_workers(cluster) if cluster else None
@@ -154,6 +167,9 @@ def train(
                 check_writable(directory.path)
         check_gpus()
         check_alike(workers, directory)
+        if init_from:
+            found = parent.identity() if parent else {}
+            workers.check_same("a train.init_from with", found)
         with deaf(connections):
             strategy = choose_strategy(cluster)
 
@@ -162,14 +178,14 @@ def train(
         if deterministic:
             tf.config.experimental.enable_op_determinism()
         with strategy.scope():
-            model = new_model(preparation, precision)
+            model = new_model(preparation, precision, origin)
+            if parent:
+                parent.check_fits(model)
             model.build()
-            update = optimizer()
-            update.build(model.trainable_variables)
-            step = TrainStep(model, update, seed, use_xla())
+            step = TrainStep(model, optimizer(), seed, use_xla())
         _say_what_trains(step, strategy)
         with _alone_in(directory, workers):
-            return _train(step, preparation, directory, data_dir, workers, callbacks)
+            return _train(step, preparation, directory, data_dir, workers, callbacks, parent)
 
 
 @contextmanager
@@ -193,12 +209,18 @@ def _train(
     data_dir: Path,
     workers: Workers,
     callbacks: Sequence[keras.callbacks.Callback],
+    parent: Parent | None,
 ) -> RunState:
     """Trains with an update that is made, in a model directory that nobody else has."""
     model = step.model
     # The state is text, which TensorFlow cannot send to other workers.
     checkpoints = Checkpoints(
-        directory, model, step.optimizer, step.average, is_writer=workers.is_chief
+        directory,
+        model,
+        step.optimizer,
+        step.average,
+        is_writer=workers.is_chief,
+        frozen=step.frozen,
     )
     pace = Pace()
     listeners = Callbacks(callbacks if workers.is_chief else (), model, pace.steps)
@@ -227,9 +249,11 @@ def _train(
             directory.write_epoch(report)
             directory.write_modules(modules_in(config))
         state = checkpoints.restore()
+    if parent:
+        state = _start_from(parent, step, data, directory, workers)
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
     workers.check_same("a model directory that holds", found)
-    announce_start(pace, state, differing)
+    announce_start(directory, pace, state, differing)
 
     # The loop.
     start, began = state, time.monotonic()
@@ -248,12 +272,31 @@ def _train(
     return state
 
 
+def _start_from(
+    parent: Parent,
+    step: TrainStep,
+    data: PreparedData,
+    directory: ModelDirectory,
+    workers: Workers,
+) -> RunState:
+    """Takes over a parent's weights; the dev set is scored with them before the first update."""
+    ancestor = parent.give(step.model, data.subwords)
+    step.average.restart()
+    workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
+    if workers.is_chief:
+        directory.write_ancestor(ancestor, parent.directory)
+    return RunState().awaiting_evaluation()
+
+
 def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
     logging.info(
         f"train: {step.model.count_params():,} parameters; replicas: "
         f"{strategy.num_replicas_in_sync}; slices a batch: {step.slices}; XLA: "
         f"{'on' if step.jit_compile else 'off'}"
     )
+    if step.frozen:
+        left = sum(weight.shape.num_elements() for weight in step.updated)
+        logging.info(f"train: frozen: {', '.join(step.frozen)}; {left:,} parameters are updated")
 
 
 def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:

@@ -39,7 +39,6 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     """See `peers`."""
     model = random_model(size, dtype)
     optimizer = adam(LEARNING_RATE)
-    optimizer.build(model.trainable_variables)
     step = TrainStep(model, optimizer, 1, use_xla(), CrossEntropy(LABEL_SMOOTHING))
     number = 0
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.subwords import Sentences, Subwords
 from t2t_repro.data.t2t_subwords import RESERVED, T2TSubwords
 from t2t_repro.errors import UserError
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 SHARED_SUBWORDS = "subwords.model"
 SOURCE_SUBWORDS = "source_subwords.model"
@@ -107,6 +108,24 @@ class SubwordPair(NamedTuple, Generic[_Kind]):
 def shared(subwords: Kind) -> SubwordPair[Kind]:
     """The pair of a vocabulary that source and target share."""
     return SubwordPair(subwords, subwords)
+
+
+def matching_ids(now: SubwordModel, there: SubwordModel) -> NDArray[np.int64]:
+    """Finds the pieces of one vocabulary in another.
+
+    PAD and EOS are the same in all; what a piece is called makes it the same elsewhere.
+
+    Args:
+        now: whose pieces are looked for.
+        there: where they are looked for.
+
+    Returns:
+        of every id of `now` that of the same piece `there`, or -1: [ids].
+    """
+    ids = {piece: number for number, piece in enumerate(there.pieces()) if piece}
+    found = np.array([ids.get(piece, -1) for piece in now.pieces()], dtype=np.int64)
+    found[[PAD_ID, EOS_ID]] = PAD_ID, EOS_ID
+    return found
 
 
 def subword_files(directory: Path) -> list[Path]:

@@ -14,10 +14,13 @@ from t2t_repro.training.run_state import Pace, RunState
 _PAPER_AVERAGES = 5  # Checkpoints of the base model (section 6.1).
 
 
-def announce_start(pace: Pace, state: RunState, differing: Sequence[str]) -> None:
+def announce_start(
+    directory: ModelDirectory, pace: Pace, state: RunState, differing: Sequence[str]
+) -> None:
     """Says where a run goes on, or why it does not.
 
     Args:
+        directory: of the model.
         pace: of the run.
         state: where it stands.
         differing: what is configured otherwise than when it got there.
@@ -40,6 +43,12 @@ def announce_start(pace: Pace, state: RunState, differing: Sequence[str]) -> Non
     going_on = "the run had" if pace.is_over(state) else "going on with"
     for difference in differing:
         logging.warning("train: %s another configuration: %s", going_on, difference)
+    is_longer = all(difference.startswith("Pace.") for difference in differing)
+    if pace.is_over(state) or not is_longer:
+        logging.info(
+            "train: to start from this model's weights with a fresh optimizer, on other data or "
+            f"the same, give another --model_dir with {directory.as_parent()}"
+        )
 
 
 def announce_end(

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,10 +21,14 @@ from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
 
+# Where the state of the run lies in a checkpoint, and what in it the optimizer does not update.
+_STATE = "state/.ATTRIBUTES/VARIABLE_VALUE"
+_FROZEN = "frozen"
+
 _DO_NOT_FIT = (AssertionError, IndexError, TypeError, ValueError, RecursionError)
 
 
-@gin.configurable(denylist=["directory", "model", "optimizer", "average", "is_writer"])
+@gin.configurable(denylist=["directory", "model", "optimizer", "average", "is_writer", "frozen"])
 @checked
 class Checkpoints:
     """Writes, keeps and restores checkpoints in a model directory.
@@ -39,6 +44,7 @@ class Checkpoints:
         every_minutes: and whenever so many minutes have passed since the last one, or None.
         keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
         is_writer: whether this process is the one of several that writes; another only reads.
+        frozen: parts of the model that the optimizer does not update; see `TrainStep`.
 
     Attributes:
         variables: that a checkpoint holds.
@@ -58,6 +64,7 @@ class Checkpoints:
         every_minutes: Annotated[float, Range(least=0, most=1e9)] | None = None,
         keep: Count = 20,
         is_writer: bool = True,
+        frozen: Sequence[str] = (),
     ) -> None:
         self.every_steps = every_steps
         self.every_minutes = every_minutes
@@ -72,6 +79,8 @@ class Checkpoints:
         self._optimizer = optimizer
         self._directory = directory
         self._is_writer = is_writer
+        # Not written where there are none, as checkpoints were before there could be.
+        self._frozen = {_FROZEN: list(frozen)} if frozen else {}
         self._last = CheckpointFolder(directory.checkpoints, keep)
         self._best = CheckpointFolder(directory.best)
         self._bad = CheckpointFolder(directory.nonfinite)
@@ -94,17 +103,21 @@ class Checkpoints:
         if step is None:
             return RunState()
         path = self._last.prefix(step)
+        self._check_frozen(path)
         # Keras keeps a constant rate, no schedule, as a variable: what is configured now counts.
         constant = getattr(self._optimizer, "_learning_rate", None)
         rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
             with literal(path) as found:
                 self._checkpoint.restore(found).assert_consumed()
-            self._saved = RunState.read(json.loads(self._state.numpy()))
+            state = json.loads(self._state.numpy())
+            state.pop(_FROZEN, None)
+            self._saved = RunState.read(state)
         except (*_DO_NOT_FIT, tf.errors.OpError) as error:
             raise UserError(
-                f"{path} does not fit this model ({reason_of(error)}): give another --model_dir, "
-                "or the gin file that the checkpoint was trained with."
+                f"{path} does not fit this model ({reason_of(error)}): give the gin file that it "
+                "was trained with; or, to start from its weights alone, another --model_dir with "
+                f"{self._directory.as_parent()}."
             ) from error
         if rate is not None:
             self._optimizer.learning_rate = rate
@@ -132,6 +145,23 @@ class Checkpoints:
                 "the folder to begin anew."
             )
         return None
+
+    def _check_frozen(self, path: str) -> None:
+        """Makes sure that the optimizer's moments will be those of the same weights."""
+        try:
+            with literal(path) as found:
+                state = json.loads(tf.train.load_checkpoint(found).get_tensor(_STATE))
+            there = list(state.get(_FROZEN, []))
+        except (*_DO_NOT_FIT, AttributeError, tf.errors.OpError):
+            # What is wrong is said where all of it is read.
+            return
+        now = self._frozen.get(_FROZEN, [])
+        if there != now:
+            raise UserError(
+                f"{path} is of a run with TrainStep.frozen = {there}, expected {now}: bind what "
+                "was bound there; to start from its weights with a fresh optimizer, give another "
+                f"--model_dir with {self._directory.as_parent()}."
+            )
 
     def is_due(self, step: int) -> bool:
         """Returns whether a checkpoint is to be written after update `step`.
@@ -187,7 +217,7 @@ class Checkpoints:
         if not self._is_writer:
             return
         self._directory.stay_alone()
-        self._state.assign(json.dumps(dataclasses.asdict(state)))
+        self._state.assign(json.dumps(dataclasses.asdict(state) | self._frozen))
         folder.write(self._checkpoint, state.step)
 
     @property

@@ -13,6 +13,7 @@
       averaged/step-<n>.*      what the verb average wrote: weights alone
       nonfinite/step-<n>.*     before a batch that gave no finite loss or gradient; .npz: the batch
       tensorboard/             event files
+      ancestry.json            whose weights it began with, if it was fine-tuned
       epoch.json               an epoch's sentences, tokens and batches
       scores/<split>.json      the last evaluation of a split
       .trainer.lock            there while it is trained; says by whom
@@ -56,6 +57,7 @@ from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.strangers.json_files import read_json
 from t2t_repro.strangers.model_json import check_shapes, no_transformer, read_model_json
 from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
+from t2t_repro.training.ancestry import Ancestor, ancestry, read_ancestry
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
 
@@ -86,6 +88,7 @@ class ModelDirectory:
         self.averaged = path / "averaged"
         self.nonfinite = path / "nonfinite"
         self.tensorboard = path / "tensorboard"
+        self.ancestry_json = path / "ancestry.json"
         self.epoch_json = path / "epoch.json"
         self._hold: Callable[[], None] | None = None
         self._averaged_before = path / ".averaged.before"
@@ -139,10 +142,7 @@ class ModelDirectory:
         Raises:
             UserError: the directory holds a model of other sizes, or of other subwords.
         """
-        sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
-        # Keras numbers the models of a process: the name says nothing about the model.
-        del sizes["name"]
-        self._check_same_model(sizes, subwords)
+        self._check_same_model(model, subwords)
         versions = {
             "t2t_repro": t2t_repro.__version__,
             "tensorflow": tf.__version__,
@@ -152,7 +152,7 @@ class ModelDirectory:
         }
         for name, content in subwords.contents().items():
             _write(self.path / name, content)
-        _write_json(self.model_json, sizes)
+        _write_json(self.model_json, _sizes_of(model))
         _write_json(self.versions_json, versions)
         _write(self.config_gin, config.encode())
         _write(self.operative_config_gin, operative_config.encode())
@@ -160,6 +160,23 @@ class ModelDirectory:
     def write_epoch(self, report: EpochReport) -> None:
         """Writes down what an epoch holds."""
         _write_json(self.epoch_json, dataclasses.asdict(report))
+
+    def write_ancestor(self, parent: Ancestor, directory: "ModelDirectory") -> None:
+        """Writes down whose weights a run has begun with.
+
+        Args:
+            parent: the nearest ancestor.
+            directory: its model directory, which knows of others.
+        """
+        _write_json(self.ancestry_json, ancestry([parent, *directory.ancestors()]))
+
+    def ancestors(self) -> list[Ancestor]:
+        """Returns those whose weights this model began with, the parent first; perhaps none."""
+        return read_ancestry(self.ancestry_json)
+
+    def has_begun(self) -> bool:
+        """Returns whether a run has left a checkpoint here, from which it goes on."""
+        return bool(CheckpointFolder(self.checkpoints).expected())
 
     def write_modules(self, names: Sequence[str]) -> None:
         """Writes down where the modules lie that a run has imported; the user may run them again.
@@ -311,6 +328,38 @@ class ModelDirectory:
             )
         return {step: folder.prefix(step) for step in steps[-count:]}
 
+    def sizes(self, checkpoint: str | None = None) -> dict[str, Any]:
+        """Returns the arguments that the Transformer of this directory is made of.
+
+        Args:
+            checkpoint: the path of one that is looked at too, whether it is of these sizes.
+
+        Raises:
+            UserError: this is no model directory, its model.json is damaged, or describes a model
+                of other sizes than the checkpoint's.
+        """
+        self._check()
+        sizes = read_model_json(self.model_json, PRECISIONS)
+        if checkpoint:
+            check_shapes(self.model_json, sizes, checkpoint)
+        return sizes
+
+    def differing_sizes(self, model: Transformer, but: Collection[str] = ()) -> list[str]:
+        """Returns in what a model differs from the one here, rates in training aside.
+
+        Args:
+            model: to be compared.
+            but: names of arguments of the Transformer that are not.
+
+        Raises:
+            UserError: model.json is damaged.
+        """
+        there, now = (
+            {name: value for name, value in _lasting(sizes).items() if name not in but}
+            for sizes in (read_model_json(self.model_json, PRECISIONS), _sizes_of(model))
+        )
+        return differing_values(there, now)
+
     def new_model(self, checkpoint: str | None = None, precision: str | None = None) -> Transformer:
         """Builds the Transformer of a checkpoint without restoring its weights.
 
@@ -322,10 +371,7 @@ class ModelDirectory:
             UserError: this is no model directory, its model.json is damaged, or describes a model
                 of other sizes than the checkpoint's.
         """
-        self._check()
-        sizes = read_model_json(self.model_json, PRECISIONS)
-        checkpoint = checkpoint or self.checkpoint()
-        check_shapes(self.model_json, sizes, checkpoint)
+        sizes = self.sizes(checkpoint or self.checkpoint())
         try:
             model = Transformer.from_config(sizes | ({"dtype": precision} if precision else {}))
         except UserError as error:
@@ -341,6 +387,10 @@ class ModelDirectory:
         model = self.new_model(path, precision)
         load_weights(model, path)
         return model
+
+    def as_parent(self) -> str:
+        """Returns the binding by which another run starts from the weights that are here."""
+        return f"train.init_from = {str(self.path)!r}"
 
     def _check(self) -> None:
         if not self.model_json.is_file():
@@ -362,14 +412,13 @@ class ModelDirectory:
                 f"training run's own {' and '.join(files)}, or give another --model_dir."
             )
 
-    def _check_same_model(self, sizes: dict[str, Any], subwords: SubwordPair[SubwordModel]) -> None:
-        if self.model_json.exists():
-            there = read_model_json(self.model_json, PRECISIONS)
-            if differing := differing_values(_lasting(there), _lasting(sizes)):
-                raise UserError(
-                    f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
-                    "another --model_dir, or the gin file that it was trained with."
-                )
+    def _check_same_model(self, model: Transformer, subwords: SubwordPair[SubwordModel]) -> None:
+        if self.model_json.exists() and (differing := self.differing_sizes(model)):
+            raise UserError(
+                f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "
+                "another --model_dir, or the gin file that it was trained with; in these sizes, "
+                f"{self.as_parent()} has another run start from its weights."
+            )
         # A longer one is another too.
         most = 1 + max(map(len, subwords.contents().values()))
         there = {path.name: read_start(path, most) for path in subword_files(self.path)}
@@ -377,8 +426,9 @@ class ModelDirectory:
         if not there.items() <= subwords.contents().items():
             raise UserError(
                 f"{self.path} has other subwords than the data, "
-                f"{subwords.target.model_path.parent}: give another --model_dir, or the data that "
-                "it was trained on."
+                f"{subwords.target.model_path.parent}: give the data that it was trained on, or "
+                "another --model_dir; to train this model on these data, another --model_dir with "
+                f"{self.as_parent()}."
             )
 
 
@@ -397,6 +447,13 @@ def _not_whole(what: str, folder: Path) -> UserError:
         f"{what}: {'' if folder.name != 'averaged' else mend}copy {folder} again, whole, or give "
         "another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
     )
+
+
+def _sizes_of(model: Transformer) -> dict[str, Any]:
+    sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
+    # Keras numbers the models of a process: the name says nothing about the model.
+    del sizes["name"]
+    return sizes
 
 
 def _lasting(sizes: Mapping[str, Any]) -> dict[str, Any]:

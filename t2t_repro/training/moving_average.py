@@ -43,6 +43,11 @@ class MovingAverage(tf.Module):
         with self._strategy.scope():
             self.values = [tf.Variable(weight, trainable=False) for weight in self._weights]
 
+    def restart(self) -> None:
+        """Begins anew with the weights as they are now, as where others were put in their place."""
+        for average, weight in zip(self.values, self._weights, strict=True):
+            average.assign(weight)
+
     def update(self, step: tf.Tensor) -> None:
         """Takes the weights in after an update; called outside of replicas.
 

@@ -86,8 +86,8 @@ def replay(step: TrainStep, batch: BadBatch) -> list[str]:
         step: of the weights before the batch, on one device, with as many slices as the batch.
         batch: to be run again.
     """
-    variables = step.model.trainable_variables
-    bad = [variable.path for variable in variables if not np.isfinite(variable.numpy()).all()]
+    weights, variables = step.model.trainable_variables, step.updated
+    bad = [weight.path for weight in weights if not np.isfinite(weight.numpy()).all()]
     lines = [f"step {batch.step + 1}: weights not finite before it: {', '.join(bad) or 'none'}"]
     sums, gradients = step.gradients(*batch)
     loss, nll = (float(x / sums.tokens) for x in (sums.loss, sums.nll))

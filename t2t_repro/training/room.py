@@ -6,20 +6,33 @@ The number of subwords is said once, by the recipe of the subword model.
 from typing import Any
 
 import gin
+from absl import logging
 
+from t2t_repro.data.given_subwords import GivenSubwords
 from t2t_repro.data.prepared import Preparation, PreparedData
+from t2t_repro.data.subword_model import SubwordRecipe
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING, Transformer
-from t2t_repro.training.model_directory import Precision
+from t2t_repro.training.model_directory import ModelDirectory, Precision
 
 
-def configured_preparation() -> Preparation:
+def configured_preparation(origin: ModelDirectory | None = None) -> Preparation:
     """How the data are prepared, before anything of them or of the model is made.
+
+    Args:
+        origin: a model whose subwords are taken unless others are bound.
 
     Raises:
         UserError: the model that is configured would have no room for them.
     """
-    preparation = Preparation()
+    subwords: dict[str, Any] = {}
+    if origin and _is_followed():
+        logging.info(
+            f"data: with the subwords of {origin.path} (train.init_from), no others being bound as "
+            "prepare.subwords"
+        )
+        subwords = _subwords_of(origin)
+    preparation = Preparation(**subwords)
     bound = gin.get_bindings("Transformer")
     tied = bound.get("tied_embeddings", "all")
     if preparation.source_subwords and tied not in OWN_SOURCE_EMBEDDING:
@@ -39,17 +52,23 @@ def configured_preparation() -> Preparation:
     return preparation
 
 
-def new_model(preparation: Preparation, precision: Precision) -> Transformer:
+def new_model(
+    preparation: Preparation, precision: Precision, origin: ModelDirectory | None = None
+) -> Transformer:
     """The model that is configured, with a row for every subword unless its rows are bound.
 
     Args:
         preparation: of its data.
         precision: "float32" or "mixed_bfloat16".
+        origin: a model; where its subwords are taken, so is the number of its rows.
     """
     bound = gin.get_bindings("Transformer")
-    rows: dict[str, Any] = {
-        name: count for name, count in _rows(preparation).items() if name not in bound
-    }
+    needed = _rows(preparation)
+    if origin and _is_followed():
+        sizes = origin.sizes()
+        there = {"vocab_size": sizes["vocab_size"], "source_vocab_size": sizes["source_vocab_size"]}
+        needed |= {name: there[name] or there["vocab_size"] for name in needed}
+    rows: dict[str, Any] = {name: count for name, count in needed.items() if name not in bound}
     return Transformer(**rows, dtype=precision)
 
 
@@ -62,6 +81,27 @@ def check_room(model: Transformer, data: PreparedData) -> None:
     _check_rows("vocab_size", model.vocab_size, data.subwords.target.size)
     _check_rows("source_vocab_size", model.source_vocab_size, data.subwords.source.size)
     _check_positions(model.longest, data.max_length)
+
+
+def _is_followed() -> bool:
+    """Whether no subwords are bound, so that those of a model that there is are taken."""
+    bound = gin.get_bindings("prepare", resolve_references=False)
+    return not bound.keys() & {"subwords", "source_subwords"}
+
+
+def _subwords_of(origin: ModelDirectory) -> dict[str, SubwordRecipe]:
+    """How data are prepared with the subwords of a model.
+
+    Raises:
+        UserError: there are none, or not those that the model was trained with.
+    """
+    pair = origin.subwords()
+    if pair.source is pair.target:
+        return {"subwords": GivenSubwords(str(origin.path))}
+    return {
+        "subwords": GivenSubwords(str(origin.path), "target"),
+        "source_subwords": GivenSubwords(str(origin.path), "source"),
+    }
 
 
 def _rows(preparation: Preparation) -> dict[str, int]:

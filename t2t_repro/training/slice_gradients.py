@@ -7,6 +7,8 @@ XLA compiles a *pure* function of tensors (weights in, sums and gradients out), 
 that captures the variables of a MirroredStrategy fails on the second device.
 """
 
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import keras
@@ -27,12 +29,21 @@ class SliceGradients:
         loss: of its vectors.
         seed: of dropout, which is a function of (seed, step, number of the slice).
         jit_compile: whether XLA compiles the forward and backward pass of a slice.
+        updated: the model's variables by which there are gradients; all trainable ones by default.
     """
 
     def __init__(
-        self, model: Transformer, loss: CrossEntropy, seed: int, jit_compile: bool
+        self,
+        model: Transformer,
+        loss: CrossEntropy,
+        seed: int,
+        jit_compile: bool,
+        updated: Sequence[keras.Variable] | None = None,
     ) -> None:
         self._model = model
+        wanted = {id(weight) for weight in updated or model.trainable_variables}
+        # Which of the trainable variables have gradients.
+        self._updated = [id(weight) in wanted for weight in model.trainable_variables]
         self._loss = loss
         self._seed = seed
         ids = tf.TensorSpec([None, None], tf.int32)
@@ -76,7 +87,7 @@ class SliceGradients:
             scale: factor of the gradients.
 
         Returns:
-            the sums, and the gradient by every trainable variable.
+            the sums, and the gradient by every variable that is updated.
         """
         weights = self._weights()
 
@@ -86,7 +97,10 @@ class SliceGradients:
 
         if source.shape[0] == 1:
             return one(0)
-        zeros = (LossSums(*[tf.zeros([])] * 3), [tf.zeros_like(w) for w in weights])
+        zeros = (
+            LossSums(*[tf.zeros([])] * 3),
+            [tf.zeros_like(w) for w in self._of_updated(weights)],
+        )
         return tf.foldl(
             lambda total, index: tf.nest.map_structure(tf.add, total, one(index)),
             tf.range(source.shape[0]),
@@ -107,15 +121,16 @@ class SliceGradients:
 
         XLA takes the value of `slots` for a constant, and compiles a program for each.
         """
+        updated = self._of_updated(weights)
         trainable = zip(self._model.trainable_variables, weights, strict=True)
         dropout = zip(self._model.non_trainable_variables, seeds, strict=True)
         with tf.GradientTape() as tape:
-            tape.watch(weights)
+            tape.watch(updated)
             with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
                 sums = self._model.loss_sums(
                     source, target, self._loss, training=True, slots=None if PLAIN else slots
                 )
-        gradients = tape.gradient(sums.loss, weights, output_gradients=scale)
+        gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
         # Dense: slices cannot leave a function that XLA compiles.
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
@@ -132,6 +147,10 @@ class SliceGradients:
         )(stage="optimized_hlo_proto_serialized")
         allocations = hlo_pb2.HloProto.FromString(program).buffer_assignment.buffer_allocations
         return sum(allocation.size for allocation in allocations)
+
+    def _of_updated(self, values: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Those of the values of trainable variables whose variables are updated."""
+        return list(compress(values, self._updated))
 
     def _weights(self) -> list[tf.Tensor]:
         return [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]

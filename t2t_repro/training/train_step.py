@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 
 from t2t_repro.data.slice_shapes import SliceShape, slots_needed
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import Count, checked
+from t2t_repro.ranges import Count, Text, checked
 from t2t_repro.training.devices import own_replicas
+from t2t_repro.training.frozen import divide
 from t2t_repro.training.loss import CrossEntropy, LossSums
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import SummedUpdate, global_norm
@@ -54,21 +55,25 @@ class TrainStep:
 
     Args:
         model: the Transformer, created in the scope of the current strategy.
-        optimizer: built for the model's weights in the same scope.
+        optimizer: made in the same scope; it is built here, for the weights that are updated.
         seed: of dropout, which is a function of (seed, step, slice).
         jit_compile: whether XLA compiles the forward and backward pass.
         loss: of the decoder's vectors; the paper's by default.
         slices: how many slices a global batch is cut into at least; rounded up to a multiple of
             the number of replicas.
+        frozen: parts of the model that the update leaves as they are, by their names; see `divide`.
 
     Attributes:
         seed: as given.
         slices: of a global batch.
         own_slices: those of them that the replicas of this process take.
         average: of the weights, which follows every update.
+        updated: the variables that an update changes.
+        frozen: the parts that it does not change.
 
     Raises:
-        UserError: slices is no number of slices, or the optimizer does more than update.
+        UserError: slices is no number of slices, the optimizer does more than update, or there is
+            no such part, or nothing else.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class TrainStep:
         jit_compile: bool = False,
         loss: CrossEntropy | None = None,
         slices: Count = 1,
+        frozen: Sequence[Text] = (),
     ) -> None:
         self.model = model
         self.seed = seed
@@ -92,9 +98,14 @@ class TrainStep:
             own.start * self.slices_per_replica, own.stop * self.slices_per_replica
         )
         self.jit_compile = jit_compile
-        self.slice_gradients = SliceGradients(model, loss or CrossEntropy(), seed, jit_compile)
+        self.updated, self.frozen = divide(model, frozen)
+        optimizer.build(self.updated)
+        self.slice_gradients = SliceGradients(
+            model, loss or CrossEntropy(), seed, jit_compile, self.updated
+        )
+        # Of all weights: whoever loads a checkpoint need not know what was frozen.
         self.average = MovingAverage(model.trainable_variables)
-        self._apply = SummedUpdate(optimizer, model.trainable_variables, self.average)
+        self._apply = SummedUpdate(optimizer, self.updated, self.average)
         batch = tf.TensorSpec([len(self.own_slices), None, None], tf.int32)
         slots = tf.TensorSpec([2], tf.int32)
         self._update_all = tf.function(
@@ -206,7 +217,7 @@ class TrainStep:
 
         Returns:
             the sums over the batch, and the gradient of the loss per target token by every
-            trainable variable, not clipped.
+            variable that is updated, not clipped.
         """
         scale = tf.constant(1.0 / np.count_nonzero(target), tf.float32)
         slots = tf.constant(slots_needed(source, target))

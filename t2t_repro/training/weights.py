@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import keras
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
@@ -14,6 +15,14 @@ from t2t_repro.training.checkpoint_folder import CheckpointFolder
 
 # Where `Checkpoints` keeps the values of a MovingAverage.
 _AVERAGE = "average/values/{}/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def name_of(weight: keras.Variable) -> str:
+    """Returns a weight's name within its model, such as "encoder/layer_0/feed_forward/inner/bias".
+
+    Keras numbers the models of a process: their names say nothing.
+    """
+    return str(weight.path).partition("/")[2]
 
 
 def load_weights(model: Transformer, checkpoint: str) -> None:

@@ -100,6 +100,7 @@ TAKEN = {
     "TfdsCorpus.target_language": NAME,
     "TfdsCorpus.test_split": (*NAME, "None"),
     "TfdsCorpus.train_split": NAME,
+    "TrainStep.frozen": ("[]", "()", "['many']"),
     "TrainStep.loss": ("None",),
     "Transformer.config": ("None", "{}"),
     "Transformer.max_length": ("None",),
@@ -128,6 +129,8 @@ TAKEN = {
     "train.callbacks": ("[]", "()"),
     "train.deterministic": FLAG,
     "train.optimizer": ("@adam",),
+    "train.init_checkpoint": (*NAME, "None"),
+    "train.init_from": (*NAME, "None"),
     "train.seed": ("0",),
     "use_xla.jit_compile": ("True", "None"),
 }

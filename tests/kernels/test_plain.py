@@ -33,7 +33,6 @@ for neighbourhood in (None, 3):
     model = Transformer(40, 2, sizes, neighbourhood=neighbourhood)
     model.build()
     optimizer = adam(learning_rate=1e-3)
-    optimizer.build(model.trainable_variables)
     step = TrainStep(model, optimizer, seed=1)
     losses = [float(step(number, source, target).loss) for number in range(4)]
     gradients = step.gradients(4, source, target)[1]

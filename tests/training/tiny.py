@@ -46,7 +46,6 @@ def tiny_step(replicas=1, dropout=0.0, dtype="float32", optimizer=None, seed=7, 
     with devices(replicas).scope():
         model = tiny_model(dropout, dtype=dtype)
         update = optimizer() if optimizer else adam(learning_rate=1e-3)
-        update.build(model.trainable_variables)
         return TrainStep(model, update, seed, **options)
 
 

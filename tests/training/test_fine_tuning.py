@@ -1,0 +1,405 @@
+"""A run that starts from another model's weights: `train.init_from`.
+
+One parent, trained for a few updates on words in reverse; and runs on other sentences.
+"""
+
+import re
+import shutil
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+
+from t2t_repro import experiment
+from t2t_repro.data.prepared import PreparedData
+from t2t_repro.data.subword_model import shared
+from t2t_repro.data.t2t_subwords import T2TSubwords
+from t2t_repro.errors import UserError
+from t2t_repro.evaluation.perplexity import HeldOutLoss
+from t2t_repro.import_t2t import DECODING
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.ancestry import weights_hash
+from t2t_repro.training.journal import Journal
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.train_step import TrainStep
+from t2t_repro.training.weights import name_of
+from tests.data.test_t2t_subwords import VOCABULARY, write
+from tests.training.tiny import assert_same, copies, devices
+
+WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
+GIN = """
+prepare.corpus = @TextFilesCorpus()
+TextFilesCorpus.train = 'train.tsv'
+TextFilesCorpus.dev = 'dev.tsv'
+Cleaning.drop_held_out = False
+SubwordTraining.vocab_size = 280
+SubwordTraining.character_coverage = 1.0
+prepare.workers = 1
+prepare.max_length = 40
+Transformer.num_layers = 1
+LayerConfig.d_model = 16
+LayerConfig.d_ff = 16
+LayerConfig.num_heads = 2
+LayerConfig.dropout = 0.1
+Batches.tokens_per_batch = 200
+Batches.max_shapes = 1
+adam.learning_rate = 0.01
+Pace.steps = 6
+Pace.report_every = 2
+Pace.evaluate_every = 100
+DevEvaluation.sentences = 2
+Translator.max_extra_length = 2
+BeamSearch.beam_size = 1
+"""
+
+
+def write_corpus(folder, words, seed):
+    folder.mkdir(exist_ok=True)
+    rng = np.random.default_rng(seed)
+    for name, count in (("train", 60), ("dev", 6)):
+        lines = [rng.choice(words, 4) for _ in range(count)]
+        text = "".join(f"{' '.join(line)}\t{' '.join(line[::-1])}\n" for line in lines)
+        (folder / f"{name}.tsv").write_text(text)
+
+
+def configure(folder, *bindings):
+    gin.clear_config()
+    (folder / "experiment.gin").write_text(GIN)
+    experiment.configure_experiment(folder / "experiment.gin", bindings, experiment.TRAINING_ROOTS)
+
+
+def train(folder, *bindings, model="model", data="data"):
+    """Trains in a folder with a corpus; the state at the end."""
+    configure(folder, *bindings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return experiment.train(folder / model, folder / data)
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    """A folder with a model that has a moving average, and rows of no piece."""
+    folder = tmp_path_factory.mktemp("parent")
+    write_corpus(folder, WORDS, 1)
+    bindings = ["MovingAverage.decay = 0.9", "Transformer.vocab_size = 290"]
+    train(folder, *bindings, "Pace.steps = 4", "Checkpoints.every_steps = 2")
+    return folder
+
+
+def from_model(folder, model="model"):
+    return f"train.init_from = '{folder}/{model}'"
+
+
+def write_child(folder):
+    write_corpus(folder, [*WORDS[5:], "kiwi", "lynx"], 2)
+    return folder
+
+
+@pytest.fixture
+def child(tmp_path):
+    return write_child(tmp_path)
+
+
+@pytest.fixture
+def said(caplog):
+    caplog.set_level("INFO", logger="absl")
+
+    def lines():
+        text = "\n".join(record.getMessage() for record in caplog.records)
+        caplog.clear()
+        return text
+
+    return lines
+
+
+@contextmanager
+def recorded():
+    """What is logged, and of every dev evaluation its step and its nll, exactly."""
+    found = SimpleNamespace(text="", evaluations=[])
+    report = Journal.evaluation
+
+    def evaluation(self, step, scores, seconds):
+        found.evaluations.append((step, scores.nll))
+        report(self, step, scores, seconds)
+
+    def info(text, *values):
+        found.text += f"{text % values if values else text}\n"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "evaluation", evaluation)
+        patch.setattr(logging, "info", info)
+        yield found
+
+
+def dev_nll(model, folder):
+    return HeldOutLoss(model, PreparedData(folder / "data" / "prepared").store("dev")).nll()
+
+
+def values(folder, step, model="model"):
+    """All that a checkpoint holds of weights, optimizer and state, by name."""
+    reader = tf.train.load_checkpoint(str(folder / model / "checkpoints" / f"step-{step}"))
+    return {
+        name: reader.get_tensor(name)
+        for name in sorted(reader.get_variable_to_shape_map())
+        if name.startswith(("model/", "optimizer/", "average/", "state"))
+    }
+
+
+def assert_same_values(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+# The beginning
+
+FROZEN = "TrainStep.frozen = ['decoder/layer_0', 'encoder']"
+
+
+@pytest.fixture(scope="module")
+def begun(parent, tmp_path_factory):
+    """A folder with a child of two updates, the rest of it being frozen, and what it said."""
+    folder = write_child(tmp_path_factory.mktemp("begun"))
+    with recorded() as found:
+        state = train(folder, from_model(parent), "Pace.steps = 2", FROZEN)
+    assert state.step == 2
+    found.folder = folder
+    return found
+
+
+def test_it_begins_with_the_weights_that_the_parent_is_used_with(parent, begun):
+    """Here its moving average; rows of no piece too, which count in the softmax."""
+    expected = ModelDirectory(parent / "model").load_model()
+    assert expected.vocab_size == 290
+    first = ModelDirectory(begun.folder / "model").load_model("best/step-0")
+    assert_same(copies(first), copies(expected))
+    assert [step for step, _ in begun.evaluations] == [0, 2]
+    assert begun.evaluations[0][1] == dev_nll(expected, begun.folder)
+
+
+def test_its_data_are_prepared_with_the_parent_s_subwords(parent, begun):
+    ours, theirs = (ModelDirectory(one / "model").subwords() for one in (begun.folder, parent))
+    assert ours.contents() == theirs.contents()
+    assert f"data: with the subwords of {parent / 'model'} (train.init_from)" in begun.text
+    model = parent / "model" / "subwords.model"
+    assert f"data: taking 280 subwords from {model}: subwords.model" in begun.text
+    assert "learning" not in begun.text
+
+
+def test_it_says_what_it_starts_from(parent, begun):
+    checkpoint = ModelDirectory(parent / "model").checkpoint().split("model/")[-1]
+    assert (
+        f"train: starts from the weights of {parent / 'model'}, {checkpoint} (train.init_from); "
+        "rows of pieces: embedding 280 carried over, 0 new"
+    ) in begun.text
+    assert "train: frozen: encoder, decoder; 4,640 parameters are updated" in begun.text
+
+
+def test_optimizer_and_schedule_are_fresh(begun):
+    after = values(begun.folder, 2)
+    assert after["optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"] == 2
+    assert not any(name.startswith("average/") for name in after)
+
+
+def test_frozen_parts_stay_what_the_parent_had(begun):
+    directory = ModelDirectory(begun.folder / "model")
+    first, last = (directory.load_model(name) for name in ("best/step-0", "latest"))
+    for one, other in zip(first.trainable_variables, last.trainable_variables, strict=True):
+        is_same = (one.numpy() == other.numpy()).all()
+        assert is_same == (name_of(one) != "embedding/table")
+
+
+def test_a_grandchild_on_several_replicas_remembers_both(parent, begun, child, monkeypatch):
+    monkeypatch.setattr(experiment, "choose_strategy", lambda cluster: devices(2))
+    bindings = ["Pace.steps = 1", "TrainStep.slices = 2", "MovingAverage.decay = 0.9"]
+    start = [from_model(begun.folder), "train.init_checkpoint = 'checkpoints/step-2'"]
+    with recorded() as found:
+        train(child, *start, *bindings)
+    used = ModelDirectory(begun.folder / "model").load_model("latest")
+    assert found.evaluations[0] == (0, dev_nll(used, child))
+    first, second = ModelDirectory(child / "model").ancestors()
+    assert first.model_dir == str(begun.folder / "model")
+    assert first.checkpoint == "checkpoints/step-2"
+    weights = {name_of(weight): weight.numpy() for weight in used.trainable_variables}
+    assert first.weights_sha256 == weights_hash(weights)
+    assert [second] == ModelDirectory(begun.folder / "model").ancestors()
+    assert second.model_dir == str(parent / "model")
+
+
+def test_an_imported_model_s_data_are_prepared_with_its_subwords(child):
+    """Tensor2Tensor's vocabulary, as import_t2t writes it."""
+    subwords = shared(T2TSubwords(write(child / "vocab", VOCABULARY)))
+    config = LayerConfig(d_model=16, d_ff=16, num_heads=2)
+    model = Transformer(len(VOCABULARY) + 5, 1, config, positional_encoding="concatenated")
+    model.build()
+    directory = ModelDirectory(child / "imported")
+    directory.describe(model, subwords, DECODING, DECODING)
+    directory.write_imported(model, 250)
+    start = from_model(child, "imported")
+    with pytest.raises(UserError, match=r"\(positional_encoding 'concatenated' there, 'interl"):
+        train(child, start)
+    assert not (child / "data").exists()
+    with recorded() as found:
+        train(child, start, "Pace.steps = 1", "Transformer.positional_encoding = 'concatenated'")
+    assert found.evaluations[0] == (0, dev_nll(model, child))
+    translator = experiment.load_translator(child / "model")
+    assert isinstance(translator.translate(["ant bee"])[0][0].text, str)
+
+
+def test_both_vocabularies_of_a_parent_are_taken(child):
+    """By datagen too, from the same file; a macro may name the parent."""
+    two = [
+        "prepare.source_subwords = @source/SubwordTraining()",
+        "source/SubwordTraining.vocab_size = 285",
+    ]
+    bindings = ["Transformer.tied_embeddings = 'target_softmax'", "Pace.steps = 1"]
+    train(child, *two, *bindings, model="two", data="two_data")
+    with pytest.raises(UserError, match=r"bind Transformer\.tied_embeddings = 'target_softmax'"):
+        train(child, from_model(child, "two"))
+    start = [f"parent = '{child}/two'", "train.init_from = %parent", *bindings]
+    configure(child, *start)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(child)
+        data = experiment.prepare_data(child / "data")
+    theirs = ModelDirectory(child / "two")
+    assert data.subwords.contents() == theirs.subwords().contents()
+    assert len(data.subwords.contents()) == 2
+    with recorded() as found:
+        train(child, *start)
+    assert "subwords from" not in found.text
+    assert found.evaluations[0] == (0, dev_nll(theirs.load_model(), child))
+
+
+def test_a_vocabulary_of_its_own(parent, child):
+    own = ["prepare.subwords = @SubwordTraining()", "SubwordTraining.vocab_size = 285"]
+    with recorded() as found:
+        train(child, from_model(parent), *own, "Pace.steps = 1")
+    ours, theirs = ModelDirectory(child / "model"), ModelDirectory(parent / "model")
+    pieces, before = (one.subwords().target.pieces() for one in (ours, theirs))
+    common = set(pieces) & set(before)
+    assert 259 < len(common) < 280
+    assert f"embedding {len(common)} carried over, {285 - len(common)} new" in found.text
+    rows, there = (
+        one.load_model(name).embedding.table.numpy()
+        for one, name in ((ours, "best/step-0"), (theirs, None))
+    )
+    assert len(rows) == 285
+    for piece in common:
+        np.testing.assert_array_equal(rows[pieces.index(piece)], there[before.index(piece)])
+    (ancestor,) = ours.ancestors()
+    assert ancestor.carried_rows == {"embedding/table": len(common)}
+    assert ancestor.new_rows == {"embedding/table": 285 - len(common)}
+
+
+# Going on
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed_at(folder, step, *bindings):
+    """Trains until just before an update; what was not written by then is lost."""
+
+    def call(self, number, *args, **kwargs):
+        if number == step:
+            raise Killed
+        return update(self, number, *args, **kwargs)
+
+    update = TrainStep.__call__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainStep, "__call__", call)
+        with pytest.raises(Killed):
+            train(folder, *bindings)
+
+
+def test_killed_and_resumed_is_uninterrupted_even_where_the_parent_is_gone(parent, child):
+    shutil.copytree(parent / "model", child / "parent")
+    whole = child.with_name("whole")
+    shutil.copytree(child, whole)
+    bindings = [
+        *("train.init_from = 'parent'", "Checkpoints.every_steps = 2", "Pace.steps = 4"),
+        *("MovingAverage.decay = 0.9", "TrainStep.frozen = ['encoder']"),
+    ]
+    train(whole, *bindings)
+    killed_at(child, 1, *bindings)
+    assert not ModelDirectory(child / "model").has_begun()
+    killed_at(child, 3, *bindings)
+    shutil.rmtree(child / "parent")
+    with recorded() as found:
+        train(child, *bindings)
+    assert "train: going on after step 2" in found.text
+    assert "starts from the weights" not in found.text
+    assert_same_values(values(child, 4), values(whole, 4))
+
+
+def test_other_parts_than_the_checkpoint_s_frozen_ones_are_one_line(parent, begun, child):
+    shutil.copytree(begun.folder, child, dirs_exist_ok=True)
+    before = values(child, 2)
+    longer = [from_model(parent), "Pace.steps = 3"]
+    for frozen, now in (("[]", r"\[\]"), ("['encoder/layer_0']", r"\['encoder'\]")):
+        message = rf"frozen = \['encoder', 'decoder'\], expected {now}: .* with train\.init_from"
+        with pytest.raises(UserError, match=message):
+            train(child, *longer, f"TrainStep.frozen = {frozen}")
+    assert_same_values(values(child, 2), before)
+    # Other words for the same parts.
+    train(child, *longer, "TrainStep.frozen = ['encoder/layer_0', 'decoder']")
+    after = values(child, 3)
+    for name, value in before.items():
+        if name.startswith(("model/encoder", "model/decoder")) and "seed" not in name:
+            np.testing.assert_array_equal(value, after[name])
+
+
+# What is tried naturally
+
+
+def test_where_a_run_has_begun_no_other_weights_are_taken(begun, child, said):
+    shutil.copytree(begun.folder, child, dirs_exist_ok=True)
+    before = values(child, 2)
+    train(child, "train.init_from = 'nowhere'", "Pace.steps = 2", FROZEN)
+    text = said()
+    assert "another configuration: train.init_from" in text
+    assert f"give another --model_dir with train.init_from = '{child}/model'" in text
+    assert_same_values(values(child, 2), before)
+
+
+def test_what_cannot_be_meant_is_one_line_before_data_are_prepared(parent, child):
+    start = from_model(parent)
+    for bindings, message in (
+        (["train.init_checkpoint = 'best'"], r"init_from is not bound: bind the model directory"),
+        ([from_model(child, "model/../model")], "is the --model_dir itself: give another"),
+        (["train.init_from = 'nowhere'"], r"train\.init_from: nowhere is no model directory"),
+        ([start, "train.init_checkpoint = 'beste'"], "init_from: no checkpoint beste in"),
+        ([start, "LayerConfig.d_ff = 8"], r"other sizes \(config\.d_ff 16 there, 8 now\)"),
+        ([start, "TrainStep.frozen = ['encodr']"], "names 'encodr', expected parts of the model"),
+    ):
+        with pytest.raises(UserError, match=message) as error:
+            train(child, *bindings)
+        # gin adds lines about the call that it made.
+        assert len(str(error.value).splitlines()[0]) < 500
+        assert not (child / "data").exists()
+
+
+def test_other_data_in_the_parent_s_directory_are_told_of_init_from(parent, child, said):
+    """Where it is copied, and a gin file names other text, another size or another rate."""
+    shutil.copytree(parent / "model", child / "model")
+    rows = "Transformer.vocab_size = 290"
+    with pytest.raises(UserError, match=r"of a run that began without train\.init_from: leave it"):
+        train(child, from_model(parent))
+    binding = rf"train\.init_from = '{child}/model'"
+    with pytest.raises(UserError, match=rf"of other sizes .*; in these sizes, {binding} has anoth"):
+        train(child, rows, "LayerConfig.d_ff = 8")
+    with pytest.raises(UserError, match=rf"has other subwords than the data, .* with {binding}\."):
+        train(child, rows)
+    given = ["prepare.subwords = @GivenSubwords()", "GivenSubwords.model_dir = 'model'"]
+    others = ["adam.learning_rate = 0.1", "MovingAverage.decay = 0.9", "Pace.steps = 4"]
+    said()
+    train(child, rows, *given, *others, data="other")
+    text = said()
+    assert "finished already, after step 4" in text
+    assert re.search(rf"give another --model_dir with {binding}$", text, re.MULTILINE)

@@ -1,0 +1,105 @@
+"""Parts that training leaves as they are: which, and that they are what they were to the bit."""
+
+import numpy as np
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.training.frozen import divide
+from t2t_repro.training.weights import name_of
+from tests.training.tiny import assert_same, copies, random_ids, tiny_model, tiny_step
+
+TABLE = ["embedding/table"]
+
+
+def names(model, *parts):
+    return [
+        name_of(weight)
+        for weight in model.trainable_variables
+        if name_of(weight).startswith(tuple(f"{part}/" for part in parts))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "frozen"),
+    [
+        ([], ()),
+        (["encoder", "embedding"], ("embedding", "encoder")),
+        (["encoder/layer_0", "encoder/layer_1"], ("encoder",)),
+        (["decoder/layer_1", "decoder/layer_1/feed_forward"], ("decoder/layer_1",)),
+        (["decoder/layer_0/feed_forward/inner/bias"],) * 2,
+        (["embedding/table"], ("embedding",)),
+    ],
+)
+def test_parts_are_named_as_paths_have_them_and_equal_ones_have_equal_names(given, frozen):
+    model = tiny_model(num_layers=2)
+    division = divide(model, given)
+    assert division.frozen == tuple(frozen)
+    kept = {id(weight) for weight in division.updated}
+    left = [name_of(weight) for weight in model.trainable_variables if id(weight) not in kept]
+    assert set(left) == set(names(model, *frozen)) | (set(given) & {*given, *TABLE} & set(left))
+    assert len(left) + len(kept) == len(model.trainable_variables)
+
+
+@pytest.mark.parametrize("name", ["encodr", "encoder/layer_2", "encoder/lay", "", "transformer"])
+def test_an_unknown_part_is_an_error_that_lists_those_there_are(name):
+    with pytest.raises(UserError, match=r"names '.*', expected parts of the model: embedding, enc"):
+        divide(tiny_model(num_layers=2), [name])
+
+
+def test_of_all_parts_nothing_is_left_to_train():
+    with pytest.raises(UserError, match=r"is the whole model, expected something left"):
+        divide(tiny_model(), ["embedding", "encoder", "decoder"])
+
+
+def updated(step, updates=3):
+    """The weights before and after some updates of random sentences, and what the last one said."""
+    before = copies(step.model)
+    rng = np.random.default_rng(0)
+    for number in range(updates):
+        ids = [random_ids(rng, step.slices, [5, 3] * step.slices, 6) for _ in range(2)]
+        result = step(number, *ids)
+    return before, copies(step.model), result
+
+
+@pytest.mark.parametrize("options", [{}, {"slices": 2}, {"jit_compile": True}, {"replicas": 2}])
+def test_frozen_weights_stay_bit_equal_and_all_others_move(options):
+    step = tiny_step(frozen=["embedding", "decoder/layer_0/memory_attention"], **options)
+    before, after, result = updated(step)
+    assert result.usable == 1
+    updated_ids = {id(weight) for weight in step.updated}
+    for weight, old, new in zip(step.model.trainable_variables, before, after, strict=True):
+        assert (old != new).any() == (id(weight) in updated_ids), weight.path
+    assert step.model.trainable
+    assert len(step.model.trainable_variables) == len(before)
+    # Adam has two moments of each, and nothing of the others.
+    assert len(step.optimizer.variables) == 2 + 2 * len(step.updated)
+
+
+def test_the_gradient_of_what_is_left_is_that_of_the_whole_model():
+    rng = np.random.default_rng(0)
+    ids = random_ids(rng, 1, [5, 3], 6), random_ids(rng, 1, [4, 6], 6)
+    whole, part = tiny_step(), tiny_step(frozen=["encoder", "embedding"])
+    gradients = dict(zip(map(name_of, whole.updated), whole.gradients(0, *ids)[1], strict=True))
+    found = part.gradients(0, *ids)[1]
+    expected = [gradients[name_of(weight)] for weight in part.updated]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
+    norm = np.sqrt(sum(float((gradient.numpy() ** 2).sum()) for gradient in expected))
+    assert float(part(0, *ids).gradient_norm) == pytest.approx(norm, rel=1e-5)
+    assert float(whole(0, *ids).gradient_norm) > norm * 1.01
+
+
+def test_the_moving_average_of_what_is_frozen_is_itself():
+    import gin
+
+    gin.parse_config("MovingAverage.decay = 0.9")
+    step = tiny_step(frozen=["encoder"])
+    before, after, _ = updated(step)
+    frozen = [
+        number
+        for number, weight in enumerate(step.model.trainable_variables)
+        if name_of(weight).startswith("encoder/")
+    ]
+    assert_same([step.average.values[i].numpy() for i in frozen], [before[i] for i in frozen])
+    with step.average.in_place():
+        assert (copies(step.model)[0] != after[0]).any()
