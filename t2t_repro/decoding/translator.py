@@ -3,6 +3,7 @@
 import bisect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, NamedTuple, Protocol, runtime_checkable
 
@@ -17,6 +18,7 @@ from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
+from t2t_repro.decoding.pair_scores import PairScore, PairScorer, padded
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import UNFILLED_SCORE, Given, Search, SearchResult
 from t2t_repro.errors import UserError
@@ -174,7 +176,7 @@ class Translator:
         decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), searched)
 
         def translate_batch(batch: NDArray[np.int64]) -> None:
-            found = decode(tf.constant(_padded([sources[number] for number in batch])))
+            found = decode(tf.constant(padded([sources[number] for number in batch])))
             for number, *hypotheses in zip(
                 batch, found.ids.numpy(), found.scores.numpy(), strict=True
             ):
@@ -186,6 +188,41 @@ class Translator:
             for _ in pool.map(translate_batch, reversed(self._batches(sources))):
                 pass
         return results
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, first: int = 1
+    ) -> list[PairScore]:
+        """Scores given translations under the model: log P(target | source).
+
+        Blank lines are scored as all others are, as sentences without subwords before EOS. What
+        of a source is beyond `max_source_length`, or of a target beyond what the longest source
+        may have, is cut off, with a warning.
+
+        Args:
+            sources: N sentences, whatever they hold.
+            targets: N sentences, their translations.
+            first: the number of the first line, for warnings.
+
+        Raises:
+            ValueError: there are not as many of one as of the other.
+            UserError: the translator has several models.
+        """
+        if len(sources) != len(targets):
+            raise ValueError(
+                f"there are {len(sources)} sources and {len(targets)} targets, expected a target "
+                "for every source."
+            )
+        return self._pair_scorer.score(sources, targets, first)
+
+    @cached_property
+    def _pair_scorer(self) -> PairScorer:
+        longest = {
+            "source": self.max_source_length,
+            "target": int(self.limits(self.max_source_length)),
+        }
+        # All positions are scored at once: as many as of all hypotheses side by side.
+        tokens = max(self.tokens_per_batch // self.search.beam_size, 1)
+        return PairScorer(self.model, self.subwords, longest, tokens, self.workers)
 
     def _encode(self, lines: Sequence[str], first: int = 1) -> list[list[int]]:
         """Encodes all lines; a blank line has no ids at all."""
@@ -285,11 +322,3 @@ class Translator:
 
 def _gigabytes(count: int) -> str:
     return f"{count / 1e9:.3g} GB"
-
-
-def _padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
-    """[batch, source_length] ids, PAD after each sentence."""
-    ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
-    for row, sentence in zip(ids, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return ids

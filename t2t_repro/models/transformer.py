@@ -336,9 +336,21 @@ class Transformer(SourceTargetModel):
         Returns:
             [batch], float32.
         """
+        return tf.reduce_sum(self.token_log_probabilities(source, target), axis=1)
+
+    def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Log P(target[:, t] | source, target[:, :t]), in nats; 0 where the target is PAD.
+
+        Args:
+            source: [batch, source_length], token ids.
+            target: [batch, target_length], token ids.
+
+        Returns:
+            [batch, target_length], float32.
+        """
         logits = tf.cast(self.call((source, target), training=False), tf.float32)
         nll = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
-        return -tf.reduce_sum(tf.where(target != PAD_ID, nll, 0.0), axis=1)
+        return tf.where(target != PAD_ID, -nll, 0.0)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

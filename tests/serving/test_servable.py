@@ -96,6 +96,12 @@ def test_a_given_translation_is_scored_by_the_model(serve, subwords, translator)
     np.testing.assert_allclose(scored["log_probability"], expected, rtol=1e-5)
     assert scored["length"].tolist() == list(map(len, rows[1]))
     assert scored["truncated"].tolist() == [False, False, False, True, True, False]
+    in_python = translator.score(sources, targets)
+    np.testing.assert_allclose(
+        scored["log_probability"], [pair.log_probability for pair in in_python], rtol=1e-5
+    )
+    assert scored["length"].tolist() == [len(pair.subwords) for pair in in_python]
+    assert scored["truncated"].tolist() == [pair.truncated for pair in in_python]
 
 
 def test_whatever_a_request_holds_it_is_answered(serve):
