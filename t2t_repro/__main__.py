@@ -10,6 +10,7 @@ VERBS = (
     "average",
     "translate",
     "evaluate",
+    "score",
     "export",
     "serve",
     "client",

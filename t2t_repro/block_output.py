@@ -92,7 +92,7 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
         if error and not self.finished:
             if self.done:
                 logging.info(
-                    "%s lines are translated in %s: the same command goes on from there",
+                    "%s lines are done in %s: the same command goes on from there",
                     *(f"{self.done:,}", self._shown),
                 )
             else:
@@ -169,8 +169,8 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
 
     def _foreign(self) -> UserError:
         return UserError(
-            f"{self._shown} is there already, and is not what translate leaves: move it away, or "
-            "give another --output."
+            f"{self._shown} is there already, and is not what this command leaves: move it away, "
+            "or give another --output."
         )
 
 

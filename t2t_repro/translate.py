@@ -5,26 +5,17 @@ written block by block. Without --input it reads standard input; where that is a
 for a sentence at a time. With --output it may be killed at any time: the same command goes on.
 """
 
-import hashlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from t2t_repro import command_line
+from t2t_repro.block_work import Identity, Outputs, identity_of, work_in_blocks
 from t2t_repro.errors import UserError
 from t2t_repro.line_blocks import AlignedTexts, LineBlock
 from t2t_repro.text_lines import check_output, converse, written
 
-if TYPE_CHECKING:
-    from t2t_repro.block_output import ResumableFiles, StandardOutput
-    from t2t_repro.decoding.translator import Translator
-
 FLAGS = flags.FLAGS
-
-Outputs = Mapping[str, Sequence[str]]
-"""The lines of each output of a block, by the flag that names its file."""
 
 
 def main() -> None:
@@ -51,62 +42,13 @@ def main() -> None:
     if texts is None:
         converse(lambda lines: iter(translated(LineBlock(1, {"input": [*lines]}, ""))["output"]))
         return
-    from t2t_repro.block_output import ResumableFiles, StandardOutput
-    from t2t_repro.training.preemption import ended_by_signals
+    # Besides the input, and what gin binds, these determine what is written.
+    determining = ["ensemble", "n_best", "scores"]
 
-    if FLAGS.output:
-        with ended_by_signals():
-            _translate(
-                texts, translated, ResumableFiles(outputs, _identity(checkpoint, translator))
-            )
-    else:
-        _translate(texts, translated, StandardOutput())
+    def identity() -> Identity:
+        return identity_of(translator, checkpoint, determining)
 
-
-def _translate(
-    texts: AlignedTexts,
-    translated: Callable[[LineBlock], Outputs],
-    output: "ResumableFiles | StandardOutput",
-) -> None:
-    """Translates what an earlier process has not."""
-    from t2t_repro.data.progress import Progress
-
-    with output:
-        if output.done and texts.skip(output.done) != output.digest:
-            raise UserError(
-                f"--output={FLAGS.output}: {FLAGS.output}.partial holds translations of "
-                f"{output.done} other lines than the input begins with: give the input that it was "
-                f"begun with, or delete {FLAGS.output}.partial to begin anew."
-            )
-        if not output.finished:
-            with Progress("translate", output.done, texts.total, "lines") as progress:
-                for block in texts:
-                    lines = len(block.texts["input"])
-                    output.append(lines, block.digest, translated(block))
-                    progress.advance(lines)
-        output.finish()
-
-
-def _identity(checkpoint: str, translator: "Translator") -> dict[str, Any]:
-    """What determines the translations of a line, by the names that a user knows it by."""
-    import gin
-
-    from t2t_repro.bindings.text import bindings_in, name_of
-    from t2t_repro.training.model_directory import ModelDirectory
-
-    directory = ModelDirectory(FLAGS.model_dir)
-    # It holds a checksum of every weight.
-    index = directory.path / f"{checkpoint}.index"
-    subwords = b"".join(translator.subwords.contents().values())
-    bindings = {name_of(one): repr(one.value) for one in bindings_in(gin.config_str())}
-    return {
-        "--checkpoint": checkpoint,
-        "weights": hashlib.sha256(index.read_bytes()).hexdigest(),
-        "subwords": hashlib.sha256(subwords).hexdigest(),
-        "--n_best": FLAGS.n_best,
-        "--scores": FLAGS.scores,
-        **bindings,
-    }
+    work_in_blocks("translate", texts, translated, outputs, identity)
 
 
 def cli() -> None:

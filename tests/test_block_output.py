@@ -87,7 +87,7 @@ def test_what_an_error_ends_is_kept_and_said(tmp_path, caplog):
     assert listing(tmp_path) == []
     begin(tmp_path, blocks=2)
     assert listing(tmp_path) == ["out.partial"]
-    assert "4 lines are translated in" in caplog.text
+    assert "4 lines are done in" in caplog.text
     with ResumableFiles({"output": str(tmp_path / "out"), "alignments": "x"}, IDENTITY) as files:
         assert (files.done, files.digest) == (4, "2")
     write(tmp_path)

@@ -382,6 +382,16 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=old"],
         "old/subwords.model has 320 subwords, but the model was trained with 300 at most",
     ),
+    "targets left out": (
+        "score",
+        ["--model_dir=model", "--source=a"],
+        "--target is missing: see --help",
+    ),
+    "a target too many": (
+        "score",
+        ["--model_dir=model", "--source=a", "--target=train.de"],
+        "--source=a has 1 lines, --target=train.de has 2 lines: expected files in which line n",
+    ),
     "unequal files": (
         "evaluate",
         ["--translations=train.en", "--reference=train.de"],
@@ -504,6 +514,7 @@ AT_ONCE = {
             "no reference",
             "reference of another length",
             "baseline of another length",
+            "a target too many",
             "input missing",
             "vocabulary missing",
         )

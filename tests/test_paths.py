@@ -23,7 +23,12 @@ TEXTS = {
 PATHS = {"path", "multi path"}
 
 # What is text for one verb is a file for another.
-FILES = {("evaluate", "source"), ("import_t2t", "checkpoint")}
+FILES = {
+    ("evaluate", "source"),
+    ("import_t2t", "checkpoint"),
+    ("score", "source"),
+    ("score", "target"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +129,10 @@ def test_a_whole_experiment_in_a_folder_of_any_name(tmp_path):
         "average": [model, "--last=2"],
         "evaluate": [model, data, f"--output={ODD}.evaluated"],
         "translate": [model, f"--input={text['dev.source']}", f"--output={ODD}.translated"],
+        "score": [
+            *(model, f"--source={text['dev.source']}", f"--target={text['dev.source']}"),
+            f"--output={ODD}.scores",
+        ],
         "attention_maps": [model, "--source=ant", f"--output={ODD}maps", "--nopictures"],
         "export": [
             f"--model_dir={folder / ODD}model",
@@ -136,6 +145,7 @@ def test_a_whole_experiment_in_a_folder_of_any_name(tmp_path):
         assert outcome.status == 0, outcome.err
     written = (folder / f"{ODD}.translated").read_text(encoding="utf-8").splitlines()
     assert len(written) == 4
+    assert len((folder / f"{ODD}.scores").read_text().splitlines()) == 4
     assert (folder / f"{ODD}model" / "scores" / "test.json").exists()
     assert (folder / f"{ODD}maps" / "attention.html").exists()
     with server_process(folder / "exported") as server:
