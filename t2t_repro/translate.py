@@ -6,6 +6,7 @@ for a sentence at a time. With --output it may be killed at any time: the same c
 """
 
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,11 @@ Outputs = Mapping[str, Sequence[str]]
 
 def main() -> None:
     """Runs the translation on its flags."""
-    check_output(FLAGS.output)
+    _check_flags()
     # What belongs to the lines, line by line, and what is written of them, each by its flag.
     inputs, outputs = {"input": FLAGS.input}, {"output": FLAGS.output}
+    if FLAGS.alignments:
+        outputs["alignments"] = FLAGS.alignments
     texts = None if not FLAGS.input and sys.stdin.isatty() else AlignedTexts(inputs)
     checkpoint = command_line.find_checkpoint()
     translator = command_line.load_translator(checkpoint, ensemble=FLAGS.ensemble)
@@ -46,7 +49,12 @@ def main() -> None:
         found = translator.translate(block.texts["input"], FLAGS.n_best, first=block.first)
         numbered = enumerate(found, block.first)
         lines = [line for number, some in numbered for line in written(number, some, FLAGS.scores)]
-        return {"output": lines}
+        if not FLAGS.alignments:
+            return {"output": lines}
+        pairs = zip(block.texts["input"], found, strict=True)
+        sources = [source for source, some in pairs for _ in some]
+        targets = [translation.text for some in found for translation in some]
+        return {"output": lines, "alignments": translator.align(sources, targets)}
 
     if texts is None:
         converse(lambda lines: iter(translated(LineBlock(1, {"input": [*lines]}, ""))["output"]))
@@ -61,6 +69,17 @@ def main() -> None:
             )
     else:
         _translate(texts, translated, StandardOutput())
+
+
+def _check_flags() -> None:
+    for flag in ("output", "alignments"):
+        check_output(FLAGS[flag].value, flag)
+    if FLAGS.alignments and not FLAGS.output:
+        raise UserError("--alignments says nothing without translations: give --output too.")
+    if FLAGS.alignments and os.path.abspath(FLAGS.alignments) == os.path.abspath(FLAGS.output):
+        raise UserError("--alignments and --output are one file: give another to one of them.")
+    if FLAGS.alignments and FLAGS.ensemble:
+        raise UserError("--alignments asks one model, --ensemble several: leave one of them out.")
 
 
 def _translate(
@@ -105,6 +124,7 @@ def _identity(checkpoint: str, translator: "Translator") -> dict[str, Any]:
         "subwords": hashlib.sha256(subwords).hexdigest(),
         "--n_best": FLAGS.n_best,
         "--scores": FLAGS.scores,
+        "--alignments": bool(FLAGS.alignments),
         **bindings,
     }
 
@@ -115,6 +135,9 @@ def cli() -> None:
     command_line.define_ensemble()
     command_line.define_path("input", None, "A text file, plain or .gz; standard input by default.")
     command_line.define_path("output", None, "A text file; standard output by default.")
+    command_line.define_path(
+        "alignments", None, "A file for the word alignments of every translation, as in Pharaoh."
+    )
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.")
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
     command_line.run(main)

@@ -323,9 +323,7 @@ def _gigabytes(count: int) -> str:
     return f"{count / 1e9:.3g} GB"
 
 
-def _beginnings(
-    subwords: SubwordModel, lines: Sequence[str], longest: int
-) -> list[list[int]]:
+def _beginnings(subwords: SubwordModel, lines: Sequence[str], longest: int) -> list[list[int]]:
     """The ids of lines, EOS last, so many at most; none of blank ones."""
     encoded = subwords.encode([line.strip() for line in lines])
     return [[*ids[:-1][: longest - 1], ids[-1]] if len(ids) > 1 else [] for ids in encoded]
