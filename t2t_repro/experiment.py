@@ -81,6 +81,7 @@ TRAINING_ROOTS = (
     "Translator",
     "BeamSearch",
     "Sampling",
+    "Aligner",
     "find_workers",
     "choose_strategy",
     "use_xla",

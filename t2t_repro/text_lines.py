@@ -73,22 +73,22 @@ def write_output(lines: Iterator[str], path: str | None) -> None:
         raise UserError(f"--output={path}: {error.strerror}; expected a writable path.") from error
 
 
-def check_output(path: str | None) -> None:
-    """Says that --output is no place for a file, before one is made with much work.
+def check_output(path: str | None, flag: str = "output") -> None:
+    """Says that there is no place for a file of output, before one is made with much work.
 
     Args:
-        path: that --output gave, or None for standard output.
+        path: that a flag gave, or None for standard output.
+        flag: its name.
 
     Raises:
         UserError: it is a folder or a device, or in no folder.
     """
     if path and os.path.exists(path) and not os.path.isfile(path):
-        raise UserError(
-            f"--output={path}: expected a file; leave --output out for standard output."
-        )
+        mend = "; leave --output out for standard output" if flag == "output" else ""
+        raise UserError(f"--{flag}={path}: expected a file{mend}.")
     if path and not os.path.isdir(os.path.dirname(path) or "."):
         raise UserError(
-            f"--output={path}: No such file or directory; expected a folder that is there."
+            f"--{flag}={path}: No such file or directory; expected a folder that is there."
         )
 
 

@@ -5,6 +5,7 @@ written block by block. Without --input it reads standard input; where that is a
 for a sentence at a time. With --output it may be killed at any time: the same command goes on.
 """
 
+import os
 import sys
 
 from absl import flags
@@ -20,9 +21,11 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the translation on its flags."""
-    check_output(FLAGS.output)
+    _check_flags()
     # What belongs to the lines, line by line, and what is written of them, each by its flag.
     inputs, outputs = {"input": FLAGS.input}, {"output": FLAGS.output}
+    if FLAGS.alignments:
+        outputs["alignments"] = FLAGS.alignments
     texts = None if not FLAGS.input and sys.stdin.isatty() else AlignedTexts(inputs)
     checkpoint = command_line.find_checkpoint()
     translator = command_line.load_translator(checkpoint, ensemble=FLAGS.ensemble)
@@ -37,18 +40,34 @@ def main() -> None:
         found = translator.translate(block.texts["input"], FLAGS.n_best, first=block.first)
         numbered = enumerate(found, block.first)
         lines = [line for number, some in numbered for line in written(number, some, FLAGS.scores)]
-        return {"output": lines}
+        if not FLAGS.alignments:
+            return {"output": lines}
+        pairs = zip(block.texts["input"], found, strict=True)
+        sources = [source for source, some in pairs for _ in some]
+        targets = [translation.text for some in found for translation in some]
+        return {"output": lines, "alignments": translator.align(sources, targets)}
 
     if texts is None:
         converse(lambda lines: iter(translated(LineBlock(1, {"input": [*lines]}, ""))["output"]))
         return
     # Besides the input, and what gin binds, these determine what is written.
-    determining = ["ensemble", "n_best", "scores"]
+    determining = ["ensemble", "n_best", "scores", "alignments"]
 
     def identity() -> Identity:
         return identity_of(translator, checkpoint, determining)
 
     work_in_blocks("translate", texts, translated, outputs, identity)
+
+
+def _check_flags() -> None:
+    for flag in ("output", "alignments"):
+        check_output(FLAGS[flag].value, flag)
+    if FLAGS.alignments and not FLAGS.output:
+        raise UserError("--alignments says nothing without translations: give --output too.")
+    if FLAGS.alignments and os.path.abspath(FLAGS.alignments) == os.path.abspath(FLAGS.output):
+        raise UserError("--alignments and --output are one file: give another to one of them.")
+    if FLAGS.alignments and FLAGS.ensemble:
+        raise UserError("--alignments asks one model, --ensemble several: leave one of them out.")
 
 
 def cli() -> None:
@@ -57,6 +76,9 @@ def cli() -> None:
     command_line.define_ensemble()
     command_line.define_path("input", None, "A text file, plain or .gz; standard input by default.")
     command_line.define_path("output", None, "A text file; standard output by default.")
+    command_line.define_path(
+        "alignments", None, "A file for the word alignments of every translation, as in Pharaoh."
+    )
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.")
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
     command_line.run(main)

@@ -6,3 +6,6 @@ UNK_ID = 2
 
 CONTINUES = "##"
 """Begins the name of a subword that goes on with the word before it, where subwords are named."""
+
+NO_WORD = -1
+"""Stands for the number of a word where there is none: EOS and PAD belong to no word."""

@@ -132,6 +132,26 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--output=no/where/x"],
         "--output=no/where/x: No such file or directory",
     ),
+    "alignments alone": (
+        "translate",
+        ["--model_dir=model", "--alignments=x"],
+        "--alignments says nothing without translations: give --output too",
+    ),
+    "alignments in place of translations": (
+        "translate",
+        ["--model_dir=model", "--output=x", "--alignments=./x"],
+        "--alignments and --output are one file",
+    ),
+    "alignments of several models": (
+        "translate",
+        ["--model_dir=model", "--output=x", "--alignments=y", "--ensemble=model"],
+        "--alignments asks one model, --ensemble several",
+    ),
+    "alignments nowhere": (
+        "translate",
+        ["--model_dir=model", "--output=x", "--alignments=no/where/y"],
+        "--alignments=no/where/y: No such file or directory",
+    ),
     "output a folder": (
         "translate",
         ["--model_dir=model", "--output=exported"],

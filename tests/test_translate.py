@@ -11,6 +11,7 @@ import pytest
 
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.training.model_directory import ModelDirectory
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 from tests.processes import CHECKOUT
@@ -139,3 +140,21 @@ def test_another_text_than_was_begun_is_refused_and_a_mended_end_is_not(folder):
     (folder / "in").write_bytes(text)
     assert status == 0, log
     assert (folder / "out").read_bytes().count(b"\n") == LINES + 1
+
+
+def test_alignments_are_written_with_the_translations(folder):
+    asked = ["--n_best=2", "--alignments=links"]
+    killed: Command = (asked, signal.SIGKILL, 1, 0.0)
+    statuses, logs = run(folder, killed, (asked, 0, 0, 0.0))
+    assert statuses == [-signal.SIGKILL, 0], logs[-1]
+    translated, links = (
+        (folder / name).read_text(encoding="utf-8").split("\n") for name in ("out", "links")
+    )
+    assert len(links) == len(translated) > LINES + 1
+    translator = Translator.load(folder / "model")
+    lines = (folder / "in").read_text(encoding="utf-8").split("\n")[: len(ODD_LINES)]
+    found = translator.translate(lines, n_best=2)
+    pairs = [(line, one.text) for line, some in zip(lines, found, strict=True) for one in some]
+    expected = translator.align(*map(list, zip(*pairs, strict=True)))
+    assert links[: len(expected)] == expected
+    assert len(set(expected)) > 8

@@ -1,7 +1,7 @@
 """Who attends to whom in one sentence pair: what the paper's figures 3 to 5 show."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.errors import UserError
-from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.attention import recorded_by
 from t2t_repro.models.transformer import Transformer
 
 # More than that no one can read, nor a browser draw at once.
@@ -74,21 +74,6 @@ def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) ->
         recorded = [[stack.enter_context(recorded_by(one)) for one in kind] for kind in kinds]
         model.decode(target, model.encode(source), source)
     return AttentionWeights(*(_as_array([one for (one,) in kind]) for kind in recorded))
-
-
-@contextmanager
-def recorded_by(attention: MultiHeadAttention) -> Iterator[list[tf.Tensor]]:
-    """Keeps the weights of every call of a layer; while this is in force, nothing else may call it.
-
-    Yields:
-        a list that gets [batch, heads, query_length, key_length] at every call.
-    """
-    weights: list[tf.Tensor] = []
-    attention.recorder = weights.append
-    try:
-        yield weights
-    finally:
-        attention.recorder = None
 
 
 def _as_array(layers: Sequence[tf.Tensor]) -> NDArray[np.float32]:

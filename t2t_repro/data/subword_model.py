@@ -56,6 +56,12 @@ class SubwordModel(Protocol):
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, behind ## where one goes on."""
 
+    def word_numbers(self, ids: Sequence[int]) -> list[int]:
+        """Of one sentence, the number of the word that each id belongs to, from 0.
+
+        Words are what spaces separate; EOS, and what follows it, belongs to `NO_WORD`.
+        """
+
 
 class SubwordRecipe(Protocol):
     """How data come to a subword model; see `SubwordTraining` and `GivenSubwords`."""

@@ -30,7 +30,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.ranges import AtMost, Count, Range, Text, checked
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
-from t2t_repro.vocabulary import CONTINUES, EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, UNK_ID
 
 # SentencePiece writes a space as this character (U+2581) inside its pieces.
 _SPACE_MARK = "\u2581"
@@ -272,6 +272,25 @@ class Subwords:
         if token in (PAD_ID, UNK_ID) or self._model.is_byte(token) or piece == _SPACE_MARK:
             return piece
         return piece[1:] if piece.startswith(_SPACE_MARK) else CONTINUES + piece
+
+    def begins_word(self) -> list[bool]:
+        """Of every id, whether a word begins with it."""
+        return [piece.startswith(_SPACE_MARK) for piece in self.pieces()]
+
+    def word_numbers(self, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of one sentence of ids, what spaces separate.
+
+        Args:
+            ids: [length] ids as `encode` gives them.
+
+        Returns:
+            The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
+        """
+        numbers, word = [], -1
+        for token in read_ids(ids):
+            word += self._model.id_to_piece(token).startswith(_SPACE_MARK)
+            numbers.append(max(word, 0))
+        return numbers + [NO_WORD] * (len(ids) - len(numbers))
 
     def normalize(self, line: str) -> str:
         """Returns the line as the model sees it, which is what decoding its ids gives back.

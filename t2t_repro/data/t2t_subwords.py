@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.strangers.plain_file import read_at_most
-from t2t_repro.vocabulary import CONTINUES
+from t2t_repro.vocabulary import CONTINUES, NO_WORD
 
 RESERVED = ("<pad>_", "<EOS>_")
 """What a vocabulary file begins with, in the order of our PAD and EOS."""
@@ -177,6 +177,22 @@ class T2TSubwords:
             ("" if begin else CONTINUES) + (_unescape(subword.removesuffix("_")) or "_")
             for begin, subword in zip(begins, subwords, strict=False)
         ]
+
+    def word_numbers(self, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of one sentence of ids, what spaces separate.
+
+        Where the spaces are, only the text says: a subword belongs to the word that it ends in.
+
+        Args:
+            ids: [length] ids as `encode` gives them.
+
+        Returns:
+            The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
+        """
+        kept = read_ids(ids)
+        texts = [self.decode(kept[: end + 1]) for end in range(len(kept))]
+        numbers = [max(len(text.split()) - 1, 0) for text in texts]
+        return numbers + [NO_WORD] * (len(ids) - len(kept))
 
 
 def tokens_of(line: str) -> list[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from t2t_repro.available_memory import available_memory
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.decoding.alignment import Aligner
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import idle_workers
 from t2t_repro.decoding.pair_scores import PairScore, PairScorer, padded
@@ -229,6 +230,40 @@ class Translator:
         tokens = max(self.tokens_per_batch // self.search.beam_size, 1)
         return PairScorer(self.model, self.subwords, longest, tokens, self.workers)
 
+    def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[str]:
+        """Aligns the words of sentences with those of their translations; see `Aligner`.
+
+        Args:
+            sources: N sentences.
+            targets: N translations, the model's own or any others.
+
+        Returns:
+            of each pair the links as in Pharaoh, "0-0 1-2": word of the source, word of the target,
+            both counted from 0. Words are what spaces separate. There are none where a sentence is
+            blank, and behind the longest source and translation that `translate` knows.
+
+        Raises:
+            UserError: there are several models.
+            ValueError: the two are not as many.
+        """
+        if len(sources) != len(targets):
+            raise ValueError(
+                f"there are {len(sources)} sources and {len(targets)} targets, expected as many of "
+                "one as of the other."
+            )
+        longest = min(self.max_source_length + self.max_extra_length, self._max_positions)
+        budget = max(self.tokens_per_batch // self.search.beam_size, 1)
+        return self._aligner.align(
+            _beginnings(self.subwords.source, sources, self.max_source_length),
+            _beginnings(self.subwords.target, targets, longest),
+            budget,
+            self.workers,
+        )
+
+    @cached_property
+    def _aligner(self) -> Aligner:
+        return Aligner(self.model, self.subwords)
+
     def _encode(self, lines: Sequence[str], first: int = 1) -> list[list[int]]:
         """Encodes all lines; a blank line has no ids at all."""
         # As T2T does: its subwords keep white space at the ends, and no model was trained on that.
@@ -327,3 +362,9 @@ class Translator:
 
 def _gigabytes(count: int) -> str:
     return f"{count / 1e9:.3g} GB"
+
+
+def _beginnings(subwords: SubwordModel, lines: Sequence[str], longest: int) -> list[list[int]]:
+    """The ids of lines, EOS last, so many at most; none of blank ones."""
+    encoded = subwords.encode([line.strip() for line in lines])
+    return [[*ids[:-1][: longest - 1], ids[-1]] if len(ids) > 1 else [] for ids in encoded]

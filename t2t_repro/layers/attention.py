@@ -1,6 +1,7 @@
 """Scaled dot-product and multi-head attention (paper, section 3.2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -217,3 +218,18 @@ class MultiHeadAttention(keras.layers.Layer):
             "d_v": self.d_v,
             "dropout": self.dropout,
         }
+
+
+@contextmanager
+def recorded_by(attention: MultiHeadAttention) -> Iterator[list[tf.Tensor]]:
+    """Keeps the weights of every call of a layer; while this is in force, nothing else may call it.
+
+    Yields:
+        a list that gets [batch, heads, query_length, key_length] at every call.
+    """
+    weights: list[tf.Tensor] = []
+    attention.recorder = weights.append
+    try:
+        yield weights
+    finally:
+        attention.recorder = None

@@ -8,11 +8,11 @@ from t2t_repro.analysis.attention_maps import (
     START,
     PairAttention,
     collect_weights,
-    recorded_by,
 )
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
+from t2t_repro.layers.attention import recorded_by
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from tests import reference

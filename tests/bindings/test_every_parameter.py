@@ -49,6 +49,7 @@ FLAG = ("True",)
 NAME = ("'many'", "'bleu'")
 FILES = (*NAME, "['many']")
 TAKEN = {
+    "Aligner.layer": ("None",),
     "BeamSearch.length_penalty": ("0", "0.5", "10.5"),
     "Checkpoints.every_minutes": ("0", "0.5", "10.5", "None"),
     "Cleaning.drop_duplicates": FLAG,

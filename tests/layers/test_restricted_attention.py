@@ -6,8 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.analysis.attention_maps import recorded_by
-from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.attention import MultiHeadAttention, recorded_by
 from t2t_repro.layers.encoder import EncoderLayer
 from t2t_repro.layers.masks import padding_mask, reach_of
 from t2t_repro.layers.restricted_attention import RestrictedSelfAttention, self_attention

@@ -1,0 +1,164 @@
+"""Which word of the source a word of its translation comes from, by cross-attention.
+
+The decoder is given the translation (teacher forcing), and one of its layers is asked where it
+looks as it writes each subword. Words are what spaces separate. Links are written as in Pharaoh:
+"0-0 1-2" links word 0 of the source with word 0 of the target, 1 with 2.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import gin
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.errors import UserError
+from t2t_repro.layers.attention import recorded_by
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.ranges import Count, checked
+from t2t_repro.vocabulary import NO_WORD, PAD_ID
+
+
+@gin.configurable(denylist=["model", "subwords"])
+@checked
+class Aligner:
+    """Links each word of a target with the word of its source that gets most attention.
+
+    Attention is the mean over the heads of one decoder layer. A word of the target gives what its
+    subwords give, a word of the source gets what its subwords get; EOS gets nothing.
+
+    Args:
+        model: the Transformer; its current weights are used at every call.
+        subwords: the subword models of source and target.
+        layer: of the decoder, from 1. By default the last but one of four or more (Garg et al.
+            2019), and the last of fewer.
+
+    Raises:
+        UserError: there is no such layer.
+    """
+
+    def __init__(
+        self, model: Transformer, subwords: SubwordPair[SubwordModel], layer: Count | None = None
+    ) -> None:
+        if layer is not None and layer > model.num_layers:
+            raise UserError(
+                f"Aligner.layer is {layer}, expected 1 to {model.num_layers}, the decoder's layers."
+            )
+        count = model.num_layers
+        self.layer: int = layer or (count if count < 4 else count - 1)
+        self._model = model
+        self._subwords = subwords
+        ids = tf.TensorSpec([None, None], tf.int32)
+        self._links = tf.function(self.links, input_signature=[ids] * 4, autograph=False)
+
+    def align(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        tokens_per_batch: int,
+        workers: int,
+    ) -> list[str]:
+        """Aligns pairs of sentences.
+
+        Args:
+            sources: ids of each, EOS last.
+            targets: ids of each, EOS last.
+            tokens_per_batch: padded ids of a batch at most, on the longer side.
+            workers: batches aligned at the same time.
+
+        Returns:
+            the links of each; none where one of the two has no ids at all.
+        """
+        results = ["" for _ in sources]
+        sides = [*zip(self._subwords, (sources, targets), strict=True)]
+        lengths = [
+            max(map(len, pair)) if all(pair) else 0 for pair in zip(sources, targets, strict=True)
+        ]
+
+        def align_batch(batch: NDArray[np.int64]) -> None:
+            ids = [_padded([side[n] for n in batch], PAD_ID) for _, side in sides]
+            words = [
+                _padded([subwords.word_numbers(side[n]) for n in batch], NO_WORD)
+                for subwords, side in sides
+            ]
+            for number, text in zip(batch, self._links(*ids, *words).numpy(), strict=True):
+                results[number] = text.decode()
+
+        with ThreadPoolExecutor(workers) as pool:
+            for _ in pool.map(align_batch, reversed(group_by_length(lengths, tokens_per_batch))):
+                pass
+        return results
+
+    def links(
+        self,
+        source: tf.Tensor,
+        target: tf.Tensor,
+        source_words: tf.Tensor,
+        target_words: tf.Tensor,
+    ) -> tf.Tensor:
+        """Aligns a batch, in a graph too.
+
+        Args:
+            source: [batch, source_length], token ids.
+            target: [batch, target_length], token ids.
+            source_words: [batch, source_length] int32, the number of each id's word, or `NO_WORD`.
+            target_words: [batch, target_length] int32, likewise.
+
+        Returns:
+            [batch] strings, in the order of the target's words.
+        """
+        # The end of the decoder is not needed for it, and no graph computes it.
+        with recorded_by(self._model.decoder.layers[self.layer - 1].memory_attention) as recorded:
+            memory = self._model.encode(source, training=False)
+            self._model.decode(target, memory, source, training=False)
+        (attention,) = recorded
+        attention = tf.reduce_mean(tf.cast(attention, tf.float32), axis=1)
+        return pharaoh(linked_words(attention, source_words, target_words))
+
+
+def linked_words(
+    attention: tf.Tensor, source_words: tf.Tensor, target_words: tf.Tensor
+) -> tf.Tensor:
+    """Finds the word of the source that each word of the target attends to most.
+
+    Args:
+        attention: [batch, target_length, source_length] float32.
+        source_words: [batch, source_length] int32, see `Aligner.links`.
+        target_words: [batch, target_length] int32.
+
+    Returns:
+        [batch, words] int32, `NO_WORD` where there is no word, or none to link it with.
+    """
+    # [batch, length, words]: whether a subword belongs to a word.
+    of_source, of_target = (
+        tf.one_hot(words, tf.maximum(tf.reduce_max(words), 0) + 1)
+        for words in (source_words, target_words)
+    )
+    weights = tf.matmul(of_target, tf.matmul(attention, of_source), transpose_a=True)
+    is_word = (
+        tf.reduce_any(of_target > 0, axis=1) & tf.reduce_any(of_source > 0, axis=[1, 2])[:, None]
+    )
+    return tf.where(is_word, tf.argmax(weights, axis=2, output_type=tf.int32), NO_WORD)
+
+
+def pharaoh(links: tf.Tensor) -> tf.Tensor:
+    """Writes links [batch, words], from `linked_words`, as [batch] strings."""
+    places = tf.range(tf.shape(links)[1])
+    # Words are numbered from 0 without a gap: only the first link has none before it.
+    spaces = tf.where(places > 0, " ", "")
+    before, after = (
+        tf.broadcast_to(text, tf.shape(links)) for text in (spaces, tf.strings.as_string(places))
+    )
+    texts = tf.strings.join([before, tf.strings.as_string(links), "-", after])
+    return tf.strings.reduce_join(tf.where(links != NO_WORD, texts, ""), axis=1)
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> tf.Tensor:
+    """[batch, length] int32, a value after each row."""
+    padded = np.full((len(rows), max(map(len, rows))), value, np.int32)
+    for place, row in zip(padded, rows, strict=True):
+        place[: len(row)] = row
+    return tf.constant(padded)

@@ -1,0 +1,134 @@
+"""Word alignments against sums over the attention maps, word by word."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.analysis.attention_maps import collect_weights
+from t2t_repro.data.subword_model import shared
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.t2t_subwords import T2TSubwords
+from t2t_repro.decoding.alignment import Aligner, linked_words, pharaoh
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.models.ensemble import Ensemble
+from tests.data.test_t2t_subwords import VOCABULARY, write
+from tests.decoding.random_translator import random_model, write_subwords
+
+SOURCES = ["the red bird sees a tree", "", "a blue  house, the stone", "tree", "🙂 a", "the cloud"]
+TARGETS = ["a tree sees a bird", "a", "stone", "the river  and the cloud", "a", "   "]
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    return shared(Subwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model")))
+
+
+@pytest.fixture(scope="module")
+def model(subwords):
+    return random_model(subwords.target, num_layers=2)
+
+
+def word_of_each(subwords, text):
+    """The word of each subword, by cutting the text at its spaces and encoding word by word."""
+    words = [subwords.encode([word])[0][:-1] for word in text.split()]
+    return [ids for word in words for ids in word], [n for n, ids in enumerate(words) for _ in ids]
+
+
+def plain_links(model, subwords, source, target, layer):
+    """For every word of the target the word of the source with the largest sum of attention."""
+    if not source.split():
+        return ""
+    (source_ids, source_words), (target_ids, target_words) = (
+        word_of_each(subwords.target, text) for text in (source, target)
+    )
+    ids = [tf.constant([[*some, 1]]) for some in (source_ids, target_ids)]
+    attention = collect_weights(model, *ids).cross[layer - 1, 0].mean(0)
+    links = []
+    for word in range(len(target.split())):
+        sums = [0.0] * len(source.split())
+        for row, of_row in enumerate(target_words):
+            for column, of_column in enumerate(source_words):
+                if of_row == word:
+                    sums[of_column] += attention[row, column]
+        links.append(f"{int(np.argmax(sums))}-{word}")
+    return " ".join(links)
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_links_are_those_of_the_attention_map(model, subwords, layer):
+    aligner = Aligner(model, subwords, layer)
+    pairs = [pair for pair in zip(SOURCES, TARGETS, strict=True) if all(map(str.strip, pair))]
+    sources, targets = (subwords.source.encode(side) for side in zip(*pairs, strict=True))
+    expected = [plain_links(model, subwords, *pair, layer) for pair in pairs]
+    for tokens_per_batch in (1, 10_000):
+        assert aligner.align(sources, targets, tokens_per_batch, workers=2) == expected
+    # The layers tell different things, or this would show nothing.
+    other = Aligner(model, subwords, 3 - layer)
+    assert other.align(sources, targets, 10_000, workers=1) != expected
+
+
+def test_a_translator_aligns_whatever_the_lines_hold(model, subwords):
+    translator = Translator(model, subwords)
+    found = translator.align(SOURCES, TARGETS)
+    expected = [
+        plain_links(model, subwords, *pair, 2) for pair in zip(SOURCES, TARGETS, strict=True)
+    ]
+    assert found == expected
+    assert found[1] == found[-1] == ""
+    assert re.fullmatch(r"\d-0 \d-1 \d-2 \d-3 \d-4", found[0])
+    assert translator.align([], []) == []
+
+
+def test_what_is_too_long_has_no_links(model, subwords):
+    translator = Translator(model, subwords, max_extra_length=4, max_source_length=8)
+    (found,) = translator.align(["the red bird " * 9], ["the " * 50])
+    links = [link.split("-") for link in found.split()]
+    assert [int(target) for _, target in links] == list(range(len(links)))
+    assert 0 < len(links) < 12
+    assert max(int(source) for source, _ in links) < 8
+
+
+def test_the_layer_by_default(subwords):
+    """Measured best for two and three layers: the last; of deeper models, Garg et al.'s."""
+    for num_layers, expected in [(1, 1), (2, 2), (3, 3), (4, 3), (6, 5)]:
+        model = random_model(subwords.target, num_layers=num_layers)
+        assert Aligner(model, subwords).layer == expected
+    with pytest.raises(UserError, match=r"Aligner.layer is 7, expected 1 to 6, the decoder's"):
+        Aligner(model, subwords, 7)
+
+
+def test_what_cannot_be_aligned(model, subwords):
+    with pytest.raises(UserError, match="an ensemble of 2 models, expected one model"):
+        Translator(Ensemble([model, model]), subwords).align(["a"], ["a"])
+    with pytest.raises(ValueError, match="1 sources and 2 targets"):
+        Translator(model, subwords).align(["a"], ["a", "b"])
+
+
+def test_sentences_without_words():
+    """A source without words links nothing; nor does a target."""
+    attention = tf.constant([[[1.0, 0.0], [0.0, 1.0]]] * 3)
+    source = tf.constant([[0, 1], [-1, -1], [0, 1]])
+    target = tf.constant([[0, 0], [0, 1], [-1, -1]])
+    links = linked_words(attention, source, target)
+    np.testing.assert_array_equal(links, [[0, -1], [-1, -1], [-1, -1]])
+    assert pharaoh(links).numpy().tolist() == [b"0-0", b"", b""]
+    nothing = linked_words(attention[:1], source[1:2], target[2:])
+    assert pharaoh(nothing).numpy().tolist() == [b""]
+
+
+def test_words_of_tensor2tensor_s_subwords(tmp_path):
+    """Spaces are inside of tokens, or left out where two words stand side by side."""
+    subwords = T2TSubwords(write(tmp_path / "vocabulary", VOCABULARY))
+    for text in ("the cat sat", "a, b (c) - d!", "  x  ", "", "é 12,5 €"):
+        (ids,) = subwords.encode([text.strip()])
+        numbers = subwords.word_numbers(ids)
+        assert numbers[-1] == -1
+        words = text.split()
+        assert sorted(set(numbers[:-1])) == list(range(len(words)))
+        # Each word's letters are in its own subwords.
+        for number, word in enumerate(words):
+            own = [token for token, of in zip(ids, numbers, strict=False) if of == number]
+            assert subwords.decode(own).strip(" ,(") in f"{word} " or word in subwords.decode(own)
