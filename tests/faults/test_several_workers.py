@@ -58,8 +58,8 @@ def kill(folder):
     assert difference(found, expected) <= TOLERANCE, difference(found, expected)
     # Two start from the weights of one; and devices can still be chosen when it has been read.
     experiment = folder / "tiny.gin"
-    start = "train.init_from = '../whole/model'\ntrain.init_checkpoint = 'latest'\n"
-    experiment.write_text(experiment.read_text() + start)
+    bindings = "train.init_from = '../whole/model'\ntrain.init_checkpoint = 'latest'\n"
+    experiment.write_text(experiment.read_text() + bindings)
     (expected_nll,) = re.findall(rf"step {STEPS}: dev nll (\S+),", (whole / "log.0").read_text())
     for name, count, flags in (("two", 2, []), ("one", 1, ["choose_strategy.cpu_replicas = 2"])):
         place = folder / name
