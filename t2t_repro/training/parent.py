@@ -17,6 +17,7 @@ from absl import logging
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair, matching_ids
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.training.ancestry import Ancestor, weights_hash
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.weights import name_of
@@ -66,6 +67,8 @@ def parent_of(
 class Parent:
     """A model directory, and the checkpoint of it that a run starts from.
 
+    Made before devices are chosen, it computes nothing with TensorFlow until it is asked to.
+
     Args:
         model_dir: the directory, a training run's or an imported one.
         checkpoint: see `ModelDirectory.checkpoint`.
@@ -82,7 +85,8 @@ class Parent:
         self.directory = ModelDirectory(expanduser(model_dir))
         try:
             self._checkpoint = self.directory.checkpoint(checkpoint)
-            self._sizes = self.directory.sizes(self._checkpoint)
+            check_index(self._checkpoint)
+            self._sizes = self.directory.sizes()
             self.subwords = self.directory.subwords()
             self._check_rows()
         except UserError as error:
@@ -116,8 +120,10 @@ class Parent:
         """Checks that a model, built or not, can begin with these weights.
 
         Raises:
-            UserError: it is of other sizes, or ties what was trained apart.
+            UserError: it is of other sizes, or ties what was trained apart; or the checkpoint is
+                of other sizes than its directory says.
         """
+        self.directory.sizes(self._checkpoint)
         if differing := self.directory.differing_sizes(model, but=_FREE):
             raise UserError(
                 f"train.init_from = {str(self.directory.path)!r} is a model of other sizes "

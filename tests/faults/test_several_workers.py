@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -55,6 +56,20 @@ def kill(folder):
     assert found["state step"] == STEPS
     assert found["state best_nll"] > 0
     assert difference(found, expected) <= TOLERANCE, difference(found, expected)
+    # Two start from the weights of one; and devices can still be chosen when it has been read.
+    experiment = folder / "tiny.gin"
+    bindings = "train.init_from = '../whole/model'\ntrain.init_checkpoint = 'latest'\n"
+    experiment.write_text(experiment.read_text() + bindings)
+    (expected_nll,) = re.findall(rf"step {STEPS}: dev nll (\S+),", (whole / "log.0").read_text())
+    for name, count, flags in (("two", 2, []), ("one", 1, ["choose_strategy.cpu_replicas = 2"])):
+        place = folder / name
+        flags = [f"--gin_param={binding}" for binding in flags]
+        assert train(place, count, 2, flags_of_last=flags).statuses == [0] * count
+        log = (place / "log.0").read_text()
+        assert f"starts from the weights of ../whole/model, checkpoints/step-{STEPS} " in log
+        (nll,) = re.findall(r"step 0: dev nll (\S+),", log)
+        assert float(nll) == pytest.approx(float(expected_nll), abs=1.1e-4)
+    assert difference(end_of(folder / "two"), end_of(folder / "one")) <= TOLERANCE
 
 
 @pytest.mark.skipif(not can_be_made(), reason="wants iproute2, and the right to make namespaces")
