@@ -92,16 +92,17 @@ def _identity(checkpoint: str, translator: "Translator") -> dict[str, Any]:
     import gin
 
     from t2t_repro.bindings.text import bindings_in, name_of
-    from t2t_repro.training.model_directory import ModelDirectory
 
-    directory = ModelDirectory(FLAGS.model_dir)
-    # It holds a checksum of every weight.
-    index = directory.path / f"{checkpoint}.index"
+    weights = hashlib.sha256()
+    for model in translator.models:
+        for weight in model.weights:
+            weights.update(weight.numpy().tobytes())
     subwords = b"".join(translator.subwords.contents().values())
     bindings = {name_of(one): repr(one.value) for one in bindings_in(gin.config_str())}
     return {
         "--checkpoint": checkpoint,
-        "weights": hashlib.sha256(index.read_bytes()).hexdigest(),
+        "--ensemble": FLAGS.ensemble,
+        "weights": weights.hexdigest(),
         "subwords": hashlib.sha256(subwords).hexdigest(),
         "--n_best": FLAGS.n_best,
         "--scores": FLAGS.scores,

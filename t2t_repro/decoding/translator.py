@@ -108,6 +108,11 @@ class Translator:
         self._decode = tf.function(self.search_batch, autograph=False)
 
     @property
+    def models(self) -> Sequence[Transformer]:
+        """The Transformers that translate; of an ensemble, several."""
+        return self._ensemble.models
+
+    @property
     def model(self) -> Transformer:
         """The Transformer that translates.
 
