@@ -3,6 +3,7 @@
 from t2t_repro.data.corpora.generated import GeneratedCorpus
 from t2t_repro.data.corpora.mixture import Mixture
 from t2t_repro.data.corpora.multi30k import Multi30kCorpus
+from t2t_repro.data.corpora.noise import NoisedSource
 from t2t_repro.data.corpora.reversed import Reversed
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.corpora.tfds_corpus import TfdsCorpus
@@ -12,6 +13,7 @@ __all__ = [
     "GeneratedCorpus",
     "Mixture",
     "Multi30kCorpus",
+    "NoisedSource",
     "Reversed",
     "TextFilesCorpus",
     "TfdsCorpus",

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Back-translation (Sennrich et al. 2016): from parallel text, and text in the target language alone,
+# to a better model. See docs/back_translation.md.
+#
+#   bash scripts/back_translate.sh --gin_file=gin/base.gin --train=a.en,a.de --dev=dev.en,dev.de \
+#       --monolingual=more.de --runs=runs/back_translation
+#
+#   --gin_file       model and training, without a corpus, for both directions
+#   --train, --dev   parallel text: the file of the source, a comma, that of the target
+#   --test           likewise; in the end the model is scored on it, or on the dev set
+#   --monolingual    text in the target language, a sentence a line
+#   --runs           where everything is kept
+#   --method         beam, sampling, or noise (beam search, noised as by Edunov et al. 2018)
+#   --reverse_model  the model directory of a model from target to source; otherwise one is trained
+#   --init_from      the model directory of a model from source to target, to go on from it
+#   --weights        3:1 has three real sentences for one translated back; by default all once
+#   --tag            in front of every source that is translated back; <BT> by default
+#
+# All text is plain or .gz. Interrupted or killed, the same command goes on from there.
+set -euo pipefail
+
+fail() { echo "error: $1" >&2; exit 2; }
+# What the user wrote is relative to where the user is.
+absolute() { case "$1" in "" | /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
+
+# 1. The arguments.
+gin_file="" train="" dev="" test="" monolingual="" runs="" reverse_model="" init_from="" weights=""
+method=beam
+tag="<BT>"
+for argument in "$@"; do
+    value="${argument#*=}"
+    case "$argument" in
+        --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0"; exit ;;
+        --gin_file=*) gin_file="$value" ;;
+        --train=*) train="$value" ;;
+        --dev=*) dev="$value" ;;
+        --test=*) test="$value" ;;
+        --monolingual=*) monolingual="$value" ;;
+        --runs=*) runs="$value" ;;
+        --method=*) method="$value" ;;
+        --reverse_model=*) reverse_model="$value" ;;
+        --init_from=*) init_from="$value" ;;
+        --weights=*) weights="$value" ;;
+        --tag=*) tag="$value" ;;
+        *) fail "received the argument '$argument', expected flags such as --train=a.en,a.de: see --help." ;;
+    esac
+done
+for flag in gin_file train dev monolingual runs; do
+    [ -n "${!flag}" ] || fail "--$flag is missing: see --help."
+done
+case "$method" in
+    beam | sampling | noise) ;;
+    *) fail "--method=$method: expected beam, sampling or noise." ;;
+esac
+[[ -z "$weights" || "$weights" =~ ^[0-9.]+:[0-9.]+$ ]] || fail "--weights=$weights: expected real:back, such as 3:1."
+[[ "$*" != *[\'\"\\]* ]] || fail "an argument has a quote or a backslash in it, which would end a gin file's text: rename the file."
+
+# The pair of a flag, as gin has it: ('/here/a.en', '/here/a.de'), the second one first for "reversed".
+pair_of() {
+    local first="${!1%%,*}" second="${!1#*,}"
+    [[ "${!1}" == *,* && -n "$first" && -n "$second" && "$second" != *,* ]] \
+        || fail "--$1=${!1}: expected two files, such as --$1=$1.en,$1.de."
+    first="$(absolute "$first")" second="$(absolute "$second")"
+    for path in "$first" "$second"; do [ -f "$path" ] || fail "--$1: no file $path."; done
+    if [ "${2:-}" = reversed ]; then echo "('$second', '$first')"; else echo "('$first', '$second')"; fi
+}
+train_pair="$(pair_of train)"
+train_reversed="$(pair_of train reversed)"
+dev_pair="$(pair_of dev)"
+dev_reversed="$(pair_of dev reversed)"
+test_pair=None
+if [ -n "$test" ]; then test_pair="$(pair_of test)"; fi
+for flag in gin_file monolingual reverse_model init_from runs; do
+    printf -v "$flag" %s "$(absolute "${!flag}")"
+done
+for path in "$gin_file" "$monolingual"; do [ -f "$path" ] || fail "no file $path."; done
+for path in "$reverse_model" "$init_from"; do
+    [[ -z "$path" || -f "$path/model.json" ]] || fail "$path is no model directory: model.json is missing."
+done
+
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
+
+mkdir -p "$runs"
+# What is there was made with these arguments, or is not what is wanted.
+arguments="$(printf '%s\n' "$gin_file" "$train_pair" "$dev_pair" "$test_pair" "$monolingual" "$method" "$reverse_model" "$init_from" "$weights" "$tag")"
+if [ ! -f "$runs/arguments" ]; then echo "$arguments" > "$runs/arguments"; fi
+[ "$arguments" = "$(cat "$runs/arguments")" ] || fail "$runs was begun with other arguments, see $runs/arguments: give those, or another --runs."
+
+# 2. A model from target to source.
+if [ -z "$reverse_model" ]; then
+    reverse_model="$runs/reverse/model"
+    cat > "$runs/reverse.gin" <<END
+include '$gin_file'
+prepare.corpus = @TextFilesCorpus()
+TextFilesCorpus.train = $train_reversed
+TextFilesCorpus.dev = $dev_reversed
+END
+    echo "== training from target to source ($runs/reverse.gin)"
+    python -m t2t_repro.trainer --gin_file="$runs/reverse.gin" --model_dir="$reverse_model" \
+        --data_dir="$runs/reverse/data"
+fi
+
+# 3. Sources for the monolingual text.
+back="$runs/back.txt"
+search=(--gin_param="Translator.search = @BeamSearch()")
+if [ "$method" = sampling ]; then search=(--gin_param="Translator.search = @Sampling()"); fi
+if [ ! -f "$back" ]; then
+    echo "== translating back ($back)"
+    python -m t2t_repro.translate --model_dir="$reverse_model" --input="$monolingual" \
+        --output="$back" "${search[@]}"
+fi
+
+# 4. A model from source to target, of both corpora.
+{
+    echo "include '$gin_file'"
+    echo "prepare.corpus = @Mixture()"
+    if [ "$method" = noise ]; then
+        echo "Mixture.corpora = {'real': @real/TextFilesCorpus(), 'back': @NoisedSource()}"
+        echo "NoisedSource.corpus = @back/TextFilesCorpus()"
+    else
+        echo "Mixture.corpora = {'real': @real/TextFilesCorpus(), 'back': @back/TextFilesCorpus()}"
+    fi
+    if [ -n "$tag" ]; then echo "Mixture.tags = {'back': '$tag'}"; fi
+    if [ -n "$weights" ]; then echo "Mixture.weights = {'real': ${weights%:*}, 'back': ${weights#*:}}"; fi
+    echo "real/TextFilesCorpus.train = $train_pair"
+    echo "real/TextFilesCorpus.dev = $dev_pair"
+    echo "real/TextFilesCorpus.test = $test_pair"
+    echo "back/TextFilesCorpus.train = ('$back', '$monolingual')"
+    subwords=SubwordTraining
+    if [ -n "$init_from" ]; then
+        subwords=GivenSubwords
+        echo "train.init_from = '$init_from'"
+        echo "prepare.subwords = @GivenSubwords()"
+        echo "GivenSubwords.model_dir = '$init_from'"
+    fi
+    # The noise's filler is one subword.
+    if [ "$method" = noise ]; then echo "$subwords.symbols = ['<BLANK>']"; fi
+} > "$runs/forward.gin"
+echo "== training from source to target ($runs/forward.gin)"
+python -m t2t_repro.trainer --gin_file="$runs/forward.gin" --model_dir="$runs/forward/model" \
+    --data_dir="$runs/forward/data"
+
+# 5. What it gives.
+split=dev
+if [ -n "$test" ]; then split=test; fi
+echo "== evaluating on the $split set"
+python -m t2t_repro.evaluate --model_dir="$runs/forward/model" --data_dir="$runs/forward/data" \
+    --split="$split"
+echo "== now your own: python -m t2t_repro.translate --model_dir=$runs/forward/model"
