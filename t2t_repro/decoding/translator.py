@@ -120,6 +120,19 @@ class Translator:
             self.choose,
         )
 
+    def with_search(self, search: Search) -> "Translator":
+        """A translator that differs in nothing but its search."""
+        return Translator(
+            self._ensemble,
+            self.subwords,
+            search,
+            self.max_extra_length,
+            self.max_source_length,
+            self.tokens_per_batch,
+            self.workers,
+            self.choose,
+        )
+
     def translate(
         self,
         lines: Sequence[str],
