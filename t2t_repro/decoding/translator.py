@@ -107,18 +107,41 @@ class Translator:
         self.workers = workers or idle_workers()
         self._decode = tf.function(self.search_batch, autograph=False)
 
-    def with_search(self, search: Search) -> "Translator":
-        """A translator that differs in nothing but its search."""
-        return Translator(
-            self._ensemble,
-            self.subwords,
-            search,
-            self.max_extra_length,
-            self.max_source_length,
-            self.tokens_per_batch,
-            self.workers,
-            self.choose,
-        )
+    @property
+    def model(self) -> Transformer:
+        """The Transformer that translates.
+
+        Raises:
+            UserError: there are several.
+        """
+        if len(self._ensemble.models) > 1:
+            raise UserError(
+                f"the translator has an ensemble of {len(self._ensemble.models)} models, expected "
+                "one model: only translate and evaluate take several."
+            )
+        return self._ensemble.models[0]
+
+    @staticmethod
+    def load(
+        model_dir: str | Path, *gin_params: str, ensemble: Sequence[str | Path] = ()
+    ) -> "Translator":
+        """Loads a trained model, with the configuration it was trained with.
+
+        gin's bindings are then those of the training run, for the whole process.
+
+        Args:
+            model_dir: of the training run.
+            gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
+            ensemble: model directories of others with the same subwords, to translate with it.
+
+        Raises:
+            UserError: something is missing or cannot be used.
+        """
+        # Above this room; nothing here needs it but this name, where a user looks for it.
+        from t2t_repro.experiment import load_translator
+
+        others = [(directory, None) for directory in ensemble]
+        return load_translator(model_dir, gin_params, ensemble=others)
 
     def with_search(self, search: Search) -> "Translator":
         """A translator that differs in nothing but its search."""
