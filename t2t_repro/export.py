@@ -39,7 +39,7 @@ def _export_saved_model() -> None:
     )
     if translator.choose:
         logging.warning("Translator.choose is left out: a servable answers what its search finds")
-    servable = Servable(translator, FLAGS.weights)
+    servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
     lock = export_dir / ".export.lock"
     with held_alone(lock, str(export_dir), "give another --export_dir"):
         version = next_version(export_dir, FLAGS.version)
@@ -61,6 +61,7 @@ def _export_ctranslate2() -> None:
         command_line.check_new("export_dir")
         write_ctranslate2_model(translator, FLAGS.weights, export_dir)
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
+    logging.info("how it searches or samples is told to CTranslate2: no search is exported")
 
 
 def _check_ctranslate2() -> None:
@@ -69,6 +70,12 @@ def _check_ctranslate2() -> None:
         raise UserError(
             "--weights=bfloat16 with --format=ctranslate2: expected float32 or int8; CTranslate2 "
             "itself computes in bfloat16, where it can, with compute_type='bfloat16'."
+        )
+    if FLAGS.add_signature:
+        raise UserError(
+            f"--add_signature={FLAGS.add_signature[0]} with --format=ctranslate2, which has no "
+            "signatures: leave it out; CTranslate2 itself takes a beginning (target_prefix) and "
+            "samples (sampling_topk, sampling_temperature)."
         )
     for name in ("version", "model_name"):
         if FLAGS[name].present:
@@ -90,6 +97,13 @@ def cli() -> None:
     flags.DEFINE_enum("format", "saved_model", list(_EXPORTS), "For which engine.")
     flags.DEFINE_enum(
         "weights", "float32", ["float32", "bfloat16", "int8"], "How weights are stored."
+    )
+    flags.DEFINE_multi_enum(
+        "add_signature",
+        [],
+        ["prefix", "sample"],
+        "One more signature: prefix translates from a given beginning, sample draws. Can be given "
+        "several times.",
     )
     flags.DEFINE_integer("version", None, "Its number; one more than the largest by default.")
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")

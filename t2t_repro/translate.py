@@ -26,18 +26,24 @@ def main() -> None:
     inputs, outputs = {"input": FLAGS.input}, {"output": FLAGS.output}
     if FLAGS.alignments:
         outputs["alignments"] = FLAGS.alignments
-    texts = None if not FLAGS.input and sys.stdin.isatty() else AlignedTexts(inputs)
+    if FLAGS.prefix:
+        inputs["prefix"] = FLAGS.prefix
+    is_asked = not FLAGS.input and not FLAGS.prefix and sys.stdin.isatty()
+    texts = None if is_asked else AlignedTexts(inputs)
     checkpoint = command_line.find_checkpoint()
     translator = command_line.load_translator(checkpoint, ensemble=FLAGS.ensemble)
     if not 1 <= FLAGS.n_best <= translator.search.beam_size:
         raise UserError(
             f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {translator.search.beam_size}; "
-            "widen the beam with --gin_param='BeamSearch.beam_size = <n>'."
+            "widen the beam with --gin_param='BeamSearch.beam_size = <n>', or draw more with "
+            "--gin_param='Sampling.samples = <n>'."
         )
 
     def translated(block: LineBlock) -> Outputs:
         """What becomes of a block."""
-        found = translator.translate(block.texts["input"], FLAGS.n_best, first=block.first)
+        found = translator.translate(
+            block.texts["input"], FLAGS.n_best, block.texts.get("prefix"), first=block.first
+        )
         numbered = enumerate(found, block.first)
         lines = [line for number, some in numbered for line in written(number, some, FLAGS.scores)]
         if not FLAGS.alignments:
@@ -75,6 +81,11 @@ def cli() -> None:
     command_line.define_trained_model()
     command_line.define_ensemble()
     command_line.define_path("input", None, "A text file, plain or .gz; standard input by default.")
+    command_line.define_path(
+        "prefix",
+        None,
+        "A text file: how the translation of each line begins; blank lines: as it likes.",
+    )
     command_line.define_path("output", None, "A text file; standard output by default.")
     command_line.define_path(
         "alignments", None, "A file for the word alignments of every translation, as in Pharaoh."

@@ -122,6 +122,11 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--input=latin.txt", "--output=x"],
         "latin.txt, line 2: byte 0xe9 at position 3 is not valid UTF-8",
     ),
+    "beginnings of other lines": (
+        "translate",
+        ["--model_dir=model", "--input=train.de", "--prefix=train.en", "--output=x"],
+        "train.en has 3 lines: expected files in which line n belongs to line n",
+    ),
     "n_best beyond the beam": (
         "translate",
         ["--model_dir=model", "--n_best=3", "--output=x"],
@@ -462,6 +467,13 @@ CASES: dict[str, tuple[str, list[str], str]] = {
 WORKING: dict[str, tuple[str, list[str]]] = {
     "parsing": ("parse", ["--model_dir=model"]),
     "odd lines": ("translate", ["--model_dir=model"]),
+    "samples from beginnings": (
+        "translate",
+        [
+            *("--model_dir=model", "--input=train.de", "--prefix=beginnings", "--n_best=2"),
+            *("--gin_param=Translator.search = @Sampling()", "--gin_param=Sampling.samples = 2"),
+        ],
+    ),
     "all flags": (
         "translate",
         ["--model_dir=model", "--n_best=2", "--scores", "--checkpoint=latest"],
@@ -623,6 +635,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("commands")
     (folder / "train.en").write_text("one two three four\nfive six seven eight\nnine\n")
     (folder / "train.de").write_text("eins zwei\ndrei\n")
+    (folder / "beginnings").write_text("a b\n\n")
     (folder / "latin.en").write_text("unus duo three four\nfive sex seven eight\nnine\n")
     (folder / "latin.txt").write_bytes("gut\ncaf\xe9\n".encode("latin-1"))
     (folder / "a").write_text("a\n")
@@ -710,6 +723,14 @@ def test_translate_gives_a_line_for_every_line_of_standard_input(outcomes):
     assert lines[-1] == ""
     assert lines[1] == ""
     assert "Traceback" not in outcome.err
+
+
+def test_translate_draws_from_given_beginnings(outcomes):
+    outcome = outcomes["samples from beginnings"]
+    assert outcome.status == 0, outcome.err
+    *lines, last = outcome.out.split("\n")
+    assert (len(lines), last) == (4, "")
+    assert [line[:3] == "a b" for line in lines] == [True, True, False, False]
 
 
 def test_parse_gives_a_line_for_every_line_tree_or_not(outcomes):

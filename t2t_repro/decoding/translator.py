@@ -151,8 +151,26 @@ class Translator:
         others = [(directory, None) for directory in ensemble]
         return load_translator(model_dir, gin_params, ensemble=others)
 
+    def with_search(self, search: Search) -> "Translator":
+        """A translator that differs in nothing but its search."""
+        return Translator(
+            self._ensemble,
+            self.subwords,
+            search,
+            self.max_extra_length,
+            self.max_source_length,
+            self.tokens_per_batch,
+            self.workers,
+            self.choose,
+        )
+
     def translate(
-        self, lines: Sequence[str], n_best: int = 1, *, first: int = 1
+        self,
+        lines: Sequence[str],
+        n_best: int = 1,
+        prefixes: Sequence[str] | None = None,
+        *,
+        first: int = 1,
     ) -> list[list[Translation]]:
         """Translates sentences.
 
@@ -160,29 +178,44 @@ class Translator:
             lines: N source sentences, whatever they hold. A blank one has one translation, the
                 empty one, with score 0.
             n_best: how many translations of each, at most beam_size.
+            prefixes: N texts with which the translations have to begin, "" where they may begin
+                as they like; None: all may. They count in the scores. Whole words are best:
+                the model goes on from the subwords that the text has by itself. The translation
+                of a blank line stays empty.
             first: the number of the first line, for warnings.
 
         Returns:
-            N lists of translations, the best first; fewer than n_best where the search found
-            fewer different ones.
+            N lists of translations, the best first, or as they were drawn; fewer than n_best where
+            the search found fewer different ones.
 
         Raises:
-            ValueError: if n_best is not in 1 ... beam_size.
+            ValueError: if n_best is not in 1 ... beam_size, or there are not N prefixes.
         """
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise ValueError(
+                f"prefixes are {len(prefixes)}, expected {len(lines)}, one for each line: give an "
+                "empty text where a translation may begin as it likes."
+            )
         if not 1 <= n_best <= self.search.beam_size:
             raise ValueError(
                 f"n_best is {n_best}, expected 1 ... beam_size={self.search.beam_size}: "
-                "ask for fewer translations or bind a larger BeamSearch.beam_size."
+                "ask for fewer translations or bind a larger BeamSearch.beam_size (or "
+                "Sampling.samples)."
             )
         sources = self._encode(lines, first)
+        beginnings = self._encode_prefixes(prefixes or (), sources, first)
         self._check_memory(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
         searched = self.search.beam_size if self.choose else n_best
         # One graph for batches of every shape.
-        decode = self._decode.get_concrete_function(tf.TensorSpec([None, None], tf.int32), searched)
+        ids = tf.TensorSpec([None, None], tf.int32)
+        # Where nothing is given, in no batch, nothing has to be looked for.
+        given = [beginnings] if any(beginnings) else []
+        decode = self._decode.get_concrete_function(ids, searched, *([ids] * len(given)))
 
         def translate_batch(batch: NDArray[np.int64]) -> None:
-            found = decode(tf.constant(padded([sources[number] for number in batch])))
+            of_batch = ([rows[number] for number in batch] for rows in (sources, *given))
+            found = decode(*(tf.constant(padded(rows)) for rows in of_batch))
             for number, *hypotheses in zip(
                 batch, found.ids.numpy(), found.scores.numpy(), strict=True
             ):
@@ -282,6 +315,26 @@ class Translator:
                 ids.clear()
         return sources
 
+    def _encode_prefixes(
+        self, prefixes: Sequence[str], sources: Sequence[Sequence[int]], first: int
+    ) -> list[list[int]]:
+        """Encodes the beginnings of the translations of some sources, which all go on."""
+        prefixes = [prefix.strip() for prefix in prefixes]
+        encoded = self.subwords.target.encode(prefixes)
+        for number, ids in enumerate(encoded):
+            del ids[-1]
+            length = len(sources[number])
+            limit = self._limit(length) if length and prefixes[number] else 0
+            if 0 < limit < len(ids):
+                logging.warning(
+                    "the beginning given for line %d has %d subwords, only the first %d are used",
+                    first + number,
+                    len(ids),
+                    limit,
+                )
+            del ids[limit:]
+        return encoded
+
     def _batches(self, sources: Sequence[Sequence[int]]) -> list[NDArray[np.int64]]:
         """Groups the numbers of the sentences that are not blank by length, shortest first.
 
@@ -302,9 +355,11 @@ class Translator:
         share = self.tokens_per_batch * self._bytes_of(length) // memory
         return max(length * self.search.beam_size, share) if length else 0
 
+    def _limit(self, length: int) -> int:
+        return min(length + self.max_extra_length, self._max_positions)
+
     def _bytes_of(self, length: int) -> int:
-        limit = min(length + self.max_extra_length, self._max_positions)
-        return self._ensemble.bytes_of_row(self.search.beam_size, length, limit)
+        return self._ensemble.bytes_of_row(self.search.beam_size, length, self._limit(length))
 
     def _memory(self) -> int:
         """What a batch may take, in bytes."""

@@ -67,8 +67,9 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
         shutil.rmtree(aside, ignore_errors=True)
         # Nobody trains a servable: its functions have no gradients.
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        tf.saved_model.save(servable, str(aside), servable.signatures(), options)
-        write_warm_up(aside, warm_up_requests(servable.subwords), model_name)
+        signatures = servable.signatures()
+        tf.saved_model.save(servable, str(aside), signatures, options)
+        write_warm_up(aside, warm_up_requests(servable.subwords, signatures), model_name)
         write_server_files(export_dir, model_name)
         return aside.rename(export_dir / str(version))
     except (OSError, tf.errors.OpError) as error:

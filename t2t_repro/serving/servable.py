@@ -1,5 +1,7 @@
 """A translator as one graph: text in, text out, nothing of Python left."""
 
+import functools
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import keras
@@ -8,6 +10,7 @@ import tensorflow as tf
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
+from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.weight_values import with_values
@@ -20,6 +23,7 @@ from t2t_repro.vocabulary import EOS_ID, PAD_ID
 Outputs = dict[str, tf.Tensor]
 
 _TEXTS = tf.TensorSpec([None], tf.string)
+_SEEDS = tf.TensorSpec([None], tf.int64)
 
 
 class _Sentences(NamedTuple):
@@ -36,6 +40,17 @@ class _Sentences(NamedTuple):
     truncated: tf.Tensor
 
 
+class _Given(NamedTuple):
+    """What is given with sentences, [batch, ...]; see `decoding.search.Given`."""
+
+    prefix: tf.Tensor | None = None
+    seeds: tf.Tensor | None = None
+
+    def of(self, rows: tf.Tensor) -> "_Given":
+        """That of some of the sentences."""
+        return _Given(*(None if of_all is None else tf.gather(of_all, rows) for of_all in self))
+
+
 class Servable(tf.Module):
     """What a `Translator` does, as functions that a SavedModel can hold.
 
@@ -45,17 +60,21 @@ class Servable(tf.Module):
     Args:
         translator: its model, subwords, search and limits are used; its number of workers is not.
         weights: how the model's weights are stored; see `StoredWeights`.
+        more: which other signatures there are, "prefix" and "sample"; each has a graph of the
+            whole search of its own.
     """
 
-    def __init__(self, translator: Translator, weights: str) -> None:
+    def __init__(self, translator: Translator, weights: str, more: Collection[str] = ()) -> None:
         super().__init__()
+        self._more = frozenset(more)
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
         self._source_text, self._target_text = translator.subwords.each(_text_ops)
         # One graph for all signatures. A tf.function itself as an attribute would be traced anew by
         # tf.saved_model.save, and written twice.
-        self._search = tf.function(self._search_sentences, autograph=False).__call__
+        search = functools.partial(self._search_sentences, translator)
+        self._search = tf.function(search, autograph=False).__call__
 
     @property
     def subwords(self) -> SubwordPair[SubwordModel]:
@@ -69,7 +88,16 @@ class Servable(tf.Module):
             "nbest": self.translate_n_best,
             "token_ids": self.translate_ids,
             "score": self.score,
+            **{name: function for name, function in self._others() if name in self._more},
         }
+
+    def _others(self) -> Iterator[tuple[str, tf.types.experimental.GenericFunction]]:
+        # Not decorated as methods: what is an attribute is saved in any case.
+        for name, function, inputs in (
+            ("prefix", self.translate_from_prefix, [_TEXTS, _TEXTS]),
+            ("sample", self.sample, [_TEXTS, _SEEDS]),
+        ):
+            yield name, tf.function(function, inputs, autograph=False)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def translate(self, source: tf.Tensor) -> Outputs:
@@ -160,9 +188,60 @@ class Servable(tf.Module):
             "truncated": sources.truncated | targets.truncated,
         }
 
-    def _translated(self, texts: tf.Tensor, n_best: int) -> Outputs:
+    def translate_from_prefix(self, source: tf.Tensor, prefix: tf.Tensor) -> Outputs:
+        """Finds translations that begin as they are told: the signature "prefix".
+
+        Args:
+            source: [batch] strings.
+            prefix: [batch] strings, "" where a translation may begin as it likes.
+
+        Returns:
+            translation: [batch] strings, with the prefix. That of a blank source is empty.
+            score: [batch] float32, as in `translate`; the prefix counts.
+            truncated: [batch] bool, whether only the beginning of source or prefix was used.
+        """
+        sentences = self._encoded(source)
+        ids, is_blank = self._target_text.encode(prefix)
+        lengths = tf.where(is_blank, 0, tf.cast(ids.row_lengths(), tf.int32))
+        limits = self._translator.limits(sentences.lengths)
+        longest = self._translator.limits(self._translator.max_source_length)
+        ids = tf.where(is_blank[:, None], PAD_ID, ids[:, :longest].to_tensor(PAD_ID))
+        found = self._search_sentences(self._translator, sentences, 1, _Given(prefix=ids))
+        is_cut = (lengths > limits) & (sentences.lengths > 0)
+        truncated = sentences.truncated | is_cut
+        return {**self._best(sentences, *found), "truncated": truncated}
+
+    def sample(self, source: tf.Tensor, seed: tf.Tensor) -> Outputs:
+        """Draws a translation of each text, as gin binds `Sampling`: the signature "sample".
+
+        Args:
+            source: [batch] strings.
+            seed: [batch] int64, of each; another one gives another translation.
+
+        Returns:
+            translation: [batch] strings, what a `Translator` draws first with that seed.
+            score: [batch] float32, log P(translation | source), in nats.
+            truncated: [batch] bool, as in `translate`.
+        """
+        translator = self._translator.with_search(Sampling(samples=1))
+        sentences = self._encoded(source)
+        found = self._search_sentences(translator, sentences, 1, _Given(seeds=seed))
+        return self._best(sentences, *found)
+
+    def _encoded(self, texts: tf.Tensor) -> _Sentences:
         ids, is_blank = self._source_text.encode(texts)
-        sentences = _sentences(ids, is_blank, self._translator.max_source_length)
+        return _sentences(ids, is_blank, self._translator.max_source_length)
+
+    def _best(self, sentences: _Sentences, ids: tf.Tensor, scores: tf.Tensor) -> Outputs:
+        """The outputs of ids [batch, 1, steps] and scores [batch, 1]."""
+        return {
+            "translation": self._target_text.decode(ids[:, 0]),
+            "score": scores[:, 0],
+            "truncated": sentences.truncated,
+        }
+
+    def _translated(self, texts: tf.Tensor, n_best: int) -> Outputs:
+        sentences = self._encoded(texts)
         ids, scores = self._search(sentences, tf.constant(n_best))
         batch, _, steps = tf.unstack(tf.shape(ids))
         found = self._target_text.decode(tf.reshape(ids, [batch * n_best, steps]))
@@ -173,17 +252,21 @@ class Servable(tf.Module):
         }
 
     def _search_sentences(
-        self, sentences: _Sentences, n_best: tf.Tensor
+        self,
+        translator: Translator,
+        sentences: _Sentences,
+        n_best: int | tf.Tensor,
+        given: _Given = _Given(),  # noqa: B008 (it is a tuple)
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Ids [batch, n_best, steps] and scores [batch, n_best]; "" with score 0 for the blank."""
         batch = tf.size(sentences.lengths)
-        limits = self._translator.limits(sentences.lengths)
+        limits = translator.limits(sentences.lengths)
         steps = tf.reduce_max(tf.concat([[0], limits], axis=0))
-        scores = tf.constant([0.0] + [UNFILLED_SCORE] * (self._translator.search.beam_size - 1))
+        scores = tf.constant([0.0] + [UNFILLED_SCORE] * (translator.search.beam_size - 1))
 
         def search(rows: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             group = tf.gather(sentences.ids, rows)[:, :length]
-            found = self._translator.search_batch(group, n_best)
+            found = translator.search_batch(group, n_best, *given.of(rows))
             room = steps - tf.shape(found.ids)[2]
             return tf.pad(found.ids, [[0, 0], [0, 0], [0, room]]), found.scores
 
@@ -192,7 +275,7 @@ class Servable(tf.Module):
             tf.tile(scores[None, :n_best], [batch, 1]),
         )
         with self._stored_weights():
-            return in_groups(sentences.lengths, self._tokens_per_group, search, of_blank)
+            return in_groups(sentences.lengths, _tokens_per_group(translator), search, of_blank)
 
     def _log_probabilities(self, sources: _Sentences, targets: _Sentences) -> tf.Tensor:
         """Each log P(target | source), [batch]."""
@@ -204,16 +287,19 @@ class Servable(tf.Module):
         lengths = tf.maximum(sources.lengths, targets.lengths)
         with self._stored_weights():
             return in_groups(
-                lengths, self._tokens_per_group, score, tf.zeros_like(lengths, tf.float32)
+                lengths,
+                _tokens_per_group(self._translator),
+                score,
+                tf.zeros_like(lengths, tf.float32),
             )
 
     def _stored_weights(self) -> keras.StatelessScope:
         weights = self._translator.model.trainable_variables
         return with_values(zip(weights, self._weights.read(), strict=True))
 
-    @property
-    def _tokens_per_group(self) -> int:
-        return max(self._translator.tokens_per_batch // self._translator.search.beam_size, 1)
+
+def _tokens_per_group(translator: Translator) -> int:
+    return max(translator.tokens_per_batch // translator.search.beam_size, 1)
 
 
 def _text_ops(subwords: SubwordModel) -> TextOps | T2TTextOps:

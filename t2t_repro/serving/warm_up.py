@@ -4,7 +4,7 @@ TensorFlow prepares a graph when it first runs, and a matrix product when it fir
 first client should not wait for either.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,17 +37,27 @@ class Request(NamedTuple):
     inputs: Mapping[str, NDArray]
 
 
-def warm_up_requests(subwords: SubwordPair[SubwordModel]) -> list[Request]:
-    """Requests for all signatures; those for the default one in several lengths and batch sizes."""
+def warm_up_requests(
+    subwords: SubwordPair[SubwordModel], signatures: Collection[str]
+) -> list[Request]:
+    """Requests for some signatures; those for the default one in several lengths and batch sizes.
+
+    Args:
+        subwords: of the model.
+        signatures: names of those that it has.
+    """
     texts = [_texts(subwords.source, *shape) for shape in _SHAPES]
     some, target = texts[0], _texts(subwords.target, *_SHAPES[0])
     ids = np.array([[*_ids(subwords.source, 6), EOS_ID]], np.int32)
-    return [
+    requests = [
         *(Request("serving_default", {"source": source}) for source in texts),
         Request("nbest", {"source": some}),
         Request("token_ids", {"source_ids": ids}),
         Request("score", {"source": some, "target": target}),
+        Request("prefix", {"source": some, "prefix": target}),
+        Request("sample", {"source": some, "seed": np.ones(len(some), np.int64)}),
     ]
+    return [request for request in requests if request.signature in signatures]
 
 
 def write_warm_up(saved_model: Path, asked: Sequence[Request], model_name: str) -> None:

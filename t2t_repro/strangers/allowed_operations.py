@@ -20,18 +20,19 @@ IN_GRAPH = _names("""
 """Of the graph itself: inputs, variables, vocabularies, and calls of functions."""
 
 IN_FUNCTIONS = _names("""
-    Add AddV2 All Any ArgMax AsString Assert BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2 Const
-    Cos Cumsum DenseBincount Empty EnsureShape Equal ExpandDims Fill FloorDiv FloorMod GatherV2
-    Greater GreaterEqual HashTableV2 Identity IdentityN If InplaceUpdate Less LessEqual Log
-    LogicalAnd LogicalNot LogicalOr LookupTableFindV2 LookupTableImportV2 LowerBound MatMul Max
-    Maximum Mean Minimum Mul Neg NoOp NotEqual Pack Pad PadV2 Pow Prod RaggedRange
-    RaggedTensorToTensor Range ReadVariableOp RealDiv RegexSplitWithOffsets Relu Reshape Rsqrt
-    SelectV2 SentencepieceDetokenizeOp SentencepieceOp SentencepieceTokenizeOp Shape Sin Size
-    Softmax SparseSoftmaxCrossEntropyWithLogits SplitV Square Squeeze StatefulPartitionedCall
-    StatelessIf StatelessWhile StaticRegexFullMatch StaticRegexReplace StridedSlice StringJoin
-    StringLength StringSplitV2 StringToNumber Sub Sum TensorScatterUpdate Tile TopKV2 Transpose
-    UnicodeDecode UnicodeEncode UnicodeTranscode Unpack UnsortedSegmentJoin UnsortedSegmentMax
-    UpperBound Where While WordpieceTokenizeWithOffsets
+    Add AddV2 All Any ArgMax AsString Assert BatchMatMulV2 BiasAdd BitwiseAnd BitwiseXor BroadcastTo
+    Cast ConcatV2 Const Cos Cumsum DenseBincount Empty EnsureShape Equal ExpandDims Fill FloorDiv
+    FloorMod GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If InplaceUpdate Less
+    LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2
+    LookupTableImportV2 LowerBound MatMul Max Maximum Mean Minimum Mul Neg NoOp NotEqual Pack Pad
+    PadV2 Pow Prod RaggedRange RaggedTensorToTensor Range ReadVariableOp RealDiv
+    RegexSplitWithOffsets Relu Reshape RightShift Rsqrt SelectV2 SentencepieceDetokenizeOp
+    SentencepieceOp SentencepieceTokenizeOp Shape Sin Size Softmax
+    SparseSoftmaxCrossEntropyWithLogits SplitV Square Squeeze StatefulPartitionedCall StatelessIf
+    StatelessWhile StaticRegexFullMatch StaticRegexReplace StridedSlice StringJoin StringLength
+    StringSplitV2 StringToNumber Sub Sum TensorScatterUpdate Tile TopKV2 Transpose UnicodeDecode
+    UnicodeEncode UnicodeTranscode Unpack UnsortedSegmentJoin UnsortedSegmentMax UpperBound Where
+    While WordpieceTokenizeWithOffsets ZerosLike
 """)
 """Of the functions: subwords, the model, the search."""
 
@@ -46,19 +47,18 @@ They read and write files. Nothing but the saver's own two nodes may call them.
 
 OF_ONES_OWN = _names("""
     Abs Acos Acosh AddN ArgMin Asin Asinh Atan Atan2 Atanh BatchMatMulV3 BesselI0 BesselI1 Bitcast
-    BitwiseAnd BitwiseOr BitwiseXor BroadcastArgs Ceil Cholesky ClipByValue Conv2D Cosh Cumprod
-    CumulativeLogsumexp DepthwiseConv2dNative Diag Digamma DivNoNan Einsum Elu Erf Erfc Erfinv
-    EuclideanNorm Exp Expm1 Floor GatherNd Igamma Igammac InvertPermutation IsFinite IsInf IsNan
-    L2Loss LeakyRelu LeftShift Lgamma LinSpace Log1p LogSoftmax MatrixBandPart MatrixDiagPartV3
-    MatrixDiagV3 MatrixSetDiagV3 Min MirrorPad Mod MulNoNan NextAfter OneHot OnesLike
-    PopulationCount PreventGradient Rank Reciprocal Relu6 ReverseV2 RightShift Rint Roll Round
-    ScatterNd SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProdV2 SegmentSumV2 Select Selu ShapeN
-    Sigmoid Sign Sinh Slice Softplus Softsign Split Sqrt SquaredDifference StatelessMultinomial
-    StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformFullIntV2
-    StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessShuffle StatelessTruncatedNormalV2
-    StopGradient Tan Tanh TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub
-    TruncateDiv TruncateMod Unique UniqueV2 UnravelIndex UnsortedSegmentMin UnsortedSegmentProd
-    UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
+    BitwiseOr BroadcastArgs Ceil Cholesky ClipByValue Conv2D Cosh Cumprod CumulativeLogsumexp
+    DepthwiseConv2dNative Diag Digamma DivNoNan Einsum Elu Erf Erfc Erfinv EuclideanNorm Exp Expm1
+    Floor GatherNd Igamma Igammac InvertPermutation IsFinite IsInf IsNan L2Loss LeakyRelu LeftShift
+    Lgamma LinSpace MatrixBandPart MatrixDiagPartV3 MatrixDiagV3 MatrixSetDiagV3 Min MirrorPad Mod
+    MulNoNan NextAfter OneHot OnesLike PopulationCount PreventGradient Rank Reciprocal Relu6
+    ReverseV2 Rint Roll Round ScatterNd SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProdV2
+    SegmentSumV2 Select Selu ShapeN Sigmoid Sign Sinh Slice Softplus Softsign Split Sqrt
+    SquaredDifference StatelessMultinomial StatelessRandomGetKeyCounter StatelessRandomNormalV2
+    StatelessRandomUniformFullIntV2 StatelessRandomUniformIntV2 StatelessRandomUniformV2
+    StatelessShuffle StatelessTruncatedNormalV2 StopGradient Tan Tanh TensorScatterAdd
+    TensorScatterMax TensorScatterMin TensorScatterSub TruncateDiv TruncateMod Unique UniqueV2
+    UnravelIndex UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum Xdivy Xlog1py Xlogy
 """)
 """Of functions too: mathematics, without any memory of its own.
 

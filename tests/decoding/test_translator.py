@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,10 +14,11 @@ from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding import translator as module
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import bytes_of_row
-from t2t_repro.vocabulary import EOS_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 from tests.training.tiny import tiny_model
 
@@ -223,3 +225,57 @@ def test_the_model_s_weights_of_today_are_used(translator, model):
     finally:
         table.assign(weights)
     assert_same(translator.translate(["the red bird"]), before)
+
+
+@pytest.mark.parametrize("search", [BeamSearch(1), Sampling()], ids=["greedy", "sampling"])
+def test_its_own_beginning_gives_a_translation_again(model, subwords, search):
+    """Of ids: a text need not have the subwords that were found. Each row has another length."""
+    translator = Translator(model, shared(subwords), search, 8, 24)
+    sources = [ids for ids in translator._encode(ODD_LINES) if ids]
+    ids = tf.ragged.constant(sources, dtype=tf.int32).to_tensor()
+    decode = tf.function(translator.search_batch, autograph=False)
+    free = decode(ids, 1)
+    lengths = np.arange(len(sources))[:, None] % 9
+    prefix = np.where(np.arange(8) < lengths, free.ids[:, 0, :8], PAD_ID)
+    assert (prefix[:, 2] > EOS_ID).sum() > 3
+    found = decode(ids, 1, tf.constant(prefix))
+    np.testing.assert_array_equal(found.ids, free.ids)
+    np.testing.assert_allclose(found.scores, free.scores, rtol=1e-5)
+
+
+def test_samples_are_the_same_in_any_company(model, subwords):
+    """However they are translated together, and by however many workers."""
+    search = Sampling(2, nucleus=0.95)
+    expected = Translator(model, shared(subwords), search, 8, 24).translate(ODD_LINES, 2)
+    assert len({some[0].text for some in expected}) > 5
+    assert_same(expected[-1:], expected[:1])
+    for tokens_per_batch, workers, some in ((1, 1, slice(None)), (99, 2, slice(None, None, -2))):
+        other = Translator(model, shared(subwords), search, 8, 24, tokens_per_batch, workers)
+        assert_same(other.translate(ODD_LINES[some], 2), expected[some])
+    other = Translator(model, shared(subwords), Sampling(2, nucleus=0.95, seed=2), 8, 24)
+    assert other.translate(ODD_LINES[:1], 2) != expected[:1]
+
+
+def test_a_beginning_is_given_to_beam_search(translator):
+    lines, prefixes = ["the red bird", "", "a tree", "x"], ["a blue", "a", "", "the river, the "]
+    free = translator.translate(lines, 3)
+    found = translator.translate(lines, 3, prefixes)
+    for some, prefix, line in zip(found, prefixes, lines, strict=True):
+        assert all(t.text.startswith(prefix.strip()) for t in some) or not line
+        assert [t.score for t in some] == sorted((t.score for t in some), reverse=True)
+    assert found[1] == [("", 0.0)]
+    assert_same(found[2:3], free[2:3])
+    assert_same(translator.translate(lines, 3, [""] * 4), free)
+    with pytest.raises(ValueError, match="prefixes are 3, expected 4, one for each line"):
+        translator.translate(lines, 3, prefixes[:3])
+
+
+def test_a_beginning_beyond_the_limit_is_cut_off_with_a_warning(translator, subwords, caplog):
+    caplog.set_level("WARNING")
+    line, prefix = "the red bird", "a blue house, the river, the stone and the cloud " * 3
+    ((found,),) = translator.translate(["x", line], 1, ["", prefix])[1:]
+    limit = len(subwords.encode([line])[0]) + 8
+    assert found.text == subwords.decode(subwords.encode([prefix])[0][:limit])
+    assert (
+        f"the beginning given for line 2 has {len(subwords.encode([prefix])[0]) - 1}" in caplog.text
+    )

@@ -7,7 +7,7 @@ prints the lists of `t2t_repro.strangers.allowed_operations` anew.
 
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ from t2t_repro.data.subword_model import SubwordModel, SubwordPair, shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.search import Search
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
@@ -42,13 +44,15 @@ class Kind(NamedTuple):
         layers: arguments of `LayerConfig`.
         model: arguments of `Transformer`.
         search: finds the translations.
+        more: signatures besides those that all have.
     """
 
     subwords: Callable[[Path], SubwordPair[SubwordModel]]
     weights: str = "float32"
     layers: Mapping[str, Any] = MappingProxyType({})
     model: Mapping[str, Any] = MappingProxyType({})
-    search: BeamSearch = BeamSearch(beam_size=3, length_penalty=0.6)
+    search: Search = BeamSearch(beam_size=3, length_penalty=0.6)
+    more: Sequence[str] = ()
 
 
 def _sentencepiece(folder: Path) -> SubwordPair[SubwordModel]:
@@ -71,20 +75,21 @@ def _two(folder: Path) -> SubwordPair[SubwordModel]:
 
 
 KINDS = {
-    "paper": Kind(_sentencepiece),
+    "paper": Kind(_sentencepiece, more=["prefix", "sample"]),
     "t2t": Kind(
         _t2t,
         "float32",
         {"normalization": "pre"},
         {"positional_encoding": "concatenated", "tied_embeddings": "source_target"},
-        BeamSearch(beam_size=1),
+        Sampling(temperature=0.7, top_k=9, nucleus=0.9),
+        ["prefix"],
     ),
     "int8": Kind(
         _t2t_without_letters,
         "int8",
         {"norm": "RMSNormalization", "d_k": 3, "d_v": 5},
         {"neighbourhood": 2},
-        BeamSearch(beam_size=2, length_penalty=0.0),
+        BeamSearch(beam_size=1, length_penalty=0.0),
     ),
     "bfloat16": Kind(
         _two,
@@ -96,6 +101,8 @@ KINDS = {
             "tied_embeddings": "none",
             "source_vocab_size": 310,
         },
+        Sampling(samples=2, nucleus=0.9),
+        ["sample"],
     ),
 }
 
@@ -109,7 +116,8 @@ def write_export(kind: Kind, folder: Path) -> Path:
     model = Transformer(subwords.target.size, 1, config, dtype=dtype, **kind.model)
     model.build()
     translator = Translator(model, subwords, kind.search, **_LIMITS)
-    return write_saved_model(Servable(translator, kind.weights), folder / "exported", 1, "made")
+    servable = Servable(translator, kind.weights, kind.more)
+    return write_saved_model(servable, folder / "exported", 1, "made")
 
 
 def graph_of(version: Path) -> MetaGraphDef:

@@ -238,10 +238,13 @@ def test_what_export_writes_is_served(kind, exports):
         "nbest": {"source": texts},
         "token_ids": {"source_ids": np.array([[5, 6, 1]], np.int32)},
         "score": {"source": texts, "target": texts},
+        "prefix": {"source": texts, "prefix": texts},
+        "sample": {"source": texts, "seed": np.array([1, 2**40])},
     }
-    assert model.signatures.keys() == asked.keys()
-    for name, inputs in asked.items():
-        answer = model.signatures[name](inputs, Cancellation())
+    assert model.signatures.keys() == asked.keys() - ({"prefix", "sample"} - {*KINDS[kind].more})
+    for name, signature in model.signatures.items():
+        inputs = asked[name]
+        answer = signature(inputs, Cancellation())
         assert {len(value) for value in answer.values()} == {len(*[next(iter(inputs.values()))])}
 
 
