@@ -122,6 +122,14 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--input=latin.txt", "--output=x"],
         "latin.txt, line 2: byte 0xe9 at position 3 is not valid UTF-8",
     ),
+    "signature of no SavedModel": (
+        "export",
+        [
+            *("--model_dir=model", "--export_dir=exported/new", "--format=ctranslate2"),
+            "--add_signature=prefix",
+        ],
+        "--add_signature=prefix with --format=ctranslate2, which has no signatures: leave it out",
+    ),
     "beginnings of other lines": (
         "translate",
         ["--model_dir=model", "--input=train.de", "--prefix=train.en", "--output=x"],

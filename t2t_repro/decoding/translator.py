@@ -105,7 +105,8 @@ class Translator:
             raise UserError(
                 f"with beam_size={self.search.beam_size} and Translator.max_extra_length="
                 f"{max_extra_length} a sentence takes up to {_gigabytes(least)}, expected at most "
-                f"{_gigabytes(_MOST_BYTES)}: bind a smaller BeamSearch.beam_size, or less."
+                f"{_gigabytes(_MOST_BYTES)}: bind a smaller BeamSearch.beam_size, or "
+                "Sampling.samples, or less."
             )
         self.workers = workers or idle_workers()
         self._decode = tf.function(self.search_batch, autograph=False)
@@ -376,7 +377,7 @@ class Translator:
             raise UserError(
                 f"a sentence of {length} subwords takes up to {_gigabytes(needed)} with "
                 f"beam_size={self.search.beam_size}, expected at most {_gigabytes(memory)}, half "
-                "of what is free: bind a smaller BeamSearch.beam_size or "
+                "of what is free: bind a smaller BeamSearch.beam_size, Sampling.samples or "
                 "Translator.max_source_length."
             )
 
