@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 
+import gin
 import pytest
 
+from t2t_repro import experiment
 from tests.processes import CHECKOUT
 
 GIN = """
@@ -110,6 +112,50 @@ def test_from_text_to_a_model_killed_on_the_way(folder):
     prepared = (runs / "forward" / "data" / "prepared" / "train.source.txt").read_text()
     assert prepared.count("<BT> ") > 30
     assert "<BLANK>" in prepared
+
+
+# Stands for the verbs: says what was called, and makes what the script looks for.
+VERBS = """#!/usr/bin/env bash
+echo "$@" >> calls
+for argument in "$@"; do
+    case "$argument" in --output=*) touch "${argument#*=}" ;; esac
+done
+"""
+
+
+@pytest.mark.parametrize("method", ["beam", "sampling", "noise"])
+@pytest.mark.parametrize("is_given", [False, True])
+def test_what_is_called_with_what(folder, method, is_given):
+    (folder.parent / "bin" / "python").write_text(VERBS)
+    given = []
+    if is_given:
+        for name in ("back", "forth"):
+            (folder / name).mkdir()
+            (folder / name / "model.json").touch()
+        given = ["--reverse_model=back", "--init_from=forth", "--tag=", "--test=dev.en,dev.de"]
+    finish(script(folder, f"--method={method}", *given))
+    calls = (folder.parent / "checkout" / "calls").read_text().splitlines()
+    verbs = [call.split()[1].removeprefix("t2t_repro.") for call in calls]
+    assert verbs == [*([] if is_given else ["trainer"]), "translate", "trainer", "evaluate"]
+    reverse = folder / ("back" if is_given else "runs/reverse/model")
+    assert f"--model_dir={reverse} " in calls[-3]
+    assert ("@Sampling()" in calls[-3]) == (method == "sampling")
+    assert calls[-1].endswith("test" if is_given else "dev")
+    # All that is bound is read.
+    experiment.configure_experiment(folder / "runs" / "forward.gin", [])
+    bound = {
+        name: gin.query_parameter(name)
+        for name in ("Mixture.tags", "GivenSubwords.symbols", "SubwordTraining.symbols")
+        if name in gin.config_str()
+    }
+    of_filler = "GivenSubwords.symbols" if is_given else "SubwordTraining.symbols"
+    expected = {} if is_given else {"Mixture.tags": {"back": "<BT>"}}
+    assert bound == expected | ({of_filler: ["<BLANK>"]} if method == "noise" else {})
+    assert ("train.init_from" in gin.config_str()) == is_given
+    if not is_given:
+        experiment.configure_experiment(folder / "runs" / "reverse.gin", [])
+        train = gin.query_parameter("TextFilesCorpus.train")
+        assert train == (str(folder / "train.de"), str(folder / "train.en"))
 
 
 BAD = {
