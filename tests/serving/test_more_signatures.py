@@ -133,7 +133,7 @@ def test_alignments_are_the_translator_s(answer, sampler):
     found = answer("alignment", source=ODD_LINES, target=targets)
     expected = sampler.align(ODD_LINES, targets)
     assert texts_of(found["alignment"]) == expected
-    assert len(set(expected)) > 5
+    assert len(set(expected)) >= 5
     assert "" in expected
     assert found["truncated"].sum() == 4
     assert answer("alignment", source=[], target=[])["alignment"].shape == (0,)
