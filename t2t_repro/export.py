@@ -101,9 +101,9 @@ def cli() -> None:
     flags.DEFINE_multi_enum(
         "add_signature",
         [],
-        ["prefix", "sample"],
-        "One more signature: prefix translates from a given beginning, sample draws. Can be given "
-        "several times.",
+        ["prefix", "sample", "alignment"],
+        "One more signature: prefix translates from a given beginning, sample draws, alignment "
+        "links words. Can be given several times.",
     )
     flags.DEFINE_integer("version", None, "Its number; one more than the largest by default.")
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")

@@ -132,11 +132,7 @@ def linked_words(
     Returns:
         [batch, words] int32, `NO_WORD` where there is no word, or none to link it with.
     """
-    # [batch, length, words]: whether a subword belongs to a word.
-    of_source, of_target = (
-        tf.one_hot(words, tf.maximum(tf.reduce_max(words), 0) + 1)
-        for words in (source_words, target_words)
-    )
+    of_source, of_target = _members(source_words), _members(target_words)
     weights = tf.matmul(of_target, tf.matmul(attention, of_source), transpose_a=True)
     is_word = (
         tf.reduce_any(of_target > 0, axis=1) & tf.reduce_any(of_source > 0, axis=[1, 2])[:, None]
@@ -144,16 +140,21 @@ def linked_words(
     return tf.where(is_word, tf.argmax(weights, axis=2, output_type=tf.int32), NO_WORD)
 
 
+def _members(words: tf.Tensor) -> tf.Tensor:
+    """Which subwords belong to each word, 1 or 0: [batch, length] → [batch, length, words]."""
+    count = tf.maximum(tf.reduce_max(words), 0) + 1
+    return tf.cast(words[:, :, None] == tf.range(count), tf.float32)
+
+
 def pharaoh(links: tf.Tensor) -> tf.Tensor:
     """Writes links [batch, words], from `linked_words`, as [batch] strings."""
-    places = tf.range(tf.shape(links)[1])
+    places = tf.where(links != NO_WORD)
+    rows, words = tf.unstack(places, axis=1)
+    source = tf.strings.as_string(tf.boolean_mask(links, links != NO_WORD))
     # Words are numbered from 0 without a gap: only the first link has none before it.
-    spaces = tf.where(places > 0, " ", "")
-    before, after = (
-        tf.broadcast_to(text, tf.shape(links)) for text in (spaces, tf.strings.as_string(places))
-    )
-    texts = tf.strings.join([before, tf.strings.as_string(links), "-", after])
-    return tf.strings.reduce_join(tf.where(links != NO_WORD, texts, ""), axis=1)
+    spaces = tf.where(words > 0, " ", "")
+    texts = tf.strings.join([spaces, source, "-", tf.strings.as_string(words)])
+    return tf.strings.unsorted_segment_join(texts, rows, tf.shape(links)[0])
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> tf.Tensor:

@@ -287,7 +287,7 @@ class Translator:
             )
         longest = min(self.max_source_length + self.max_extra_length, self._max_positions)
         budget = max(self.tokens_per_batch // self.search.beam_size, 1)
-        return self._aligner.align(
+        return self.aligner.align(
             _beginnings(self.subwords.source, sources, self.max_source_length),
             _beginnings(self.subwords.target, targets, longest),
             budget,
@@ -295,7 +295,8 @@ class Translator:
         )
 
     @cached_property
-    def _aligner(self) -> Aligner:
+    def aligner(self) -> Aligner:
+        """What `align` uses."""
         return Aligner(self.model, self.subwords)
 
     def _encode(self, lines: Sequence[str], first: int = 1) -> list[list[int]]:

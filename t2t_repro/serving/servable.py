@@ -13,6 +13,7 @@ from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
 from t2t_repro.layers.weight_values import with_values
 from t2t_repro.serving.groups import in_groups
 from t2t_repro.serving.stored_weights import StoredWeights
@@ -60,8 +61,11 @@ class Servable(tf.Module):
     Args:
         translator: its model, subwords, search and limits are used; its number of workers is not.
         weights: how the model's weights are stored; see `StoredWeights`.
-        more: which other signatures there are, "prefix" and "sample"; each has a graph of the
-            whole search of its own.
+        more: which other signatures there are: "prefix" and "sample", each of which has a graph of
+            the whole search of its own, and "alignment".
+
+    Raises:
+        UserError: subwords are not SentencePiece's, with "alignment".
     """
 
     def __init__(self, translator: Translator, weights: str, more: Collection[str] = ()) -> None:
@@ -71,6 +75,9 @@ class Servable(tf.Module):
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
         self._source_text, self._target_text = translator.subwords.each(_text_ops)
+        if "alignment" in more:
+            for text in (self._source_text, self._target_text):
+                _check_words(text)
         # One graph for all signatures. A tf.function itself as an attribute would be traced anew by
         # tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
@@ -96,6 +103,7 @@ class Servable(tf.Module):
         for name, function, inputs in (
             ("prefix", self.translate_from_prefix, [_TEXTS, _TEXTS]),
             ("sample", self.sample, [_TEXTS, _SEEDS]),
+            ("alignment", self.align, [_TEXTS, _TEXTS]),
         ):
             yield name, tf.function(function, inputs, autograph=False)
 
@@ -228,6 +236,38 @@ class Servable(tf.Module):
         found = self._search_sentences(translator, sentences, 1, _Given(seeds=seed))
         return self._best(sentences, *found)
 
+    def align(self, source: tf.Tensor, target: tf.Tensor) -> Outputs:
+        """Aligns the words of texts and of their translations: the signature "alignment".
+
+        Args:
+            source: [batch] strings.
+            target: [batch] strings, their translations.
+
+        Returns:
+            alignment: [batch] strings, the links as `Translator.align` gives them.
+            truncated: [batch] bool, whether only the beginning of either was aligned.
+        """
+        sources = self._encoded(source)
+        ids, is_blank = self._target_text.encode(target)
+        longest = self._translator.limits(self._translator.max_source_length)
+        targets = _sentences(ids, is_blank, longest)
+
+        def align(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            ids = [_group(side, rows) for side in (sources, targets)]
+            words = [
+                _check_words(text).word_numbers(of_side)
+                for text, of_side in zip((self._source_text, self._target_text), ids, strict=True)
+            ]
+            return self._translator.aligner.links(*ids, *words)
+
+        is_pair = (sources.lengths > 0) & (targets.lengths > 0)
+        lengths = tf.where(is_pair, tf.maximum(sources.lengths, targets.lengths), 0)
+        with self._stored_weights():
+            links = in_groups(
+                lengths, _tokens_per_group(self._translator), align, tf.fill(tf.shape(source), "")
+            )
+        return {"alignment": links, "truncated": sources.truncated | targets.truncated}
+
     def _encoded(self, texts: tf.Tensor) -> _Sentences:
         ids, is_blank = self._source_text.encode(texts)
         return _sentences(ids, is_blank, self._translator.max_source_length)
@@ -309,6 +349,16 @@ def _text_ops(subwords: SubwordModel) -> TextOps | T2TTextOps:
     if isinstance(subwords, Subwords):
         return TextOps(subwords)
     raise TypeError(f"subwords is a {type(subwords).__name__}, expected Subwords or T2TSubwords.")
+
+
+def _check_words(text: TextOps | T2TTextOps) -> TextOps:
+    """Checks that a graph can tell where words begin."""
+    if not isinstance(text, TextOps):
+        raise UserError(
+            "the signature alignment needs subwords of SentencePiece, and these are "
+            "Tensor2Tensor's: leave it out; translate --alignments takes both."
+        )
+    return text
 
 
 def _sentences(

@@ -2,11 +2,12 @@
 
 import hashlib
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
 from t2t_repro.data.subwords import Subwords
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 
 # What Python's str.strip takes away: tests hold this against it.
 _SPACES = (
@@ -27,6 +28,7 @@ class TextOps(tf.Module):
     def __init__(self, subwords: Subwords) -> None:
         super().__init__()
         self._size = subwords.size
+        self._begins_word = np.array(subwords.begins_word())
         model = subwords.model_path.read_bytes()
         # Of two models without names in one SavedModel, Python's loader takes one for both.
         name = f"subwords_{hashlib.sha256(model).hexdigest()}"
@@ -66,6 +68,19 @@ class TextOps(tf.Module):
         """
         known = tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
         return tf.ragged.boolean_mask(known, is_text(ids))
+
+    def word_numbers(self, ids: tf.Tensor) -> tf.Tensor:
+        """Numbers the words of every sentence, see `Subwords.word_numbers`.
+
+        Args:
+            ids: [batch, length] int32, as `encode` gives them, EOS and PAD after them.
+
+        Returns:
+            [batch, length] int32.
+        """
+        begins = tf.cast(tf.gather(self._begins_word, ids), tf.int32)
+        numbers = tf.maximum(tf.cumsum(begins, axis=1) - 1, 0)
+        return tf.where(is_text(ids), numbers, NO_WORD)
 
 
 def without_ends(texts: tf.Tensor) -> tf.Tensor:

@@ -56,6 +56,7 @@ def warm_up_requests(
         Request("score", {"source": some, "target": target}),
         Request("prefix", {"source": some, "prefix": target}),
         Request("sample", {"source": some, "seed": np.ones(len(some), np.int64)}),
+        Request("alignment", {"source": some, "target": target}),
     ]
     return [request for request in requests if request.signature in signatures]
 

@@ -25,7 +25,7 @@ _IDENTIFIERS = {"_generic_user_object", "signature_map", "trackable_list_wrapper
 
 _PARTS = re.compile(
     r"\d+|trace_\d+|capture_\d+|signatures|serving_default|nbest|token_ids|score|prefix|sample"
-    r"|translate|translate_ids|translate_n_best|_source_text|_target_text|_tokenizer|_alphabets"
+    r"|alignment|translate|translate_ids|translate_n_best|_source_text|_target_text|_tokenizer|_alphabets"
     r"|_vocab_lookup_table|_model_resource|_weights|_variables"
     r"|_create_resource|_initialize|_initializer|_destroy_resource"
 )

@@ -1,16 +1,21 @@
-"""Signatures that a servable has where they are asked for: from a prefix, and samples."""
+"""Signatures that a servable has where they are asked for: from a prefix, samples, alignments."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.data.subword_model import shared
+from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
 from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.loaded_model import LoadedModel
 from t2t_repro.serving.saved_model import write_saved_model
 from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.warm_up import read_warm_up
-from tests.decoding.random_translator import ODD_LINES
+from tests.data.test_t2t_subwords import VOCABULARY, write
+from tests.decoding.random_translator import ODD_LINES, random_model
 from tests.serving.conftest import graph_of
 from tests.serving.cpp_client import texts_of
 from tests.serving.test_saved_model import known_operations_of
@@ -27,7 +32,7 @@ def sampler(make_translator):
 @pytest.fixture(scope="module")
 def version(sampler, tmp_path_factory):
     """A model whose search is sampling."""
-    servable = Servable(sampler, "float32", ["prefix", "sample"])
+    servable = Servable(sampler, "float32", ["prefix", "sample", "alignment"])
     return write_saved_model(servable, tmp_path_factory.mktemp("made"), 1, "made")
 
 
@@ -73,12 +78,12 @@ def test_all_signatures_are_warmed_up_and_begin_with_the_batch(version, answer):
         if not name.startswith("__")
     }
     asked = {request.model_spec.signature_name: request for request in read_warm_up(version)}
-    assert asked.keys() == signatures.keys() >= {"prefix", "sample", "serving_default"}
-    for name in ("prefix", "sample"):
+    assert asked.keys() == signatures.keys() >= {"prefix", "sample", "alignment", "nbest"}
+    for name in ("prefix", "sample", "alignment"):
         places = [*signatures[name].inputs.values(), *signatures[name].outputs.values()]
         assert all([axis.size for axis in place.tensor_shape.dim] == [-1] for place in places)
         inputs = {key: tf.make_ndarray(value) for key, value in asked[name].inputs.items()}
-        assert len(answer(name, **inputs)["translation"]) == 1
+        assert all(len(values) == 1 for values in answer(name, **inputs).values())
 
 
 def test_each_sentence_has_its_seed(answer, sampler):
@@ -121,3 +126,21 @@ def test_beam_search_from_a_prefix(make_translator):
     # Two sources and a prefix are too long.
     assert cut == [7, 12, 13]
     assert expected != translator.translate(ODD_LINES)
+
+
+def test_alignments_are_the_translator_s(answer, sampler):
+    targets = ["a tree sees the red bird", *ODD_LINES[:0:-1]]
+    found = answer("alignment", source=ODD_LINES, target=targets)
+    expected = sampler.align(ODD_LINES, targets)
+    assert texts_of(found["alignment"]) == expected
+    assert len(set(expected)) >= 5
+    assert "" in expected
+    assert found["truncated"].sum() == 4
+    assert answer("alignment", source=[], target=[])["alignment"].shape == (0,)
+
+
+def test_tensor2tensor_s_subwords_are_not_aligned_in_a_graph(tmp_path):
+    subwords = shared(T2TSubwords(write(tmp_path / "vocabulary", VOCABULARY)))
+    translator = Translator(random_model(subwords.target), subwords)
+    with pytest.raises(UserError, match="alignment needs subwords of SentencePiece"):
+        Servable(translator, "float32", ["alignment"])

@@ -75,7 +75,7 @@ def _two(folder: Path) -> SubwordPair[SubwordModel]:
 
 
 KINDS = {
-    "paper": Kind(_sentencepiece, more=["prefix", "sample"]),
+    "paper": Kind(_sentencepiece, more=["prefix", "sample", "alignment"]),
     "t2t": Kind(
         _t2t,
         "float32",
