@@ -38,7 +38,10 @@ def data(tmp_path_factory):
     pairs = zip(subwords.encode(SOURCE), subwords.encode(TARGET), strict=True)
     store = write_token_store(folder / "dev", pairs, vocab_size=subwords.size)
     return SimpleNamespace(
-        subwords=shared(subwords), text=lambda split: (SOURCE, TARGET), store=lambda split: store
+        subwords=shared(subwords),
+        text=lambda split: (SOURCE, TARGET),
+        store=lambda split: store,
+        corpora_in_store=lambda split: {},
     )
 
 
@@ -121,17 +124,52 @@ def test_scores_say_which_way_their_metric_goes(model, data):
         assert (found.metric, found.higher_is_better) == (name, higher_is_better)
 
 
+def mixed(data):
+    """The first sentence is one corpus's, the others another's."""
+    parts = {"dev.a": slice(0, 1), "dev.b": slice(1, None), "dev": slice(None)}
+    return SimpleNamespace(
+        subwords=data.subwords,
+        text=lambda split: (SOURCE[parts[split]], TARGET[parts[split]]),
+        store=data.store,
+        corpora_in_store=lambda split: {"a": range(1), "b": range(1, 3)},
+    )
+
+
+def test_every_corpus_of_a_mixture_is_scored_by_itself_too(model, data):
+    plain, found = (scores(DevEvaluation(model, one, ALONE)) for one in (data, mixed(data)))
+    assert found.nll == pytest.approx(plain.nll, rel=1e-6)
+    assert (found.score, list(plain.corpora)) == (plain.score, [])
+    store = data.store("dev")
+    for corpus, name, own in zip(found.corpora, "ab", ([0], [1, 2]), strict=True):
+        assert corpus.name == name
+        tokens, of_one = store.target_lengths, corpus.nll
+        other = found.corpora[name == "a"].nll
+        rest = tokens.sum() - tokens[own].sum()
+        assert (of_one * tokens[own].sum() + other * rest) / tokens.sum() == pytest.approx(
+            plain.nll
+        )
+        translations = [SOURCE[i] for i in own]
+        assert corpus.score == bleu(translations, [TARGET[i] for i in own]).value
+    assert [line.count(" | ") for line in found.samples.splitlines()] == [2, 0, 2, 2, 2]
+    # So many of each, not of all together.
+    few = scores(DevEvaluation(model, mixed(data), ALONE, sentences=1)).samples.splitlines()
+    assert few == [line for i, line in enumerate(found.samples.splitlines()) if i != 4]
+
+
 def test_workers_that_share_the_dev_set_find_what_one_finds(model, data):
     """Also where there are more of them than sentences."""
-    expected = scores(DevEvaluation(model, data, ALONE))
+    expected = scores(DevEvaluation(model, mixed(data), ALONE))
     for count in (2, 4):
         members: list[Any] = [
             SimpleNamespace(index=i, count=count, is_chief=i == 0) for i in range(count)
         ]
-        found = [DevEvaluation(model, data, one) for one in members]
+        found = [DevEvaluation(model, mixed(data), one) for one in members]
         shares = [json.loads(json.dumps(evaluation.share())) for evaluation in found]
         assert sorted(line for share in shares for line in share[0]) == sorted(SOURCE)
         for evaluation in found:
             together = evaluation.scores(shares)
             assert together.nll == pytest.approx(expected.nll, rel=1e-6)
             assert (together.score, together.samples) == (expected.score, expected.samples)
+            for one, other in zip(together.corpora, expected.corpora, strict=True):
+                assert one.nll == pytest.approx(other.nll, rel=1e-6)
+                assert one.score == other.score

@@ -127,5 +127,5 @@ class GivenSubwords:
         return open_subwords(model_path)
 
     def _added(self) -> str:
-        count = self.vocab_size - self.model.size
-        return f", and {count} symbols that it lacks" if count else ""
+        missing = [symbol for symbol in self.symbols if symbol not in self.model.pieces()]
+        return f", adding {', '.join(missing)}" if missing else ""

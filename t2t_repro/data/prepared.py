@@ -99,12 +99,12 @@ class PreparedData:
         check_files(directory, entries, mend)
         self.subwords = open_pair(directory, open_subwords)
 
-    def corpora(self, split: str) -> list[str]:
-        """Names the corpora of a mixture that have a split; none where the data are no mixture."""
-        return list(self._corpora.get(split, ()))
-
     def corpora_in_store(self, split: str) -> dict[str, range]:
-        """Returns which sentences of a split's token store are each corpus's, by its name."""
+        """Returns which sentences of a split's token store are each corpus's of a mixture.
+
+        Returns:
+            them by the names of the corpora that have the split; none where there is no mixture.
+        """
         return {name: place.in_store for name, place in self._corpora.get(split, {}).items()}
 
     def store(self, split: str) -> TokenStore:

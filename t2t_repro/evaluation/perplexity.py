@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.token_store import TokenStore
@@ -26,7 +27,8 @@ class HeldOutLoss:
         self._model = model
         self._store = store
         longest = np.maximum(store.source_lengths, store.target_lengths)
-        self._batches = group_by_length(longest, tokens_per_batch)
+        self._longest, self._tokens_per_batch = longest, tokens_per_batch
+        self._batches = self._batches_of(range(len(longest)))
         ids = tf.TensorSpec([None, None], tf.int32)
         self._sums = tf.function(self._batch_sums, input_signature=[ids, ids], autograph=False)
 
@@ -35,15 +37,19 @@ class HeldOutLoss:
         total, tokens = self.sums()
         return total / tokens
 
-    def sums(self, first: int = 0, every: int = 1) -> tuple[float, float]:
+    def sums(
+        self, first: int = 0, every: int = 1, within: range | None = None
+    ) -> tuple[float, float]:
         """Negative log-likelihood of some batches, in nats, and their target tokens.
 
         Args:
             first: number of the first batch.
             every: step from one batch to the next; 1 for all.
+            within: sentences that the batches are made of; all by default.
         """
         total = tokens = 0.0
-        for indices in self._batches[first::every]:
+        batches = self._batches if within is None else self._batches_of(within)
+        for indices in batches[first::every]:
             source, target = self._store.padded_batch(
                 indices,
                 int(self._store.source_lengths[indices].max()),
@@ -54,6 +60,11 @@ class HeldOutLoss:
             total += float(nll)
             tokens += float(count)
         return total, tokens
+
+    def _batches_of(self, sentences: range) -> list[NDArray[np.int64]]:
+        lengths = self._longest[sentences.start : sentences.stop]
+        groups = group_by_length(lengths, self._tokens_per_batch)
+        return [group + sentences.start for group in groups]
 
     def perplexity(self) -> float:
         """exp(nll): perplexity per subword, which depends on the subword model."""

@@ -14,7 +14,8 @@ class Callbacks:
 
     on_train_begin
     on_train_batch_end   after every update: loss, nll, learning_rate, gradient_norm
-    on_test_end          after every dev evaluation: nll, and the metric's name
+    on_test_end          after every dev evaluation: nll, and the metric's name; of a mixture's
+                         corpus news/nll and so on
     on_epoch_end         then too, for callbacks that wait for it: all these, those of the dev set
                          as val_nll and so on
     on_train_end         also where an error ends the run

@@ -153,10 +153,13 @@ class Journal(AbstractContextManager["Journal"]):
             f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
         )
         tag = re.sub(r"\W+", "_", scores.metric.lower())
-        self._callbacks.evaluation(step, {"nll": scores.nll, tag: scores.score})
-        self._scalars(
-            {"dev/nll": scores.nll, "dev/perplexity": perplexity, f"dev/{tag}": scores.score}, step
-        )
+        found = {"nll": scores.nll, tag: scores.score}
+        for name, nll, score in scores.corpora:
+            logging.info(f"step {step}: dev.{name} nll {nll:.4f}, {scores.metric} {score:.2f}")
+            found |= {f"{name}/nll": nll, f"{name}/{tag}": score}
+        self._callbacks.evaluation(step, found)
+        found["perplexity"] = perplexity
+        self._scalars({f"dev/{name}": value for name, value in found.items()}, step)
         self.text("dev/translations", scores.samples, step)
         with self._writer.as_default():
             for name, pixels in scores.images:

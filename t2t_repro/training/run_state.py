@@ -20,6 +20,20 @@ Criterion = Literal["score", "nll"]
 _NO_SCORE = -1.0
 
 
+class CorpusScores(NamedTuple):
+    """What a dev evaluation found of one corpus of a mixture.
+
+    Attributes:
+        name: of the corpus.
+        nll: as in `DevScores`.
+        score: likewise.
+    """
+
+    name: str
+    nll: float
+    score: float
+
+
 class DevScores(NamedTuple):
     """What a dev evaluation found.
 
@@ -30,6 +44,7 @@ class DevScores(NamedTuple):
         metric: the metric's name.
         images: for TensorBoard.
         higher_is_better: whether more is better, by that metric.
+        corpora: of a mixture, what was found of each; the rest is of all together.
     """
 
     nll: float
@@ -38,6 +53,7 @@ class DevScores(NamedTuple):
     metric: str = "BLEU"
     images: Images = ()
     higher_is_better: bool = True
+    corpora: Sequence[CorpusScores] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -143,7 +143,7 @@ def test_symbols_are_added_behind_what_is_there(there, tmp_path, caplog):
     (ids,) = made.encode(["<BT> red<2de>house"])
     assert [made.pieces()[token] for token in ids if token >= before.size] == ["<BT>", "<2de>"]
     assert made.decode(ids) == "<BT> red<2de>house"
-    assert ", and 2 symbols that it lacks: subwords.model" in caplog.text
+    assert ", adding <2de>, <BT>: subwords.model" in caplog.text
     # A vocabulary that has them all is taken as it is.
     again = GivenSubwords(str(tmp_path), symbols=["<BT>"])
     assert again.content == made.model_path.read_bytes()

@@ -70,6 +70,15 @@ def test_batches_keep_to_the_limit(model, store):
         assert len(batch) * longest <= 20
 
 
+def test_sentences_within_a_range_are_scored_by_themselves(model, store):
+    held_out = HeldOutLoss(model, store, 20)
+    parts = [held_out.sums(within=range(*ends)) for ends in ((0, 4), (4, 15))]
+    for (nll, tokens), own in zip(parts, (range(4), range(4, 15)), strict=True):
+        assert tokens == store.target_lengths[own.start : own.stop].sum()
+        assert nll / tokens == pytest.approx(slow_nll(model, store.part(own)), rel=1e-5)
+    np.testing.assert_allclose(np.sum(parts, axis=0), held_out.sums(), rtol=1e-5)
+
+
 def test_nll_follows_the_weights(model, store):
     held_out = HeldOutLoss(model, store)
     before, weights = held_out.nll(), model.get_weights()

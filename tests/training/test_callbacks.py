@@ -7,7 +7,7 @@ import tensorflow as tf
 from t2t_repro.errors import UserError
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.journal import Journal
-from t2t_repro.training.run_state import DevScores, Pace, RunState
+from t2t_repro.training.run_state import CorpusScores, DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult
 from tests.training.tiny import tiny_model
 
@@ -49,6 +49,15 @@ def test_what_callbacks_are_told(tmp_path):
         ("epoch", 4, {**TRAIN, "val_nll": 1.5, "val_strict_bleu": 30.0}),
         "end",
     ]
+
+
+def test_callbacks_are_told_of_every_corpus(tmp_path):
+    told = Told()
+    corpora = [CorpusScores("news", 1.0, 20.0)]
+    scores = DevScores(1.5, 30.0, "| a |", corpora=corpora)
+    with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), 9)) as journal:
+        journal.evaluation(5, scores, 0.1)
+    assert told.calls[1] == ("test", {"nll": 1.5, "bleu": 30.0, "news/nll": 1.0, "news/bleu": 20.0})
 
 
 def test_the_end_is_told_where_an_error_ends_the_run(tmp_path):
