@@ -122,12 +122,13 @@ def test_a_whole_experiment_in_a_folder_of_any_name(tmp_path):
         ),
     ]
     (folder / "dev.tsv").write_text("ant bee\tbee ant\n")
+    (folder / f"{ODD}.theirs").write_text("bee\n")
     commands = {
         "datagen": experiment,
         "trainer": [*experiment, model, "--gin_param=Pace.steps = 4"],
         "trainer again": [*experiment, model, "--gin_param=Pace.steps = 8"],
         "average": [model, "--last=2"],
-        "evaluate": [model, data, f"--output={ODD}.evaluated"],
+        "evaluate": [model, data, f"--output={ODD}.evaluated", f"--baseline={ODD}.theirs"],
         "translate": [model, f"--input={text['dev.source']}", f"--output={ODD}.translated"],
         "score": [
             *(model, f"--source={text['dev.source']}", f"--target={text['dev.source']}"),
