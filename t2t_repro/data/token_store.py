@@ -139,6 +139,26 @@ class TokenStore:
         part.source_lengths, part.target_lengths = (side.lengths for side in part._sides.values())
         return part
 
+    def sentences(self, indices: NDArray[np.integer]) -> tuple[FlatIds, FlatIds]:
+        """Reads the source and the target of some sentence pairs.
+
+        Args:
+            indices: [pairs] which, in any order.
+        """
+        source, target = (side.take(indices) for side in self._sides.values())
+        return source, target
+
+    def with_sentences(self, source: FlatIds, target: FlatIds) -> "TokenStore":
+        """Returns a store of other sentence pairs in the same vocabularies; nothing is copied."""
+        other = copy.copy(self)
+        other._sentences = len(source[1])
+        other._sides = {
+            name: _Side(tokens, lengths, np.cumsum(lengths, dtype=np.int64))
+            for name, (tokens, lengths) in zip(_SIDES, (source, target), strict=True)
+        }
+        other.source_lengths, other.target_lengths = source[1], target[1]
+        return other
+
     def padded_batch(
         self, indices: NDArray[np.integer], source_length: int, target_length: int, rows: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -218,6 +238,13 @@ class _Side(NamedTuple):
     tokens: NDArray
     lengths: NDArray
     ends: NDArray
+
+    def take(self, indices: NDArray[np.integer]) -> FlatIds:
+        """The sentences of these indices."""
+        lengths = self.lengths[indices]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        begins = self.ends[indices] - ends
+        return self.tokens[np.repeat(begins, lengths) + np.arange(lengths.sum())], lengths
 
     def gather(self, chosen: NDArray, width: int) -> NDArray[np.int32]:
         """Pads the chosen sentences [rows] (−1: none) to one array [rows, width]."""
