@@ -6,7 +6,6 @@ trained on. Every worker of a training makes its own store, the same as all othe
 of the seed and the epoch.
 """
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
 from typing import Protocol
 
 import numpy as np
@@ -72,6 +72,18 @@ class Segmentation(Protocol):
         """
 
 
+class Segmented(Protocol):
+    """What a store was prepared with; see `PreparedData`."""
+
+    @property
+    def subwords(self) -> SubwordPair[SubwordModel]:
+        """Of source and target."""
+
+    @property
+    def max_length(self) -> int:
+        """The most ids of a sentence, EOS included."""
+
+
 class EpochStores:
     """The token store of every epoch; that of the next one is made in the background.
 
@@ -80,7 +92,13 @@ class EpochStores:
         segmenters: of source and target.
         epoch_sentences: which sentences of `store` an epoch has: their indices, rising; some may be
             there more than once.
-        workers: processes that segment.
+        longest: no sentence becomes longer, see `expected_lengths`.
+        workers: processes that segment; one a core, eight at most, where it is None.
+
+    Attributes:
+        expected_lengths: [sentences] int32 of source and target of `store`: how long its sentences
+            become, by as much on average as a sample of them in epoch 0. One that becomes longer
+            than the longest here stays as it is, on that side and in that epoch.
 
     Raises:
         UserError: where a store is made, if there is no room for it or a process was killed.
@@ -91,25 +109,18 @@ class EpochStores:
         store: TokenStore,
         segmenters: tuple[Segmenter | None, Segmenter | None],
         epoch_sentences: Callable[[int], NDArray[np.int64]],
+        longest: int,
         workers: int | None = None,
     ) -> None:
         self._store = store
         self._sentences = epoch_sentences
         segment = _Segment(store.directory, segmenters)
         self._pool = WorkerPool(segment, workers or default_workers(), _NICENESS)
-        self._longest: tuple[int, int] | None = None
         self._made: dict[int, Future[TokenStore]] = {}
         self._is_closed = False
+        self.expected_lengths = self._expect_lengths(longest)
 
-    def expected_lengths(self, longest: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Estimates how long sentences become, from a sample of them in epoch 0.
-
-        Args:
-            longest: no sentence becomes longer.
-
-        Returns:
-            The source and target lengths of all sentences of the store, [sentences] each.
-        """
+    def _expect_lengths(self, longest: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
         sample = blocks[:: -(-len(blocks) // _SAMPLE_BLOCKS)]
         after = np.sum([part.lengths for part in self._segmented(sample)], axis=0)
@@ -123,18 +134,15 @@ class EpochStores:
             grown.append(np.clip(estimate, lengths, longest).astype(np.int32))
         return grown[0], grown[1]
 
-    def limit(self, longest: tuple[int, int]) -> None:
-        """Has every sentence that would become longer, of source or target, stay as it is."""
-        self._longest = longest
-
     def __call__(self, epoch: int) -> TokenStore:
         """Returns the store of an epoch: sentence i is the i-th of those that the epoch has."""
-        wanted = epoch, epoch + 1
-        self._made = {number: self._made.get(number) or self._begin(number) for number in wanted}
+        self._made = {n: made for n, made in self._made.items() if n in (epoch, epoch + 1)}
         began = time.monotonic()
-        store = self._made[epoch].result()
+        store = self._begun(epoch).result()
         if (waited := time.monotonic() - began) > 1.0:
             logging.info("data: waited %.1f s for the subwords of epoch %d", waited, epoch)
+        # Only now, so that the one before has all processes for itself.
+        self._begun(epoch + 1)
         return store
 
     def close(self) -> None:
@@ -142,8 +150,10 @@ class EpochStores:
         self._is_closed = True
         self._pool.close()
 
-    def _begin(self, epoch: int) -> Future[TokenStore]:
-        future: Future[TokenStore] = Future()
+    def _begun(self, epoch: int) -> Future[TokenStore]:
+        if epoch in self._made:
+            return self._made[epoch]
+        self._made[epoch] = future = Future[TokenStore]()
 
         def make() -> None:
             try:
@@ -156,32 +166,23 @@ class EpochStores:
         return future
 
     def _make(self, epoch: int) -> TokenStore:
-        indices = self._sentences(epoch)
-        with ExitStack() as opened:
-            # They have no name, so that nothing of them stays behind.
-            files = {name: opened.enter_context(tempfile.TemporaryFile()) for name in STORE_FILES}
-            try:
-                for segmented in self._segmented(_blocks(epoch, indices, self._longest)):
+        source, target = (int(side.max()) for side in self.expected_lengths)
+        blocks = _blocks(epoch, self._sentences(epoch), (source, target))
+        try:
+            with ExitStack() as opened:
+                # They have no names, so that nothing of them stays behind.
+                files = {name: opened.enter_context(TemporaryFile()) for name in STORE_FILES}
+                for segmented in self._segmented(blocks):
                     for name, part in segmented.parts.items():
                         files[name].write(part)
                 for file in files.values():
                     file.flush()
-            except OSError as error:
-                raise UserError(
-                    f"cannot write the subwords of epoch {epoch} to {tempfile.gettempdir()} "
-                    f"({error.strerror}): make room there, or set TMPDIR to a folder on another "
-                    "disk."
-                ) from error
-            token_type = self._store.vocab_sizes.token_type
-            types = {"tokens": token_type, "lengths": np.dtype("<i4")}
-            arrays = {
-                name: np.asarray(np.memmap(file, types[name.rpartition(".")[2]], mode="r"))
-                for name, file in files.items()
-            }
-        source, target = (
-            (arrays[f"{side}.tokens"], arrays[f"{side}.lengths"]) for side in ("source", "target")
-        )
-        return self._store.with_sentences(source, target)
+                return self._store.other(files)
+        except OSError as error:
+            raise UserError(
+                f"cannot write the subwords of epoch {epoch} to {gettempdir()} "
+                f"({error.strerror}): make room there, or set TMPDIR to a folder on another disk."
+            ) from error
 
     def _segmented(self, blocks: Iterable["_Block"]) -> Iterator["_Segmented"]:
         try:

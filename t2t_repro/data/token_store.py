@@ -14,8 +14,9 @@ and several processes share them.
 
 import copy
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,15 +149,26 @@ class TokenStore:
         source, target = (side.take(indices) for side in self._sides.values())
         return source, target
 
-    def with_sentences(self, source: FlatIds, target: FlatIds) -> "TokenStore":
-        """Returns a store of other sentence pairs in the same vocabularies; nothing is copied."""
+    def other(self, files: Mapping[str, IO[bytes]]) -> "TokenStore":
+        """Returns a store of other sentence pairs in the same vocabularies.
+
+        Args:
+            files: `STORE_FILES`, by name, written to their ends; they may be closed afterwards, and
+                have no names.
+        """
         other = copy.copy(self)
-        other._sentences = len(source[1])
-        other._sides = {
-            name: _Side(tokens, lengths, np.cumsum(lengths, dtype=np.int64))
-            for name, (tokens, lengths) in zip(_SIDES, (source, target), strict=True)
-        }
-        other.source_lengths, other.target_lengths = source[1], target[1]
+        for name in _SIDES:
+            tokens, lengths = (
+                np.asarray(np.memmap(files[f"{name}.{array}"], dtype, mode="r"))
+                for array, dtype in (
+                    ("tokens", self.vocab_sizes.token_type),
+                    ("lengths", _LENGTH_TYPE),
+                )
+            )
+            side = _Side(tokens, lengths, np.cumsum(lengths, dtype=np.int64))
+            other._sides = other._sides | {name: side}
+        other.source_lengths, other.target_lengths = (s.lengths for s in other._sides.values())
+        other._sentences = len(other.source_lengths)
         return other
 
     def padded_batch(
