@@ -259,9 +259,7 @@ class Batches:
         indices = np.full((len(slices), rows), -1, np.int64)
         for row, of_slice in zip(indices, slices, strict=True):
             row[: len(of_slice)] = of_slice
-        padded = store.padded_batch(
-            indices.ravel(), source_length, target_length, indices.size
-        )
+        padded = store.padded_batch(indices.ravel(), source_length, target_length, indices.size)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
         slots = np.array(shape.slots, np.int32) if self._is_static else slots_needed(source, target)
         return source, target, slots

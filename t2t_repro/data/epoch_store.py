@@ -32,6 +32,10 @@ _PAIRS_IN_BLOCK = 1000
 # From so many sentences it is measured how much longer they become.
 _SAMPLE_BLOCKS = 8
 
+# The longest sentence may become so much longer than is expected. There is little to be lost: of a
+# longer shape, only attention computes more.
+_ROOM = 1.5
+
 _NICENESS = 19
 
 
@@ -49,14 +53,11 @@ class Segmenter(Protocol):
 
 
 class Segmentation(Protocol):
-    """How sentences are segmented anew in every epoch; see `SubwordDropout`.
-
-    Attributes:
-        workers: processes that do so; one a core, eight at most, where it is None.
-    """
+    """How sentences are segmented anew in every epoch; see `SubwordDropout`."""
 
     @property
-    def workers(self) -> int | None: ...
+    def workers(self) -> int | None:
+        """How many processes do so; one a core, eight at most, where it is None."""
 
     def segmenters(
         self, subwords: SubwordPair[SubwordModel], seed: int
@@ -97,8 +98,9 @@ class EpochStores:
 
     Attributes:
         expected_lengths: [sentences] int32 of source and target of `store`: how long its sentences
-            become, by as much on average as a sample of them in epoch 0. One that becomes longer
-            than the longest here stays as it is, on that side and in that epoch.
+            become, by as much on average as a sample of them in epoch 0; the longest by half as
+            much again. One that becomes longer than that, or than `longest`, stays as it is, on that
+            side and in that epoch.
 
     Raises:
         UserError: where a store is made, if there is no room for it or a process was killed.
@@ -118,20 +120,27 @@ class EpochStores:
         self._pool = WorkerPool(segment, workers or default_workers(), _NICENESS)
         self._made: dict[int, Future[TokenStore]] = {}
         self._is_closed = False
-        self.expected_lengths = self._expect_lengths(longest)
+        self.expected_lengths = self._expect_lengths(segmenters, longest)
 
-    def _expect_lengths(self, longest: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _expect_lengths(
+        self, segmenters: tuple[Segmenter | None, Segmenter | None], longest: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
         sample = blocks[:: -(-len(blocks) // _SAMPLE_BLOCKS)]
         after = np.sum([part.lengths for part in self._segmented(sample)], axis=0)
         sampled = np.concatenate([block.indices for block in sample])
         sides = self._store.source_lengths, self._store.target_lengths
         grown = []
-        for lengths, total in zip(sides, after.tolist(), strict=True):
+        for lengths, total, segment in zip(sides, after.tolist(), segmenters, strict=True):
+            if segment is None:
+                grown.append(lengths)
+                continue
             # In integers: all workers are to have the same.
             before = int(lengths[sampled].sum(dtype=np.int64))
-            estimate = -(-lengths.astype(np.int64) * total // before)
-            grown.append(np.clip(estimate, lengths, longest).astype(np.int32))
+            expected = -(-lengths.astype(np.int64) * total // before)
+            # Of sentences as long as this one, half become longer than on average.
+            expected[lengths.argmax()] = expected.max() * _ROOM
+            grown.append(np.clip(expected, lengths, longest).astype(np.int32))
         return grown[0], grown[1]
 
     def __call__(self, epoch: int) -> TokenStore:
@@ -230,7 +239,7 @@ class _Segmented:
 def _blocks(
     epoch: int, indices: NDArray[np.integer], longest: tuple[int, int] | None
 ) -> Iterator[_Block]:
-    """Cuts an epoch into blocks; of a sentence that is there twice, each has a number of its own."""
+    """Cuts an epoch into blocks; a sentence that comes twice has two numbers."""
     first_of_its_kind = np.searchsorted(indices, indices)
     times_before = np.arange(len(indices)) - first_of_its_kind
     numbers = indices + (times_before << 40)
