@@ -36,7 +36,7 @@ _SAMPLE_BLOCKS = 8
 # longer shape, only attention computes more.
 _ROOM = 1.5
 
-_NICENESS = 19
+_NICENESS = 5
 
 
 class Segmenter(Protocol):

@@ -2,34 +2,16 @@
 
 import os
 import time
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from t2t_repro.data.epoch_store import EpochStores
 from t2t_repro.errors import UserError
+from tests.segmentations import Doubling
 from tests.token_stores import read_pair, write_token_store
 
 COUNT, LONGEST = 2500, 30
-
-
-@dataclass
-class Doubling:
-    """Some sentences come out twice as long; the epoch and the sentence's number are in them."""
-
-    every: int = 3
-
-    def __call__(self, epoch, numbers, sentences):
-        tokens, lengths = sentences
-        parts = np.split(tokens, np.cumsum(lengths)[:-1])
-        made = [
-            np.concatenate([ids[:-1], [2 + (epoch + number) % 90], ids])
-            if number % self.every == 0
-            else ids
-            for ids, number in zip(parts, numbers.tolist(), strict=True)
-        ]
-        return np.concatenate(made).astype(np.int32), np.array([len(ids) for ids in made], np.int32)
 
 
 class Dying:
@@ -68,7 +50,7 @@ def opened(store):
 
 
 def doubled(ids, epoch, number, longest):
-    longer = [*ids[:-1], 2 + (epoch + number) % 90, *ids]
+    longer = [*ids[:-1], 2 + (epoch + number) % 30, *ids]
     return longer if number % 3 == 0 and len(longer) <= longest else ids
 
 
@@ -111,7 +93,7 @@ def test_a_mixture_s_epoch_has_its_own_sentences_and_each_copy_is_another(opened
     copies = [(0, 0), (0, 1), (0, 2), (7, 0), (2400, 0), (2400, 1)]
     for (one, other), (number, copy) in zip(found, copies, strict=True):
         plain = pairs[number]
-        middle = 2 + (1 + number + copy * 2**40) % 90
+        middle = 2 + (1 + number + copy * 2**40) % 30
         assert (one, other) == ([*plain[0][:-1], middle, *plain[0]], plain[1])
 
 
