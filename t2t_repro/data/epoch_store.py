@@ -99,8 +99,8 @@ class EpochStores:
     Attributes:
         expected_lengths: [sentences] int32 of source and target of `store`: how long its sentences
             become, by as much on average as a sample of them in epoch 0; the longest by half as
-            much again. One that becomes longer than that, or than `longest`, stays as it is, on that
-            side and in that epoch.
+            much again. One that becomes longer than that, or than `longest`, stays as it is, on
+            that side and in that epoch.
 
     Raises:
         UserError: where a store is made, if there is no room for it or a process was killed.
