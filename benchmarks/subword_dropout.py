@@ -127,10 +127,14 @@ def measure_training(data: PreparedData, given: argparse.Namespace) -> Iterator[
         rates: dict[str, list[tuple[float, float]]] = {kind: [] for kind in made}
         for epoch in range(1, given.rounds + 1):
             for kind, batches in made.items():
+                watch = Stopwatch()
                 seconds, tokens = train_epoch(step, batches, epoch)
+                _, taken = watch.stop()
                 pair_rate, token_rate = len(data.store("train")) / seconds, tokens / seconds
                 rates[kind].append((pair_rate, token_rate))
-                settings = {"kind": kind, "epoch": epoch, "tokens_per_second": round(token_rate)}
+                settings: Result = {"kind": kind, "epoch": epoch}
+                settings["tokens_per_second"] = round(token_rate)
+                settings["pairs_per_cpu_second"] = round(pair_rate * seconds / taken["cpu_seconds"])
                 yield outcome("training", pair_rate, "pairs/s", size=given.size, **settings)
         for index, unit in enumerate(("pairs/s", "tokens/s")):
             ratios = [new[index] / old[index] for old, new in zip(*rates.values(), strict=True)]
