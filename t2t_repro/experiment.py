@@ -7,7 +7,7 @@ defines a second time.
 import copy
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from os.path import expanduser
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +23,7 @@ from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
+from t2t_repro.data.subword_dropout import SubwordDropout  # noqa: F401 (for gin)
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
@@ -234,7 +235,9 @@ def _train(
     # Dropout of attention weights draws for padding too: cutting that off would change the draw.
     is_static = step.jit_compile or model.config.attention_dropout > 0
     mixing = mixing_of(preparation.corpus, data, step.seed)
-    batches = Batches(data.store("train"), step.seed, step.slices, is_static, mixing=mixing)
+    batches = Batches(
+        data.store("train"), step.seed, step.slices, is_static, mixing=mixing, data=data
+    )
     evaluation = DevEvaluation(model, data, workers)
     report = batches.report()
     logging.info("data: %s", report)
@@ -259,9 +262,11 @@ def _train(
     # The loop.
     start, began = state, time.monotonic()
     if not pace.is_over(state):
+        # An epoch that has to be segmented first takes a while: here a signal ends it at once.
+        batches.plan(state.epoch)
         _compile(step, batches, is_new=not state.step)
     tensorboard = directory.tensorboard if workers.is_chief else None
-    with Journal(tensorboard, pace, state, listeners) as journal:
+    with closing(batches), Journal(tensorboard, pace, state, listeners) as journal:
         if differing or not state.step:
             journal.text("configuration", gin.config.markdown(operative), state.step)
         loop = TrainLoop(step, batches, checkpoints, pace, evaluation, workers, journal)

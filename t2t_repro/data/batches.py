@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import gin
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from t2t_repro.data.epoch_store import EpochStores, Segmentation, Segmented
 from t2t_repro.data.mixing import Mixing
 from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.slice_shapes import SliceShape, choose_shapes, slots_needed
@@ -35,7 +37,7 @@ class EpochReport:
     """What the first epoch holds; later ones hold the same, in almost as many batches.
 
     Of a mixture they hold as many sentences of every corpus, but others, and so almost as many
-    tokens.
+    tokens. Where every epoch is segmented anew, tokens and batches are an estimate.
 
     Attributes:
         sentences: number of sentence pairs.
@@ -76,7 +78,7 @@ class EpochReport:
         )
 
 
-@gin.configurable(denylist=["store", "seed", "slices", "is_static", "mixing"])
+@gin.configurable(denylist=["store", "seed", "slices", "is_static", "mixing", "data"])
 @checked
 class Batches:
     """The batches of a training run, a pure function of (seed, epoch, batch).
@@ -91,12 +93,17 @@ class Batches:
             of a full global batch (paper, section 5.1: about 25,000 each).
         max_shapes: most shapes a slice may have.
         mixing: which sentences of the store an epoch has; every one once by default.
+        segmentation: segments all sentences anew in every epoch, such as `SubwordDropout`; shapes
+            have room for what becomes longer, see `EpochStores`.
+        data: what `store` was prepared with; only a segmentation needs it.
 
     Attributes:
         shapes: of slices.
 
     Raises:
-        UserError: a number is below 1, or `tokens_per_batch` is too low for the longest sentence.
+        UserError: a number is below 1, `tokens_per_batch` is too low for the longest sentence, or
+            the subwords cannot be segmented so.
+        ValueError: there is a segmentation, but no data.
     """
 
     def __init__(
@@ -108,6 +115,8 @@ class Batches:
         tokens_per_batch: Count = 25_000,
         max_shapes: Count = 6,
         mixing: Mixing | None = None,
+        segmentation: Segmentation | None = None,
+        data: Segmented | None = None,
     ) -> None:
         self._store = store
         self._lengths = store.source_lengths, store.target_lengths
@@ -115,14 +124,31 @@ class Batches:
         self._slices = slices
         self._is_static = is_static
         self._mixing = mixing
+        self._stores: EpochStores | None = None
+        tokens_per_slice = tokens_per_batch // slices
+        if segmentation is not None:
+            if data is None:
+                raise ValueError("a segmentation is given, but no data: expected both.")
+            segmenters = segmentation.segmenters(data.subwords, seed)
+            if segmenters != (None, None):
+                longest = min(data.max_length, tokens_per_slice)
+                self._stores = EpochStores(
+                    store, segmenters, self._sentences, longest, segmentation.workers
+                )
+                self._lengths = self._stores.expected_lengths
         self.shapes = choose_shapes(
-            *self._lengths, tokens_per_slice=tokens_per_batch // slices, max_shapes=max_shapes
+            *self._lengths, tokens_per_slice=tokens_per_slice, max_shapes=max_shapes
         )
-        self._planned: tuple[int, EpochPlan] | None = None
+        self._planned: _Planned | None = None
+
+    def close(self) -> None:
+        """Ends what is done in the background."""
+        if self._stores:
+            self._stores.close()
 
     def report(self) -> EpochReport:
         """Counts tokens and slots of the first epoch."""
-        plan = self.plan(0)
+        plan = self._expected_plan(0) if self._stores else self.plan(0)
         source_tokens, target_tokens = self._count(plan.order)
         slots = np.array([sum(shape.slots) for shape in self.shapes])
         corpora = self._mixing.corpora if self._mixing else {}
@@ -149,21 +175,38 @@ class Batches:
 
     def plan(self, epoch: int) -> EpochPlan:
         """Returns the batches of an epoch: every sentence once, or as they are mixed."""
-        if self._planned is None or self._planned[0] != epoch:
-            self._planned = epoch, self._new_plan(epoch)
-        return self._planned[1]
+        return self._of_epoch(epoch).plan
 
-    def _new_plan(self, epoch: int) -> EpochPlan:
+    def _of_epoch(self, epoch: int) -> "_Planned":
+        if self._planned is None or self._planned.epoch != epoch:
+            if self._stores:
+                store = self._stores(epoch)
+                plan = self._new_plan(epoch, store.source_lengths, store.target_lengths)
+            else:
+                store, plan = self._store, self._expected_plan(epoch)
+            self._planned = _Planned(epoch, store, plan)
+        return self._planned
+
+    def _expected_plan(self, epoch: int) -> EpochPlan:
+        """The batches of an epoch whose sentences are as long as expected."""
         if self._mixing is None:
-            return epoch_plan(self.shapes, *self._lengths, self._slices, self._seed, epoch)
-        taken = self._mixing.sentences(epoch)
-        source, target = (side[taken] for side in self._lengths)
-        plan = epoch_plan(self.shapes, source, target, self._slices, self._seed, epoch)
+            return self._new_plan(epoch, *self._lengths)
+        taken = self._sentences(epoch)
+        plan = self._new_plan(epoch, *(side[taken] for side in self._lengths))
         return replace(plan, order=taken[plan.order])
+
+    def _new_plan(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
+        return epoch_plan(self.shapes, source, target, self._slices, self._seed, epoch)
+
+    def _sentences(self, epoch: int) -> NDArray[np.int64]:
+        """The sentences of an epoch, as the store numbers them; rising."""
+        return self._mixing.sentences(epoch) if self._mixing else np.arange(len(self._store))
 
     def count_tokens(self, epoch: int, batch: int) -> int:
         """Counts the tokens of source and target of a batch together, padding left out."""
-        return sum(self._count(self.plan(epoch).sentences(batch)))
+        _, store, plan = self._of_epoch(epoch)
+        indices = plan.sentences(batch)
+        return int(store.source_lengths[indices].sum() + store.target_lengths[indices].sum())
 
     def epoch(
         self, epoch: int, first_batch: int, own_slices: range | None = None
@@ -182,14 +225,14 @@ class Batches:
         Raises:
             ValueError: slices are asked for that there are not.
         """
-        plan = self.plan(epoch)
+        _, store, plan = self._of_epoch(epoch)
         own = range(self._slices) if own_slices is None else own_slices
         if own.stop > self._slices:
             raise ValueError(f"own_slices is {own}, expected some of {self._slices} slices.")
 
         def assemble(batch: NDArray) -> tuple[NDArray, ...]:
             slices = plan.slices(int(batch))[own.start : own.stop]
-            return self._assemble(slices, self.shapes[plan.shape_of_batch[batch]])
+            return self._assemble(store, slices, self.shapes[plan.shape_of_batch[batch]])
 
         def to_tensors(batch: tf.Tensor) -> tuple[tf.Tensor, ...]:
             source, target, slots = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
@@ -201,21 +244,36 @@ class Batches:
         numbers = tf.data.Dataset.range(first_batch, len(plan))
         return numbers.map(to_tensors, num_parallel_calls=2, deterministic=True).prefetch(4)
 
-    def _assemble(self, slices: list[NDArray[np.int64]], shape: SliceShape) -> tuple[NDArray, ...]:
+    def _assemble(
+        self, store: TokenStore, slices: list[NDArray[np.int64]], shape: SliceShape
+    ) -> tuple[NDArray, ...]:
         """Makes the arrays of some slices, given as sentence indices."""
         rows, (source_length, target_length) = shape.rows, shape.lengths
         if not self._is_static:
             together = np.concatenate(slices)
             rows = max(1, *map(len, slices))
             source_length, target_length = (
-                int(side[together].max(initial=1)) for side in self._lengths
+                int(side[together].max(initial=1))
+                for side in (store.source_lengths, store.target_lengths)
             )
         indices = np.full((len(slices), rows), -1, np.int64)
         for row, of_slice in zip(indices, slices, strict=True):
             row[: len(of_slice)] = of_slice
-        padded = self._store.padded_batch(
-            indices.ravel(), source_length, target_length, indices.size
-        )
+        padded = store.padded_batch(indices.ravel(), source_length, target_length, indices.size)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
         slots = np.array(shape.slots, np.int32) if self._is_static else slots_needed(source, target)
         return source, target, slots
+
+
+class _Planned(NamedTuple):
+    """An epoch.
+
+    Attributes:
+        epoch: counted from 0.
+        store: its sentences.
+        plan: its batches, of the store's sentences.
+    """
+
+    epoch: int
+    store: TokenStore
+    plan: EpochPlan

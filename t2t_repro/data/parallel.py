@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import closing, contextmanager
+from typing import Any, Generic, TypeVar
 
 from t2t_repro.bindings.configurables import say_where
 from t2t_repro.errors import UserError
@@ -61,33 +61,71 @@ def map_in_order(
     if workers <= 1 or len(first) < _WORTH_A_POOL:
         yield from map(function, blocks)
         return
-    pool = ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=_start, initargs=(function,)
-    )
-    try:
-        yield from _results(pool, blocks, ahead=workers + 2)
-    except BrokenProcessPool as error:
-        if error.__cause__:
-            # What a worker sent cannot be read: a bug. gin would drop the cause.
-            error.add_note(str(error.__cause__))
-            raise
-        raise UserError(
-            "a worker process was killed, for want of memory most likely; set prepare.workers "
-            "lower and run the same command again: it goes on from there."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with closing(WorkerPool(function, workers)) as pool:
+        try:
+            yield from pool.map(blocks)
+        except WorkerKilled as error:
+            raise UserError(
+                f"{error}; set prepare.workers lower and run the same command again: it goes on "
+                "from there."
+            ) from error
 
 
-def _results(pool: ProcessPoolExecutor, blocks: Iterable[Any], ahead: int) -> Iterator[Any]:
-    pending: deque[Future[Any]] = deque()
-    for block in blocks:
-        with _deaf_to_ctrl_c():
-            pending.append(pool.submit(_call, block))
-        if len(pending) > ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+class WorkerKilled(Exception):
+    """A worker process has ended, and nothing else is known of it."""
+
+
+class WorkerPool(Generic[_Block, _Result]):
+    """Processes that apply one function; started when needed, they end with this one at the latest.
+
+    Args:
+        function: as in `map_in_order`.
+        workers: how many processes.
+        niceness: how much others go before them; see nice(1).
+    """
+
+    def __init__(
+        self, function: Callable[[_Block], _Result], workers: int, niceness: int = 0
+    ) -> None:
+        self._workers = workers
+        self._pool = ProcessPoolExecutor(
+            workers,
+            multiprocessing.get_context("spawn"),
+            initializer=_start,
+            initargs=(function, niceness),
+        )
+
+    def map(self, blocks: Iterable[_Block]) -> Iterator[_Result]:
+        """Yields function(block) for every block, in their order; several threads may ask.
+
+        Args:
+            blocks: read as results are taken, a few blocks ahead.
+
+        Raises:
+            WorkerKilled: a worker was.
+            Exception: whatever the function raises, with the worker's traceback in a note.
+        """
+        pending: deque[Future[_Result]] = deque()
+        try:
+            for block in blocks:
+                with _deaf_to_ctrl_c():
+                    pending.append(self._pool.submit(_call, block))
+                if len(pending) > self._workers + 2:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        except BrokenProcessPool as error:
+            if error.__cause__:
+                # What a worker sent cannot be read: a bug. gin would drop the cause.
+                error.add_note(str(error.__cause__))
+                raise
+            raise WorkerKilled(
+                "a worker process was killed, for want of memory most likely"
+            ) from error
+
+    def close(self) -> None:
+        """Ends the processes; blocks that they are at are finished, others are not begun."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -110,9 +148,11 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 _function: Callable[[Any], Any]
 
 
-def _start(function: Callable[[Any], Any]) -> None:
+def _start(function: Callable[[Any], Any], niceness: int) -> None:
     global _function
     _function = function
+    if niceness and hasattr(os, "nice"):
+        os.nice(niceness)
     # It inherits this too, but on Windows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -14,8 +14,9 @@ and several processes share them.
 
 import copy
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +140,37 @@ class TokenStore:
         part.source_lengths, part.target_lengths = (side.lengths for side in part._sides.values())
         return part
 
+    def sentences(self, indices: NDArray[np.integer]) -> tuple[FlatIds, FlatIds]:
+        """Reads the source and the target of some sentence pairs.
+
+        Args:
+            indices: [pairs] which, in any order.
+        """
+        source, target = (side.take(indices) for side in self._sides.values())
+        return source, target
+
+    def other(self, files: Mapping[str, IO[bytes]]) -> "TokenStore":
+        """Returns a store of other sentence pairs in the same vocabularies.
+
+        Args:
+            files: `STORE_FILES`, by name, written to their ends; they may be closed afterwards, and
+                have no names.
+        """
+        other = copy.copy(self)
+        for name in _SIDES:
+            tokens, lengths = (
+                np.asarray(np.memmap(files[f"{name}.{array}"], dtype, mode="r"))
+                for array, dtype in (
+                    ("tokens", self.vocab_sizes.token_type),
+                    ("lengths", _LENGTH_TYPE),
+                )
+            )
+            side = _Side(tokens, lengths, np.cumsum(lengths, dtype=np.int64))
+            other._sides = other._sides | {name: side}
+        other.source_lengths, other.target_lengths = (s.lengths for s in other._sides.values())
+        other._sentences = len(other.source_lengths)
+        return other
+
     def padded_batch(
         self, indices: NDArray[np.integer], source_length: int, target_length: int, rows: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -218,6 +250,13 @@ class _Side(NamedTuple):
     tokens: NDArray
     lengths: NDArray
     ends: NDArray
+
+    def take(self, indices: NDArray[np.integer]) -> FlatIds:
+        """The sentences of these indices."""
+        lengths = self.lengths[indices]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        begins = self.ends[indices] - ends
+        return self.tokens[np.repeat(begins, lengths) + np.arange(lengths.sum())], lengths
 
     def gather(self, chosen: NDArray, width: int) -> NDArray[np.int32]:
         """Pads the chosen sentences [rows] (−1: none) to one array [rows, width]."""

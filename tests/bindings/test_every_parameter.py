@@ -51,6 +51,7 @@ NAME = ("'many'", "'bleu'")
 FILES = (*NAME, "['many']")
 TAKEN = {
     "Aligner.layer": ("None",),
+    "Batches.segmentation": ("None",),
     "BeamSearch.length_penalty": ("0", "0.5", "10.5"),
     "Checkpoints.every_minutes": ("0", "0.5", "10.5", "None"),
     "Cleaning.drop_duplicates": FLAG,
@@ -93,6 +94,8 @@ TAKEN = {
     "Sampling.seed": ("0",),
     "Sampling.temperature": ("0.5", "10.5"),
     "Sampling.top_k": ("None",),
+    "SubwordDropout.probability": ("0", "0.5"),
+    "SubwordDropout.workers": ("None",),
     "SubwordTraining.character_coverage": ("0.5",),
     "SubwordTraining.seed": WHOLE,
     "SubwordTraining.split_digits": FLAG,

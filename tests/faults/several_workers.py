@@ -248,7 +248,8 @@ def _write_end(folder: Path, file: Path) -> None:
     for name, kind in reader.get_variable_to_dtype_map().items():
         if name.startswith("state/"):
             state = json.loads(reader.get_tensor(name))
-            found |= {f"state {key}": np.array(value, float) for key, value in state.items()}
+            numbers = {key: value for key, value in state.items() if not isinstance(value, str)}
+            found |= {f"state {key}": np.array(value, float) for key, value in numbers.items()}
         elif kind != tf.string:
             found[name] = reader.get_tensor(name)
     np.savez(file, **found)

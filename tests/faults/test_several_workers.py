@@ -72,6 +72,26 @@ def kill(folder):
     assert difference(end_of(folder / "two"), end_of(folder / "one")) <= TOLERANCE
 
 
+def test_two_workers_leave_out_the_merges_that_one_process_does(tmp_path):
+    output_of("-m", __name__, "drop", str(tmp_path))
+
+
+def drop(folder):
+    """What the test is: every epoch in other subwords; one worker is killed in the second."""
+    with (folder / "tiny.gin").open("a") as file:
+        file.write("Batches.segmentation = @SubwordDropout()\nSubwordDropout.probability = 0.5\n")
+    place, whole = folder / "life", folder / "whole"
+    start = train(place, 2, STEPS, Blow(1, signal.SIGKILL, update=14))
+    assert start.statuses == [143, -signal.SIGKILL], start
+    assert train(place, 2, STEPS).statuses == [0, 0]
+    assert train(whole, 1, STEPS).statuses == [0]
+    found, expected = end_of(place), end_of(whole)
+    # The checkpoint that they went on from, at step 12, was of the second epoch.
+    assert found["state epoch"] == 1
+    assert STEPS - found["state batch"] < 12
+    assert difference(found, expected) <= TOLERANCE, difference(found, expected)
+
+
 @pytest.mark.skipif(not can_be_made(), reason="wants iproute2, and the right to make namespaces")
 def test_workers_that_do_not_reach_each_other_end(tmp_path):
     output_of("-m", __name__, "cut", str(tmp_path))
@@ -184,4 +204,6 @@ if __name__ == "__main__":
     from t2t_repro import experiment  # noqa: F401 (imported once, for all children)
 
     write_corpus(Path(sys.argv[2]))
-    {"kill": kill, "cut": cut, "misfits": misfits, "gap": gap}[sys.argv[1]](Path(sys.argv[2]))
+    {"kill": kill, "drop": drop, "cut": cut, "misfits": misfits, "gap": gap}[sys.argv[1]](
+        Path(sys.argv[2])
+    )

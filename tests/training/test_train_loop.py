@@ -5,6 +5,8 @@ import itertools
 import math
 import os
 import signal
+from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -24,6 +26,7 @@ from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import StepResult
 from t2t_repro.training.workers import Workers
+from tests.segmentations import Doubled
 from tests.token_stores import write_token_store
 from tests.training.test_event_files import curve
 from tests.training.tiny import VOCAB, assert_same, tiny_step
@@ -235,6 +238,45 @@ def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupt
     assert second.go().step == 6
     assert_same(second.values(), end)
     assert written(tmp_path) == [2, 4, 6]
+
+
+def test_killed_and_resumed_with_epochs_segmented_anew(tmp_path, batches):
+    """Bit for bit, on two replicas; who goes on begins with epoch 1."""
+    step = tiny_step(replicas=2, dropout=0.2, slices=2)
+    variables = [*step.model.trainable_variables, *step.optimizer.variables]
+    initial = [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
+    data = SimpleNamespace(subwords=None, max_length=16)
+
+    def segmented():
+        return closing(Batches(batches._store, 3, 2, False, 60, 2, None, Doubled(), data))
+
+    def begin(folder, made):
+        for variable, value in zip(variables, initial, strict=True):
+            variable.assign(value)
+        return Run(tmp_path / folder, step, made, steps=7, every_steps=2)
+
+    def kill():
+        raise KeyboardInterrupt
+
+    with segmented() as made:
+        whole = begin("whole", made)
+        end = whole.go()
+        assert end.epoch >= 1
+        assert len(made.plan(0)) < 6
+        texts = [
+            sorted(row.tobytes() for source, *_ in made.epoch(epoch, 0) for row in source.numpy())
+            for epoch in (0, 1)
+        ]
+        assert texts[0] != texts[1]
+        values = whole.values()
+    with segmented() as made, pytest.raises(KeyboardInterrupt):
+        begin("cut", Meddling(made, 6, kill)).go()
+    with segmented() as made:
+        second = begin("cut", made)
+        assert second.go() == end
+        assert_same(second.values(), values)
+        # No epoch was made that was over.
+        assert 0 not in made._stores._made
 
 
 def test_curves_do_not_show_where_a_run_was_stopped(tmp_path, batches):

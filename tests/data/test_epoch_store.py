@@ -1,0 +1,132 @@
+"""The stores of epochs: what they hold, whoever makes them, and what they leave behind."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from t2t_repro.data.epoch_store import EpochStores
+from t2t_repro.errors import UserError
+from tests.segmentations import Doubling
+from tests.token_stores import read_pair, write_token_store
+
+COUNT, LONGEST = 2500, 30
+
+
+class Dying:
+    def __call__(self, epoch, numbers, sentences):
+        if epoch:
+            os._exit(1)
+        return sentences
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    generator = np.random.default_rng(0)
+
+    def sentence():
+        return [*generator.integers(2, 90, generator.integers(0, 20)).tolist(), 1]
+
+    return [(sentence(), sentence()) for _ in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def store(pairs, tmp_path_factory):
+    return write_token_store(tmp_path_factory.mktemp("s") / "train", pairs, vocab_size=95)
+
+
+@pytest.fixture
+def opened(store):
+    made = []
+
+    def open_one(segmenters, sentences=lambda epoch: np.arange(COUNT), **given):
+        made.append(EpochStores(store, segmenters, sentences, **{"longest": LONGEST, **given}))
+        return made[-1]
+
+    yield open_one
+    for one in made:
+        one.close()
+
+
+def doubled(ids, epoch, number, longest):
+    longer = [*ids[:-1], 2 + (epoch + number) % 30, *ids]
+    return longer if number % 3 == 0 and len(longer) <= longest else ids
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_epoch_has_its_sentences_segmented_if_there_is_room(opened, pairs, workers):
+    stores = opened((Doubling(), None), workers=workers)
+    source = int(stores.expected_lengths[0].max())
+    assert max(len(ids) for ids, _ in pairs) < source <= LONGEST
+    for epoch in (3, 4, 0):
+        made = stores(epoch)
+        found = [read_pair(made, index) for index in range(len(made))]
+        assert found == [
+            (doubled(one, epoch, number, source), other)
+            for number, (one, other) in enumerate(pairs)
+        ]
+        assert made.source_lengths.tolist() == [len(one) for one, _ in found]
+        assert max(len(one) for one, _ in found) <= source
+    assert (
+        sum(len(one) > len(plain) for (one, _), (plain, _) in zip(found, pairs, strict=True)) > 50
+    )
+
+
+def test_sentences_are_expected_to_grow_as_a_sample_does(opened, pairs):
+    everywhere = opened((Doubling(every=1), None), longest=1000)
+    source, target = everywhere.expected_lengths
+    plain = np.array([len(ids) for ids, _ in pairs])
+    assert target.tolist() == [len(ids) for _, ids in pairs]
+    # Of n ids come 2n; and the longest has room for more.
+    expected = 2 * plain
+    expected[plain.argmax()] = 1.5 * expected.max()
+    assert source.tolist() == expected.tolist()
+
+
+def test_a_mixture_s_epoch_has_its_own_sentences_and_each_copy_is_another(opened, pairs):
+    def sentences(epoch):
+        return np.repeat([0, 7, 2400], [3, 1, 2])
+
+    made = opened((Doubling(every=1), None), sentences, longest=1000)(1)
+    found = [read_pair(made, index) for index in range(len(made))]
+    copies = [(0, 0), (0, 1), (0, 2), (7, 0), (2400, 0), (2400, 1)]
+    for (one, other), (number, copy) in zip(found, copies, strict=True):
+        plain = pairs[number]
+        middle = 2 + (1 + number + copy * 2**40) % 30
+        assert (one, other) == ([*plain[0][:-1], middle, *plain[0]], plain[1])
+
+
+def test_the_next_epoch_is_made_while_this_one_is_used(opened):
+    stores = opened((Doubling(), Doubling()))
+    stores(0)
+    deadline = time.monotonic() + 60
+    while not stores._made[1].done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert stores(1) is stores._made[1].result()
+    assert stores._made.keys() == {1, 2}
+
+
+def test_nothing_lies_anywhere_and_no_process_runs_after_the_end(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    stores = opened((Doubling(), None))
+    made = stores(0)
+    assert list(tmp_path.iterdir()) == []
+    processes = list(stores._pool._pool._processes.values())
+    assert processes
+    stores.close()
+    assert not any(process.is_alive() for process in processes)
+    # What was made is still there.
+    assert read_pair(made, COUNT - 1)[0][-1] == 1
+
+
+def test_a_killed_process_is_an_error_that_says_how_to_go_on(opened):
+    with pytest.raises(UserError, match=r"SubwordDropout\.workers"):
+        opened((Dying(), None))(1)
+
+
+def test_a_folder_without_room_is_named(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(UserError, match=r"cannot write .* set TMPDIR"):
+        opened((Doubling(), None))(0)

@@ -1,0 +1,162 @@
+"""Batches whose sentences are segmented anew in every epoch."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from t2t_repro.data.batches import Batches
+from t2t_repro.data.mixing import Mixing, Shares
+from t2t_repro.data.subword_dropout import SubwordDropout
+from t2t_repro.data.subword_model import shared
+from t2t_repro.data.subwords import SubwordTraining
+from tests.data.test_batches import arrays, rows_of, unpadded
+from tests.data.test_subwords import sentences
+from tests.token_stores import write_token_store
+
+COUNT, TOKENS, SLICES, EPOCH = 400, 600, 2, 3
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """What was prepared, and the store of it."""
+    folder = tmp_path_factory.mktemp("data")
+    subwords = SubwordTraining(vocab_size=400).train(sentences(), folder / "m")
+    sides = [subwords.encode(sentences(COUNT, seed)) for seed in (5, 6)]
+    pairs = list(zip(*sides, strict=True))
+    store = write_token_store(folder / "train", pairs, vocab_size=400)
+    return SimpleNamespace(subwords=shared(subwords), max_length=64), store
+
+
+@pytest.fixture
+def opened(prepared):
+    made = []
+
+    def open_batches(dropout, is_static=False, **given):
+        data, store = prepared
+        given = {"tokens_per_batch": TOKENS, "max_shapes": 3, "data": data} | given
+        made.append(Batches(store, 1, SLICES, is_static, segmentation=dropout, **given))
+        return made[-1]
+
+    yield open_batches
+    for batches in made:
+        batches.close()
+
+
+def assert_same(ours, theirs):
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        for part, same in zip(one, other, strict=True):
+            np.testing.assert_array_equal(part, same)
+
+
+def pairs_of(batches):
+    found = []
+    for source, target, _ in batches:
+        rows = zip(rows_of(source), rows_of(target), strict=True)
+        found += [tuple(map(unpadded, pair)) for pair in rows if pair[0].any()]
+    return found
+
+
+def read(store, segmenters, epoch):
+    """All pairs of an epoch, in order: the sides segmented by themselves."""
+    sides = []
+    numbers = np.arange(len(store))
+    for segment, plain in zip(segmenters, store.sentences(numbers), strict=True):
+        tokens, lengths = segment(epoch, numbers, plain) if segment else plain
+        sides.append([part.tolist() for part in np.split(tokens, np.cumsum(lengths)[:-1])])
+    return list(zip(*sides, strict=True))
+
+
+@pytest.mark.parametrize("is_static", [False, True])
+@pytest.mark.parametrize("sides", [["source", "target"], ["target"]])
+def test_an_epoch_has_every_sentence_once_in_its_subwords(prepared, opened, is_static, sides):
+    data, store = prepared
+    dropout = SubwordDropout(0.1, sides)
+    batches = opened(dropout, is_static)
+    expected = read(store, dropout.segmenters(data.subwords, seed=1), EPOCH)
+    made = arrays(batches.epoch(EPOCH, 0))
+    assert sorted(pairs_of(made)) == sorted(expected)
+    for number, (source, target, _) in enumerate(made):
+        shape = batches.shapes[batches.plan(EPOCH).shape_of_batch[number]]
+        counts = [np.count_nonzero(side, axis=(1, 2)) for side in (source, target)]
+        assert all((count <= most).all() for count, most in zip(counts, shape.tokens, strict=True))
+        assert sum(counts[0]) + sum(counts[1]) == batches.count_tokens(EPOCH, number)
+        assert not is_static or source.shape[1:] == (shape.rows, shape.source_length)
+
+
+def test_batches_are_a_function_of_seed_and_epoch_alone(opened):
+    """Whoever segments, and whichever epochs came before; so workers see their own slices."""
+    alone = opened(SubwordDropout(0.2, workers=1), True)
+    whole = arrays(alone.epoch(EPOCH, 0))
+    assert len(whole) > 5
+    together = opened(SubwordDropout(0.2, workers=2), True)
+    assert together.shapes == alone.shapes
+    assert together.report() == alone.report()
+    for epoch in (0, EPOCH - 1):
+        assert pairs_of(arrays(together.epoch(epoch, 0))) != pairs_of(whole)
+    assert_same(arrays(together.epoch(EPOCH, 0)), whole)
+    assert_same(arrays(together.epoch(EPOCH, 4)), whole[4:])
+    parts = [arrays(together.epoch(EPOCH, 0, range(n, n + 1))) for n in range(SLICES)]
+    for first, second, batch in zip(*parts, whole, strict=True):
+        for side in range(2):
+            np.testing.assert_array_equal(np.concatenate([first[side], second[side]]), batch[side])
+
+
+def test_the_report_tells_about_how_long_sentences_become(opened):
+    batches = opened(SubwordDropout(0.3))
+    report, plain = batches.report(), opened(None).report()
+    made = arrays(batches.epoch(EPOCH, 0))
+    found = [sum(np.count_nonzero(batch[side]) for batch in made) for side in range(2)]
+    assert [report.source_tokens, report.target_tokens] == pytest.approx(found, rel=0.05)
+    assert min(found) > 1.2 * max(plain.source_tokens, plain.target_tokens)
+    assert report.batches == pytest.approx(len(made), abs=2)
+
+
+@pytest.mark.parametrize("dropout", [None, SubwordDropout(0.0)])
+def test_without_dropout_batches_are_those_that_they_were(prepared, opened, dropout):
+    _, store = prepared
+    plain = Batches(store, 1, SLICES, True, TOKENS, 3)
+    batches = opened(dropout, True)
+    assert batches.shapes == plain.shapes
+    assert batches.report() == plain.report()
+    assert_same(arrays(batches.epoch(EPOCH, 0)), arrays(plain.epoch(EPOCH, 0)))
+    assert batches._stores is None
+
+
+def test_a_mixture_has_its_sentences_in_other_subwords(prepared, opened):
+    """One corpus gives a few of its sentences, the other one every sentence several times."""
+    data, store = prepared
+    corpora = {"large": range(380), "small": range(380, COUNT)}
+    mixing = Mixing(corpora, Shares({"large": 1, "small": 1}, sentences=200), seed=1)
+    batches = opened(SubwordDropout(0.5), mixing=mixing)
+    taken = mixing.sentences(EPOCH)
+    decode = data.subwords.source.decode
+
+    def text_of(pairs):
+        return sorted((decode(source), decode(target)) for source, target in pairs)
+
+    found = pairs_of(arrays(batches.epoch(EPOCH, 0)))
+    plain = read(store, (None, None), 0)
+    assert text_of(found) == text_of([plain[index] for index in taken])
+    # Copies of a sentence are in subwords of their own.
+    assert len({tuple(source) for source, _ in found}) > 1.3 * len(set(taken.tolist()))
+    assert batches.report().corpora["small"].sentences == 100
+
+
+def test_a_sentence_that_has_no_room_stays_as_it_is(prepared, opened):
+    data, store = prepared
+    longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
+    short = SimpleNamespace(subwords=data.subwords, max_length=longest)
+    found = pairs_of(arrays(opened(SubwordDropout(1.0), data=short).epoch(0, 0)))
+    assert max(len(ids) for pair in found for ids in pair) <= longest
+    plain = read(store, (None, None), 0)
+    kept = {tuple(source) for source, _ in plain} & {tuple(source) for source, _ in found}
+    assert 20 < len(kept) < COUNT - 20
+    # A batch has room for the longest sentence, and need not have more.
+    opened(SubwordDropout(1.0), tokens_per_batch=SLICES * longest)
+
+
+def test_without_data_there_is_nothing_to_segment(prepared):
+    with pytest.raises(ValueError, match="a segmentation is given, but no data"):
+        Batches(prepared[1], 1, segmentation=SubwordDropout())
