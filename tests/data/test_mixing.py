@@ -99,6 +99,13 @@ def test_a_round_of_a_corpus_is_none_of_another_s_and_draws_from_all_of_it():
         assert np.histogram(half % 1000, bins=4, range=(0, 1000))[0].min() > 10
 
 
+def test_every_round_has_an_order_of_its_own():
+    mixing = Mixing({"a": range(100)}, Shares(sentences=50), 5)
+    halves = [mixing.sentences(epoch).tolist() for epoch in range(4)]
+    assert sorted(halves[0] + halves[1]) == sorted(halves[2] + halves[3]) == list(range(100))
+    assert halves[0] not in halves[2:]
+
+
 def test_by_default_an_epoch_has_every_sentence_once():
     mixing = Mixing({"a": range(7), "b": range(7, 30)}, Shares(), 1)
     for epoch in range(3):
