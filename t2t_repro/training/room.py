@@ -67,7 +67,10 @@ def new_model(
     if origin and _is_followed():
         sizes = origin.sizes()
         there = {"vocab_size": sizes["vocab_size"], "source_vocab_size": sizes["source_vocab_size"]}
-        needed |= {name: there[name] or there["vocab_size"] for name in needed}
+        # More are needed where tags have come.
+        needed = {
+            name: max(count, there[name] or there["vocab_size"]) for name, count in needed.items()
+        }
     rows: dict[str, Any] = {name: count for name, count in needed.items() if name not in bound}
     return Transformer(**rows, dtype=precision)
 
