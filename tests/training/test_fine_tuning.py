@@ -26,6 +26,7 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.ancestry import weights_hash
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.room import configured_preparation, new_model
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.weights import name_of
 from tests.data.test_t2t_subwords import VOCABULARY, write
@@ -294,6 +295,23 @@ def test_a_vocabulary_of_its_own(parent, child):
     (ancestor,) = ours.ancestors()
     assert ancestor.carried_rows == {"embedding/table": len(common)}
     assert ancestor.new_rows == {"embedding/table": 285 - len(common)}
+
+
+@pytest.mark.parametrize(("count", "rows"), [(2, 290), (12, 292)])
+def test_tags_are_added_to_the_parent_s_subwords(parent, child, count, rows, monkeypatch):
+    """They take rows of no piece first."""
+    monkeypatch.chdir(child)
+    tags = " ".join(f"<{number}>" for number in range(count))
+    mixture = [
+        "prepare.corpus = @Mixture()",
+        "Mixture.corpora = {'animals': @TextFilesCorpus()}",
+        f"Mixture.tags = {{'animals': '{tags}'}}",
+    ]
+    configure(child, from_model(parent), *mixture)
+    origin = ModelDirectory(parent / "model")
+    preparation = configured_preparation(origin)
+    assert preparation.subwords.vocab_size == 280 + count
+    assert new_model(preparation, "float32", origin).vocab_size == rows
 
 
 # Going on
