@@ -108,6 +108,7 @@ BINDINGS = sorted(
 
 # What has these called, which no experiment does by itself.
 USES = {
+    "SubwordDropout": ["Batches.segmentation = @SubwordDropout()"],
     "InverseSquareRoot": ["adam.learning_rate = @InverseSquareRoot()"],
     "DiverseBeamSearch": ["Translator.search = @DiverseBeamSearch()"],
     "MinimumBayesRisk": ["Translator.choose = @MinimumBayesRisk()"],
