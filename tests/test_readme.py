@@ -111,6 +111,7 @@ USES = {
     "InverseSquareRoot": ["adam.learning_rate = @InverseSquareRoot()"],
     "DiverseBeamSearch": ["Translator.search = @DiverseBeamSearch()"],
     "MinimumBayesRisk": ["Translator.choose = @MinimumBayesRisk()"],
+    "SubwordDropout": ["Batches.segmentation = @SubwordDropout()"],
 }
 
 
