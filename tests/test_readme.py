@@ -112,7 +112,6 @@ USES = {
     "InverseSquareRoot": ["adam.learning_rate = @InverseSquareRoot()"],
     "DiverseBeamSearch": ["Translator.search = @DiverseBeamSearch()"],
     "MinimumBayesRisk": ["Translator.choose = @MinimumBayesRisk()"],
-    "SubwordDropout": ["Batches.segmentation = @SubwordDropout()"],
 }
 
 
