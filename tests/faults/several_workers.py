@@ -248,7 +248,7 @@ def _write_end(folder: Path, file: Path) -> None:
     for name, kind in reader.get_variable_to_dtype_map().items():
         if name.startswith("state/"):
             state = json.loads(reader.get_tensor(name))
-            numbers = {key: value for key, value in state.items() if not isinstance(value, str)}
+            numbers = {key: value for key, value in state.items() if isinstance(value, int | float)}
             found |= {f"state {key}": np.array(value, float) for key, value in numbers.items()}
         elif kind != tf.string:
             found[name] = reader.get_tensor(name)

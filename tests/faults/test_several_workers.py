@@ -59,6 +59,7 @@ def kill(folder):
     # Two start from the weights of one; and devices can still be chosen when it has been read.
     experiment = folder / "tiny.gin"
     bindings = "train.init_from = '../whole/model'\ntrain.init_checkpoint = 'latest'\n"
+    bindings += "TrainStep.frozen = ['encoder']\n"
     experiment.write_text(experiment.read_text() + bindings)
     (expected_nll,) = re.findall(rf"step {STEPS}: dev nll (\S+),", (whole / "log.0").read_text())
     for name, count, flags in (("two", 2, []), ("one", 1, ["choose_strategy.cpu_replicas = 2"])):
@@ -69,7 +70,16 @@ def kill(folder):
         assert f"starts from the weights of ../whole/model, checkpoints/step-{STEPS} " in log
         (nll,) = re.findall(r"step 0: dev nll (\S+),", log)
         assert float(nll) == pytest.approx(float(expected_nll), abs=1.1e-4)
-    assert difference(end_of(folder / "two"), end_of(folder / "one")) <= TOLERANCE
+    two, one = (end_of(folder / name) for name in ("two", "one"))
+    assert difference(two, one) <= TOLERANCE
+    frozen = [
+        value
+        for name, value in two.items()
+        if name.startswith("model/encoder/") and value.dtype == np.float32
+    ]
+    assert frozen
+    for value in frozen:
+        assert any(np.array_equal(value, other) for other in expected.values())
 
 
 def test_two_workers_leave_out_the_merges_that_one_process_does(tmp_path):

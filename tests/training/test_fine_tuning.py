@@ -30,7 +30,7 @@ from t2t_repro.training.room import configured_preparation, new_model
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.weights import name_of
 from tests.data.test_t2t_subwords import VOCABULARY, write
-from tests.training.tiny import assert_same, copies, devices
+from tests.training.tiny import assert_same, copies
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
 GIN = """
@@ -215,9 +215,8 @@ def test_frozen_parts_stay_what_the_parent_had(begun):
         assert is_same == (name_of(one) != "embedding/table")
 
 
-def test_a_grandchild_on_several_replicas_remembers_both(parent, begun, child, monkeypatch):
-    monkeypatch.setattr(experiment, "choose_strategy", lambda cluster: devices(2))
-    bindings = ["Pace.steps = 1", "TrainStep.slices = 2", "MovingAverage.decay = 0.9"]
+def test_a_grandchild_remembers_both(parent, begun, child):
+    bindings = ["Pace.steps = 1", "MovingAverage.decay = 0.9"]
     start = [from_model(begun.folder), "train.init_checkpoint = 'checkpoints/step-2'"]
     with recorded() as found:
         train(child, *start, *bindings)

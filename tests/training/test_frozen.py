@@ -1,5 +1,6 @@
 """Parts that training leaves as they are: which, and that they are what they were to the bit."""
 
+import gin
 import numpy as np
 import pytest
 
@@ -8,14 +9,12 @@ from t2t_repro.training.frozen import divide
 from t2t_repro.training.weights import name_of
 from tests.training.tiny import assert_same, copies, random_ids, tiny_model, tiny_step
 
-TABLE = ["embedding/table"]
-
 
 def names(model, *parts):
     return [
         name_of(weight)
         for weight in model.trainable_variables
-        if name_of(weight).startswith(tuple(f"{part}/" for part in parts))
+        if any(f"{name_of(weight)}/".startswith(f"{part}/") for part in parts)
     ]
 
 
@@ -36,8 +35,7 @@ def test_parts_are_named_as_paths_have_them_and_equal_ones_have_equal_names(give
     assert division.frozen == tuple(frozen)
     kept = {id(weight) for weight in division.updated}
     left = [name_of(weight) for weight in model.trainable_variables if id(weight) not in kept]
-    assert set(left) == set(names(model, *frozen)) | (set(given) & {*given, *TABLE} & set(left))
-    assert len(left) + len(kept) == len(model.trainable_variables)
+    assert left == names(model, *frozen)
 
 
 @pytest.mark.parametrize("name", ["encodr", "encoder/layer_2", "encoder/lay", "", "transformer"])
@@ -51,7 +49,7 @@ def test_of_all_parts_nothing_is_left_to_train():
         divide(tiny_model(), ["embedding", "encoder", "decoder"])
 
 
-def updated(step, updates=3):
+def updated(step, updates=2):
     """The weights before and after some updates of random sentences, and what the last one said."""
     before = copies(step.model)
     rng = np.random.default_rng(0)
@@ -61,7 +59,7 @@ def updated(step, updates=3):
     return before, copies(step.model), result
 
 
-@pytest.mark.parametrize("options", [{}, {"slices": 2}, {"jit_compile": True}, {"replicas": 2}])
+@pytest.mark.parametrize("options", [{"slices": 2}, {"jit_compile": True}])
 def test_frozen_weights_stay_bit_equal_and_all_others_move(options):
     step = tiny_step(frozen=["embedding", "decoder/layer_0/memory_attention"], **options)
     before, after, result = updated(step)
@@ -90,8 +88,6 @@ def test_the_gradient_of_what_is_left_is_that_of_the_whole_model():
 
 
 def test_the_moving_average_of_what_is_frozen_is_itself():
-    import gin
-
     gin.parse_config("MovingAverage.decay = 0.9")
     step = tiny_step(frozen=["encoder"])
     before, after, _ = updated(step)
