@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import recorded_by
 from t2t_repro.models.transformer import Transformer
@@ -79,9 +80,9 @@ class Aligner:
         ]
 
         def align_batch(batch: NDArray[np.int64]) -> None:
-            ids = [_padded([side[n] for n in batch], PAD_ID) for _, side in sides]
+            ids = [padded([side[n] for n in batch], PAD_ID) for _, side in sides]
             words = [
-                _padded([subwords.word_numbers(side[n]) for n in batch], NO_WORD)
+                padded([subwords.word_numbers(side[n]) for n in batch], NO_WORD)
                 for subwords, side in sides
             ]
             for number, text in zip(batch, self._links(*ids, *words).numpy(), strict=True):
@@ -155,11 +156,3 @@ def pharaoh(links: tf.Tensor) -> tf.Tensor:
     spaces = tf.where(words > 0, " ", "")
     texts = tf.strings.join([spaces, source, "-", tf.strings.as_string(words)])
     return tf.strings.unsorted_segment_join(texts, rows, tf.shape(links)[0])
-
-
-def _padded(rows: Sequence[Sequence[int]], value: int) -> tf.Tensor:
-    """[batch, length] int32, a value after each row."""
-    padded = np.full((len(rows), max(map(len, rows))), value, np.int32)
-    for place, row in zip(padded, rows, strict=True):
-        place[: len(row)] = row
-    return tf.constant(padded)

@@ -115,9 +115,9 @@ class PairScorer:
         return _Side(sentences, cut)
 
 
-def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
-    """[batch, length] ids, PAD after each sentence."""
-    ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
+def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray[np.int32]:
+    """[batch, length] ids, and the padding after each sentence."""
+    ids = np.full((len(sentences), max(map(len, sentences))), padding, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     return ids
