@@ -24,15 +24,15 @@ IN_FUNCTIONS = _names("""
     Cast ConcatV2 Const Cos Cumsum DenseBincount Empty EnsureShape Equal ExpandDims Fill FloorDiv
     FloorMod GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If InplaceUpdate Less
     LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2
-    LookupTableImportV2 LowerBound MatMul Max Maximum Mean Minimum Mul Neg NoOp NotEqual Pack Pad
-    PadV2 Pow Prod RaggedRange RaggedTensorToTensor Range ReadVariableOp RealDiv
+    LookupTableImportV2 LowerBound MatMul Max Maximum Mean Minimum Mul Neg NoOp NotEqual OneHot Pack
+    Pad PadV2 Pow Prod RaggedRange RaggedTensorToTensor Range ReadVariableOp RealDiv
     RegexSplitWithOffsets Relu Reshape RightShift Rsqrt SelectV2 SentencepieceDetokenizeOp
     SentencepieceOp SentencepieceTokenizeOp Shape Sin Size Softmax
-    SparseSoftmaxCrossEntropyWithLogits SplitV Square Squeeze StatefulPartitionedCall StatelessIf
-    StatelessWhile StaticRegexFullMatch StaticRegexReplace StridedSlice StringJoin StringLength
-    StringSplitV2 StringToNumber Sub Sum TensorScatterUpdate Tile TopKV2 Transpose UnicodeDecode
-    UnicodeEncode UnicodeTranscode Unpack UnsortedSegmentJoin UnsortedSegmentMax UpperBound Where
-    While WordpieceTokenizeWithOffsets ZerosLike
+    SparseSoftmaxCrossEntropyWithLogits Split SplitV Square Squeeze StatefulPartitionedCall
+    StatelessIf StatelessWhile StaticRegexFullMatch StaticRegexReplace StridedSlice StringJoin
+    StringLength StringSplitV2 StringToNumber Sub Sum TensorScatterUpdate Tile TopKV2 Transpose
+    UnicodeDecode UnicodeEncode UnicodeTranscode Unpack UnsortedSegmentJoin UnsortedSegmentMax
+    UpperBound Where While WordpieceTokenizeWithOffsets ZerosLike
 """)
 """Of the functions: subwords, the model, the search."""
 
@@ -51,10 +51,10 @@ OF_ONES_OWN = _names("""
     DepthwiseConv2dNative Diag Digamma DivNoNan Einsum Elu Erf Erfc Erfinv EuclideanNorm Exp Expm1
     Floor GatherNd Igamma Igammac InvertPermutation IsFinite IsInf IsNan L2Loss LeakyRelu LeftShift
     Lgamma LinSpace MatrixBandPart MatrixDiagPartV3 MatrixDiagV3 MatrixSetDiagV3 Min MirrorPad Mod
-    MulNoNan NextAfter OneHot OnesLike PopulationCount PreventGradient Rank Reciprocal Relu6
-    ReverseV2 Rint Roll Round ScatterNd SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProdV2
-    SegmentSumV2 Select Selu ShapeN Sigmoid Sign Sinh Slice Softplus Softsign Split Sqrt
-    SquaredDifference StatelessMultinomial StatelessRandomGetKeyCounter StatelessRandomNormalV2
+    MulNoNan NextAfter OnesLike PopulationCount PreventGradient Rank Reciprocal Relu6 ReverseV2 Rint
+    Roll Round ScatterNd SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProdV2 SegmentSumV2 Select
+    Selu ShapeN Sigmoid Sign Sinh Slice Softplus Softsign Sqrt SquaredDifference
+    StatelessMultinomial StatelessRandomGetKeyCounter StatelessRandomNormalV2
     StatelessRandomUniformFullIntV2 StatelessRandomUniformIntV2 StatelessRandomUniformV2
     StatelessShuffle StatelessTruncatedNormalV2 StopGradient Tan Tanh TensorScatterAdd
     TensorScatterMax TensorScatterMin TensorScatterSub TruncateDiv TruncateMod Unique UniqueV2

@@ -20,6 +20,7 @@ from t2t_repro.data.subword_model import SubwordModel, SubwordPair, shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import Search
 from t2t_repro.decoding.translator import Translator
@@ -89,7 +90,7 @@ KINDS = {
         "int8",
         {"norm": "RMSNormalization", "d_k": 3, "d_v": 5},
         {"neighbourhood": 2},
-        BeamSearch(beam_size=1, length_penalty=0.0),
+        DiverseBeamSearch(groups=2, beam_size=2, length_penalty=0.0),
     ),
     "bfloat16": Kind(
         _two,
