@@ -5,10 +5,15 @@ from collections.abc import Iterator
 import gin
 import pytest
 import tensorflow as tf
+from hypothesis import settings
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
 )
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

@@ -101,13 +101,21 @@ def test_a_mistake_is_named_in_one_line_before_anything_is_done(gin_file, bindin
 
 @pytest.mark.parametrize(
     "missing",
-    ["prepare.corpus", "adam.learning_rate", "TextFilesCorpus.dev"],
+    ["prepare.corpus", "adam.learning_rate", "TextFilesCorpus.train"],
 )
 def test_what_an_experiment_needs_is_asked_for(gin_file, missing):
-    lines = gin_file.read_text().splitlines(keepends=True)
-    drop = (missing, "TextFilesCorpus") if missing == "prepare.corpus" else (missing,)
-    gin_file.write_text("".join(line for line in lines if not line.startswith(drop)))
+    drop_lines(gin_file, missing, *["TextFilesCorpus"] * (missing == "prepare.corpus"))
     assert f"{missing} is not bound, but this run needs it: add" in refusal(gin_file)
+
+
+def test_a_corpus_without_dev_is_refused(gin_file):
+    drop_lines(gin_file, "TextFilesCorpus.dev")
+    assert "prepare.corpus has no split dev, expected train and dev" in refusal(gin_file)
+
+
+def drop_lines(gin_file, *beginnings):
+    lines = gin_file.read_text().splitlines(keepends=True)
+    gin_file.write_text("".join(line for line in lines if not line.startswith(beginnings)))
 
 
 def test_a_missing_file_is_named(tmp_path):

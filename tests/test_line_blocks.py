@@ -21,7 +21,7 @@ def write(path, lines):
     return str(path)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     lengths=st.lists(st.integers(0, 30), max_size=40),
     most=st.integers(1, 7),

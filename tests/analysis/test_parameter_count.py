@@ -33,7 +33,7 @@ def millions(vocab_size, num_layers, layer):
     return parameter_count(ModelShape(vocab_size, num_layers, layer)) / 1e6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     vocab_size=st.integers(1, 50),
     num_layers=st.integers(1, 3),

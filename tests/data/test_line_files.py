@@ -29,7 +29,7 @@ line = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     lines=st.lists(line, min_size=1),
     end=st.sampled_from(["\n", "\r\n"]),

@@ -40,7 +40,7 @@ def test_the_symbols_are_tensor2tensor_s():
         assert delinearise(linearise(sentence.tree)) == sentence.tree
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(trees(), st.integers(0, 3))
 def test_any_tree_comes_back(sentence, spaces):
     try:
@@ -53,7 +53,7 @@ def test_any_tree_comes_back(sentence, spaces):
 few = st.sampled_from(["X", "Y"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees(labels=few, tags=few, words=st.just("w")))
 def test_what_would_not_come_back_is_refused(sentence):
     """With tags that are labels too: never another tree without a word."""

@@ -27,7 +27,6 @@ def laid_out(sizes):
     return {name: range(*pair) for name, pair in zip(sizes, pairs, strict=True)}
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**9), weights)
 def test_parts_sum_to_the_whole_and_are_less_than_one_away_from_exact(total, given_weights):
     by_name = named(given_weights)
@@ -44,7 +43,7 @@ def test_the_largest_remainders_get_what_is_left():
     assert apportion(100, {"a": 3, "b": 0, "c": 1}) == {"a": 75, "b": 0, "c": 25}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=4),
     st.integers(1, 60) | st.none(),

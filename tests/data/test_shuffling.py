@@ -84,7 +84,7 @@ def test_sentences_of_a_batch_are_of_similar_length(lengths, shapes):
     assert np.median(spans) < 1.5
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 400), st.sampled_from([1, 2, 8]), st.integers(0, 50))
 def test_the_last_batches_are_alike_in_size(sentences, slices, seed):
     """Few sentences are dealt out evenly: to the batches, and to the slices of each."""

@@ -24,7 +24,7 @@ def slow_assignment(shapes, source, target):
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     pairs=lengths,
     repeats=st.integers(1, 20),

@@ -50,7 +50,7 @@ def stored(tmp_path_factory):
     return pairs, write_token_store(tmp_path_factory.mktemp("s") / "x", pairs, vocab_size=1000)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_padded_batch_equals_the_slow_one(stored, data):
     pairs, store = stored

@@ -59,7 +59,7 @@ def one(tmp_path, text):
     return sentence
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(trees(), max_size=3), st.sampled_from([" ", "\n  ", "\t", "\r\n"]))
 def test_any_tree_comes_back_however_it_is_broken_into_lines(tmp_path_factory, sentences, space):
     text = "\n".join(bracketed(sentence).replace(" ", space) for sentence in sentences)

@@ -98,7 +98,7 @@ def test_batches_stay_within_the_budget(model, subwords):
         assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     lengths=st.lists(st.integers(0, 30), max_size=40),
     workers=st.integers(1, 3),

@@ -147,7 +147,7 @@ def test_newstest2014_scores_as_with_moses_own_scripts(newstest2014, tmp_path):
 words_of_letters = st.lists(st.sampled_from(["ab", "Ab", "cd", "ef", "gh"]), min_size=1, max_size=9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(words_of_letters, words_of_letters), min_size=1, max_size=4))
 def test_any_corpus_scores_as_defined(pairs):
     hypotheses, references = zip(*pairs, strict=True)

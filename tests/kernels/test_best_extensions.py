@@ -8,7 +8,7 @@ from t2t_repro.decoding import beam_search
 from t2t_repro.kernels.best_extensions import best_extensions
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     vocab=st.sampled_from([2, 7, 96, 512, 1000, 1009, 4000]),
     beam=st.integers(1, 5),

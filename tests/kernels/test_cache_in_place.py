@@ -7,7 +7,7 @@ from t2t_repro.kernels import cache_in_place
 from t2t_repro.layers import cache
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rows=st.integers(1, 6), depth=st.integers(1, 3), data=st.data())
 def test_rows_are_written_as_a_copy_would_have_them(rows, depth, data):
     places = data.draw(st.lists(st.integers(0, rows - 1), unique=True))

@@ -49,7 +49,6 @@ def pack(x, ids, slots=None):
     return Packed(tf.constant(vectors), Places.of(tf.constant(ids), slots))
 
 
-@settings(deadline=None)
 @given(padded_ids(), st.integers(0, 3))
 def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
     ids = with_empty_row(tf.constant(ids)).numpy()
@@ -66,7 +65,6 @@ def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
     np.testing.assert_array_equal(exactly.places, places.places[: tokens + 1])
 
 
-@settings(deadline=None)
 @given(padded_ids(), st.integers(0, 3))
 def test_heads_are_those_of_padded_vectors(ids, more):
     ids = with_empty_row(tf.constant(ids)).numpy()
@@ -113,7 +111,7 @@ OPTIONS = [{}, {"neighbourhood": 3}, {"positional_encoding": "learned", "max_len
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_the_model_has_the_same_loss_and_gradients(options, data):
     # The rows that fill a batch up are empty on both sides.

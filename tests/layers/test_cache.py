@@ -36,7 +36,7 @@ def test_a_graph_can_be_called_twice():
     np.testing.assert_array_equal(fill(tf.constant(7.0)), [0, 7, 0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(steps=st.integers(1, 6), beam=st.integers(1, 3), reach=st.integers(0, 5), data=st.data())
 def test_a_hypothesis_sees_its_own_line(steps, beam, reach, data):
     """Against lists that are copied from parent to child."""

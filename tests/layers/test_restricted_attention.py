@@ -64,7 +64,7 @@ def assert_is_masked_attention(sizes, r, is_causal, lengths, length):
         np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_it_is_attention_under_a_mask(data):
     length = data.draw(st.integers(1, 150), "length")

@@ -103,7 +103,7 @@ def test_xla_computes_the_same(monkeypatch):
     assert_like_the_slow_one(random_batch(), 0.1, compute)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     batch=st.integers(1, 4),
     length=st.integers(1, 7),

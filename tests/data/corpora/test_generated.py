@@ -84,7 +84,7 @@ def test_another_seed_draws_other_sentences():
     assert small(seed=1).describe() != small(seed=2).describe()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     sizes=st.fixed_dictionaries(
         {name: st.integers(1, 300) for name in ("train_size", "dev_size", "test_size")}
