@@ -82,11 +82,10 @@ def identity_of(translator: "Translator", checkpoint: str, flag_names: Sequence[
     for model in translator.models:
         for weight in model.weights:
             weights.update(weight.numpy().tobytes())
-    subwords = b"".join(translator.subwords.contents().values())
     return {
         "--checkpoint": checkpoint,
         "weights": weights.hexdigest(),
-        "subwords": hashlib.sha256(subwords).hexdigest(),
+        "subwords": translator.subwords.checksum(),
         **{f"--{name}": flags.FLAGS[name].value for name in flag_names},
         **{name_of(one): repr(one.value) for one in bindings_in(gin.config_str())},
     }

@@ -7,6 +7,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file in one piece, and its folder; what a killed writer left is written over.
+
+    Args:
+        path: of the file, which nobody else writes at the same time.
+        content: of it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.partial")
+    aside.write_bytes(content)
+    os.replace(aside, path)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Gives a path to write to, in a folder that nobody else has; then puts the file in its place.

@@ -16,7 +16,9 @@ from t2t_repro.training.model_directory import ModelDirectory
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 from tests.processes import CHECKOUT
 
-BLOCK, LINES = 24, 24 * len(ODD_LINES)
+# Of many blocks, so that no machine is done with them before a signal comes.
+BLOCK, TIMES = 24, 96
+LINES = TIMES * len(ODD_LINES)
 # Arguments; a signal, and after how many blocks, and seconds, it comes.
 Command = tuple[list[str], int, int, float]
 
@@ -72,14 +74,14 @@ for number, (arguments, sent, after_blocks, seconds) in enumerate(json.load(sys.
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model directory with odd translations, and text of sixteen blocks."""
+    """A model directory with odd translations, and text of many blocks."""
     folder = tmp_path_factory.mktemp("long_text")
     subwords = shared(Subwords(write_subwords(folder / "made.model")))
     directory = ModelDirectory(folder / "model")
     model = random_model(subwords.source)
     directory.describe(model, subwords, CONFIG, CONFIG)
     directory.write_imported(model, 1)
-    lines = [f"{number} {line}" for number, line in enumerate(ODD_LINES * 24)]
+    lines = [f"{number} {line}" for number, line in enumerate(ODD_LINES * TIMES)]
     (folder / "in").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return folder
 

@@ -14,6 +14,7 @@ from t2t_repro.data.mixing import Mixing
 from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.slice_shapes import SliceShape, choose_shapes, slots_needed
 from t2t_repro.data.token_store import TokenStore
+from t2t_repro.data.untuned import untuned
 from t2t_repro.ranges import Count, checked
 
 
@@ -242,7 +243,8 @@ class Batches:
             return source, target, slots
 
         numbers = tf.data.Dataset.range(first_batch, len(plan))
-        return numbers.map(to_tensors, num_parallel_calls=2, deterministic=True).prefetch(4)
+        batches = numbers.map(to_tensors, num_parallel_calls=2, deterministic=True)
+        return untuned(batches.prefetch(4))
 
     def _assemble(
         self, store: TokenStore, slices: list[NDArray[np.int64]], shape: SliceShape

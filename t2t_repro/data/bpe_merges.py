@@ -11,13 +11,11 @@ from pathlib import Path
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
+from t2t_repro.data.subwords import SPACE_MARK
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.vocabulary import EOS_ID
-
-# SentencePiece writes a space as this character (U+2581) inside its pieces.
-_SPACE_MARK = "\u2581"
 
 _Kind = ModelProto.SentencePiece.Type
 _MERGED = _Kind.Value("NORMAL")
@@ -82,7 +80,7 @@ class BpeMerges:
             for number, piece in enumerate(pieces)
             if piece.type == _BYTE
         }
-        self.begins_word = np.array([piece.piece.startswith(_SPACE_MARK) for piece in pieces])
+        self.begins_word = np.array([piece.piece.startswith(SPACE_MARK) for piece in pieces])
         self.begins_word[EOS_ID] = True
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
 

@@ -1,7 +1,6 @@
 """Subwords that are there already: those of a model that a run goes on from, or of other data."""
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +22,7 @@ from t2t_repro.data.symbols import (
 )
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import AtMost, Text, checked
+from t2t_repro.whole_files import write_whole
 
 CONTENT = "sha256"
 """What describes a recipe that says which file it gives."""
@@ -120,10 +120,7 @@ class GivenSubwords:
             f"data: taking {self.model.size} subwords from {self.model.model_path}"
             f"{self._added()}: {model_path.name}"
         )
-        model_path.parent.mkdir(parents=True, exist_ok=True)
-        aside = model_path.with_name(f".{model_path.name}.partial")
-        aside.write_bytes(self.content)
-        os.replace(aside, model_path)
+        write_whole(model_path, self.content)
         return open_subwords(model_path)
 
     def _added(self) -> str:

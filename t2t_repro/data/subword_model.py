@@ -9,6 +9,7 @@ Source and target share one vocabulary (paper, section 5.1), or each has its own
 Prepared data, model directories and CTranslate2's have these files, by these names.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -109,6 +110,10 @@ class SubwordPair(NamedTuple, Generic[_Kind]):
     def contents(self) -> dict[str, bytes]:
         """Returns what is in each of these files."""
         return {name: path.read_bytes() for name, path in self.files().items()}
+
+    def checksum(self) -> str:
+        """Returns the SHA-256 of what is in all files together."""
+        return hashlib.sha256(b"".join(self.contents().values())).hexdigest()
 
 
 def shared(subwords: Kind) -> SubwordPair[Kind]:

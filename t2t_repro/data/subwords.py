@@ -6,7 +6,6 @@ shared source-target vocabulary of about 37000 tokens". The encoding is that of 
 """
 
 import io
-import os
 import random
 import re
 from array import array
@@ -31,9 +30,10 @@ from t2t_repro.ranges import AtMost, Count, Range, Text, checked
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, UNK_ID
+from t2t_repro.whole_files import write_whole
 
-# SentencePiece writes a space as this character (U+2581) inside its pieces.
-_SPACE_MARK = "\u2581"
+SPACE_MARK = "\u2581"
+"""As which SentencePiece writes a space inside its pieces (U+2581)."""
 
 _ID_BYTES = np.int32().nbytes
 
@@ -141,10 +141,7 @@ class SubwordTraining:
             )
         except RuntimeError as error:
             raise UserError(_training_failure(str(error), self.vocab_size)) from error
-        model_path.parent.mkdir(parents=True, exist_ok=True)
-        aside = model_path.with_name(f".{model_path.name}.partial")
-        aside.write_bytes(_as_learned_from_text(model.getvalue()))
-        os.replace(aside, model_path)
+        write_whole(model_path, _as_learned_from_text(model.getvalue()))
         return Subwords(model_path)
 
 
@@ -192,7 +189,7 @@ class Subwords:
                 f"{self.model_path} has no ids for bytes, so it would lose unseen characters; "
                 "train the model with datagen."
             )
-        if any(_SPACE_MARK in piece[1:] for piece in pieces):
+        if any(SPACE_MARK in piece[1:] for piece in pieces):
             raise UserError(
                 f"{self.model_path} has subwords that reach over a space; "
                 "train the model with datagen."
@@ -269,13 +266,13 @@ class Subwords:
         piece: str = self._model.id_to_piece(token)
         if token == EOS_ID:
             return "<EOS>"
-        if token in (PAD_ID, UNK_ID) or self._model.is_byte(token) or piece == _SPACE_MARK:
+        if token in (PAD_ID, UNK_ID) or self._model.is_byte(token) or piece == SPACE_MARK:
             return piece
-        return piece[1:] if piece.startswith(_SPACE_MARK) else CONTINUES + piece
+        return piece[1:] if piece.startswith(SPACE_MARK) else CONTINUES + piece
 
     def begins_word(self) -> list[bool]:
         """Of every id, whether a word begins with it."""
-        return [piece.startswith(_SPACE_MARK) for piece in self.pieces()]
+        return [piece.startswith(SPACE_MARK) for piece in self.pieces()]
 
     def word_numbers(self, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one sentence of ids, what spaces separate.
@@ -288,7 +285,7 @@ class Subwords:
         """
         numbers, word = [], -1
         for token in read_ids(ids):
-            word += self._model.id_to_piece(token).startswith(_SPACE_MARK)
+            word += self._model.id_to_piece(token).startswith(SPACE_MARK)
             numbers.append(max(word, 0))
         return numbers + [NO_WORD] * (len(ids) - len(numbers))
 
@@ -304,12 +301,12 @@ class Subwords:
         """
         marked: str = self._model.normalize(_as_utf8(line).decode())
         # The model puts a space before every first word.
-        return marked.removeprefix(_SPACE_MARK).replace(_SPACE_MARK, " ")
+        return marked.removeprefix(SPACE_MARK).replace(SPACE_MARK, " ")
 
 
 def _as_utf8(line: str) -> bytes:
     """The line as SentencePiece can take it: no space mark of its own, no lone surrogates."""
-    return line.replace(_SPACE_MARK, " ").encode("utf-8", errors="replace")
+    return line.replace(SPACE_MARK, " ").encode("utf-8", errors="replace")
 
 
 def _sample(count: int, size: int, seed: int) -> bytes:

@@ -6,7 +6,6 @@ looks as it writes each subword. Words are what spaces separate. Links are writt
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import gin
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.decoding.cores import for_each_batch
 from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import recorded_by
@@ -88,9 +88,7 @@ class Aligner:
             for number, text in zip(batch, self._links(*ids, *words).numpy(), strict=True):
                 results[number] = text.decode()
 
-        with ThreadPoolExecutor(workers) as pool:
-            for _ in pool.map(align_batch, reversed(group_by_length(lengths, tokens_per_batch))):
-                pass
+        for_each_batch(align_batch, group_by_length(lengths, tokens_per_batch), workers)
         return results
 
     def links(

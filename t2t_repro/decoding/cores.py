@@ -1,6 +1,10 @@
 """Which cores decode: a batch a core, as many batches at a time as there are cores."""
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from t2t_repro.data.parallel import usable_cores
 
@@ -8,6 +12,22 @@ from t2t_repro.data.parallel import usable_cores
 def idle_workers() -> int:
     """How many batches to decode at a time: one on a GPU, which it keeps busy; else one a core."""
     return 1 if _has_gpu() else usable_cores()
+
+
+def for_each_batch(
+    work: Callable[[NDArray], None], batches: Sequence[NDArray], workers: int
+) -> None:
+    """Does the work of all batches, several at a time.
+
+    Args:
+        work: what is to be done with a batch.
+        batches: of sentences' numbers, those of the shortest sentences first.
+        workers: how many batches at a time.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        # The longest first, so that no worker is left alone with them in the end.
+        for _ in pool.map(work, reversed(batches)):
+            pass
 
 
 def one_core_a_batch() -> None:

@@ -1,7 +1,6 @@
 """How likely a model finds given translations: log P(target | source), by teacher forcing."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.decoding.cores import for_each_batch
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.vocabulary import PAD_ID
 
@@ -84,11 +84,8 @@ class PairScorer:
                 rows[number] = row[: len(target.ids[number])]
 
         lengths = [max(map(len, pair)) for pair in zip(source.ids, target.ids, strict=True)]
-        with ThreadPoolExecutor(self._workers) as pool:
-            # The longest first, so that no worker is left alone with them in the end.
-            batches = group_by_length(lengths, self._tokens_per_batch)
-            for _ in pool.map(score_batch, reversed(batches)):
-                pass
+        batches = group_by_length(lengths, self._tokens_per_batch)
+        for_each_batch(score_batch, batches, self._workers)
         return [
             PairScore(
                 float(row.sum()),

@@ -2,7 +2,6 @@
 
 import bisect
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, NamedTuple, Protocol, runtime_checkable
@@ -18,7 +17,7 @@ from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.alignment import Aligner
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.cores import idle_workers
+from t2t_repro.decoding.cores import for_each_batch, idle_workers
 from t2t_repro.decoding.pair_scores import PairScore, PairScorer, padded
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import UNFILLED_SCORE, Given, Search, SearchResult
@@ -223,10 +222,7 @@ class Translator:
                 texts = self._texts(*hypotheses)
                 results[number] = (self.choose.choose(texts) if self.choose else texts)[:n_best]
 
-        with ThreadPoolExecutor(self.workers) as pool:
-            # The longest first, so that no worker is left alone with them in the end.
-            for _ in pool.map(translate_batch, reversed(self._batches(sources))):
-                pass
+        for_each_batch(translate_batch, self._batches(sources), self.workers)
         return results
 
     def score(
@@ -258,11 +254,14 @@ class Translator:
     def _pair_scorer(self) -> PairScorer:
         longest = {
             "source": self.max_source_length,
-            "target": int(self.limits(self.max_source_length)),
+            "target": self._limit(self.max_source_length),
         }
-        # All positions are scored at once: as many as of all hypotheses side by side.
-        tokens = max(self.tokens_per_batch // self.search.beam_size, 1)
-        return PairScorer(self.model, self.subwords, longest, tokens, self.workers)
+        return PairScorer(self.model, self.subwords, longest, self.tokens_at_once, self.workers)
+
+    @property
+    def tokens_at_once(self) -> int:
+        """How many positions of sentences are computed together, with all hypotheses of each."""
+        return max(self.tokens_per_batch // self.search.beam_size, 1)
 
     def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[str]:
         """Aligns the words of sentences with those of their translations; see `Aligner`.
@@ -285,12 +284,10 @@ class Translator:
                 f"there are {len(sources)} sources and {len(targets)} targets, expected as many of "
                 "one as of the other."
             )
-        longest = min(self.max_source_length + self.max_extra_length, self._max_positions)
-        budget = max(self.tokens_per_batch // self.search.beam_size, 1)
         return self.aligner.align(
             _beginnings(self.subwords.source, sources, self.max_source_length),
-            _beginnings(self.subwords.target, targets, longest),
-            budget,
+            _beginnings(self.subwords.target, targets, self._limit(self.max_source_length)),
+            self.tokens_at_once,
             self.workers,
         )
 

@@ -264,7 +264,7 @@ class Servable(tf.Module):
         lengths = tf.where(is_pair, tf.maximum(sources.lengths, targets.lengths), 0)
         with self._stored_weights():
             links = in_groups(
-                lengths, _tokens_per_group(self._translator), align, tf.fill(tf.shape(source), "")
+                lengths, self._translator.tokens_at_once, align, tf.fill(tf.shape(source), "")
             )
         return {"alignment": links, "truncated": sources.truncated | targets.truncated}
 
@@ -315,7 +315,7 @@ class Servable(tf.Module):
             tf.tile(scores[None, :n_best], [batch, 1]),
         )
         with self._stored_weights():
-            return in_groups(sentences.lengths, _tokens_per_group(translator), search, of_blank)
+            return in_groups(sentences.lengths, translator.tokens_at_once, search, of_blank)
 
     def _log_probabilities(self, sources: _Sentences, targets: _Sentences) -> tf.Tensor:
         """Each log P(target | source), [batch]."""
@@ -328,7 +328,7 @@ class Servable(tf.Module):
         with self._stored_weights():
             return in_groups(
                 lengths,
-                _tokens_per_group(self._translator),
+                self._translator.tokens_at_once,
                 score,
                 tf.zeros_like(lengths, tf.float32),
             )
@@ -336,10 +336,6 @@ class Servable(tf.Module):
     def _stored_weights(self) -> keras.StatelessScope:
         weights = self._translator.model.trainable_variables
         return with_values(zip(weights, self._weights.read(), strict=True))
-
-
-def _tokens_per_group(translator: Translator) -> int:
-    return max(translator.tokens_per_batch // translator.search.beam_size, 1)
 
 
 def _text_ops(subwords: SubwordModel) -> TextOps | T2TTextOps:

@@ -24,9 +24,7 @@ These names stand here and nowhere else: everybody asks a ModelDirectory.
 """
 
 import dataclasses
-import hashlib
 import json
-import os
 import platform
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -60,6 +58,7 @@ from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.training.ancestry import Ancestor, ancestry, read_ancestry
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
+from t2t_repro.whole_files import write_whole
 
 _SUBWORDS_HASH = "subwords_sha256"
 
@@ -148,14 +147,14 @@ class ModelDirectory:
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
             "python": platform.python_version(),
-            _SUBWORDS_HASH: _hash(subwords.contents()),
+            _SUBWORDS_HASH: subwords.checksum(),
         }
         for name, content in subwords.contents().items():
-            _write(self.path / name, content)
+            write_whole(self.path / name, content)
         _write_json(self.model_json, _sizes_of(model))
         _write_json(self.versions_json, versions)
-        _write(self.config_gin, config.encode())
-        _write(self.operative_config_gin, operative_config.encode())
+        write_whole(self.config_gin, config.encode())
+        write_whole(self.operative_config_gin, operative_config.encode())
 
     def write_epoch(self, report: EpochReport) -> None:
         """Writes down what an epoch holds."""
@@ -258,7 +257,7 @@ class ModelDirectory:
         """
         self._check()
         opened = open_pair(self.path, open_subwords)
-        self._check_subwords(opened.contents())
+        self._check_subwords(opened)
         return opened
 
     def checkpoint(self, name: str | None = None) -> str:
@@ -400,16 +399,16 @@ class ModelDirectory:
             )
         check_subword_files(self.path)
 
-    def _check_subwords(self, files: Mapping[str, bytes]) -> None:
+    def _check_subwords(self, subwords: SubwordPair[SubwordModel]) -> None:
         """Holds the subwords against what was written down of them: ids would mean others."""
         try:
             expected = dict(read_json(self.versions_json)).get(_SUBWORDS_HASH)
         except (OSError, ValueError, TypeError):
             return
-        if expected and expected != _hash(files):
+        if expected and expected != subwords.checksum():
             raise UserError(
                 f"{self.path} has other subwords than the model was trained with: put back the "
-                f"training run's own {' and '.join(files)}, or give another --model_dir."
+                f"training run's own {' and '.join(subwords.files())}, or give another --model_dir."
             )
 
     def _check_same_model(self, model: Transformer, subwords: SubwordPair[SubwordModel]) -> None:
@@ -463,17 +462,5 @@ def _lasting(sizes: Mapping[str, Any]) -> dict[str, Any]:
     return {**sizes, "config": kept}
 
 
-def _hash(files: Mapping[str, bytes]) -> str:
-    return hashlib.sha256(b"".join(files.values())).hexdigest()
-
-
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    _write(path, (json.dumps(content, indent=2) + "\n").encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Writes a file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.partial")
-    aside.write_bytes(content)
-    os.replace(aside, path)
+    write_whole(path, (json.dumps(content, indent=2) + "\n").encode())

@@ -121,6 +121,12 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone(store):
     assert {frozenset(batch) for batch in order(batches, 1)} != {frozenset(b) for b in first}
 
 
+def test_tensorflow_does_not_tune_the_pipeline_whose_end_would_wait_for_it(store):
+    """Some ends only: too rarely for a test of the wait itself."""
+    epoch = Batches(store, 1, tokens_per_batch=200).epoch(0, 0)
+    assert epoch.options().autotune.enabled is False
+
+
 def test_the_report_counts_what_the_first_epoch_holds(store):
     batches = batches_of(store, 3, is_static=True)
     report, made = batches.report(), arrays(batches.epoch(0, 0))

@@ -228,9 +228,11 @@ def _tf_records(builder: Any, split: str) -> Iterator[Any]:
     """Yields batches of serialised examples, in the order of the files."""
     import tensorflow as tf
 
+    from t2t_repro.data.untuned import untuned
+
     for part in builder.info.splits[split].file_instructions:
         records = tf.data.TFRecordDataset(part.filename).skip(part.skip).take(part.take)
-        yield from records.batch(_READ_BATCH)
+        yield from untuned(records.batch(_READ_BATCH))
 
 
 def _array_records(builder: Any, split: str) -> Iterator[Any]:
