@@ -78,7 +78,7 @@ for path in "$reverse_model" "$init_from"; do
     [[ -z "$path" || -f "$path/model.json" ]] || fail "$path is no model directory: model.json is missing."
 done
 
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" base
 trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 
 mkdir -p "$runs"

@@ -6,7 +6,7 @@
 # --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-source scripts/environment.sh
+source scripts/environment.sh base
 # The trainer ends well when it is interrupted, with a checkpoint; other seeds must not follow.
 trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 

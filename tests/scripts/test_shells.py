@@ -25,3 +25,18 @@ def test_what_only_newer_shells_and_gnu_tools_know_is_not_used(script):
     text = "\n".join(re.sub(r"(^|\s)#.*", "", line) for line in script.read_text().splitlines())
     assert not [found[0] for found in re.finditer(f"{LATER_BASH}|{GNU_TOOLS}", text)]
     subprocess.run(["bash", "-n", script], check=True)
+
+
+def test_an_environment_s_kind_is_named_for_a_script_s_own_arguments_would_be_taken():
+    for script in SCRIPTS:
+        for line in re.findall(r"^source .*environment\.sh.*", script.read_text(), re.MULTILINE):
+            assert re.search(r"environment\.sh\"? (base|test|gpu|plots)$", line), script
+    done = subprocess.run(
+        ["bash", "-c", 'source "$0"', CHECKOUT / "scripts" / "environment.sh", "--seeds=3"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: environment.sh was given '--seeds=3', expected base, test, gpu or plots.\n"
+    )
