@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import gin
 import pytest
 
+from t2t_repro.analysis.run_record import Evaluation
 from t2t_repro.command_line import storage_error
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.cleaning import Cleaning
@@ -398,6 +399,11 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     ),
     "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
     "no such table": ("report", ["--table=4"], "flag --table=4"),
+    "no scores": (
+        "report",
+        ["--table=scores", "--runs=nowhere"],
+        "--runs=nowhere holds no run that was evaluated, expected folders such as nowhere/seed_1",
+    ),
     "nothing to evaluate": ("evaluate", [], "either --model_dir, or --translations"),
     "no reference": ("evaluate", ["--translations=a"], "--reference is missing"),
     "reference missing": (
@@ -519,6 +525,7 @@ WORKING: dict[str, tuple[str, list[str]]] = {
         ["--translations=latin.en", "--reference=train.en", "--confidence", "--seed=3"],
     ),
     "a report without base": ("report", ["--runs=rows", "--output=../report"]),
+    "scores of several seeds": ("report", ["--runs=seeds", "--table=scores"]),
     "attention maps": (
         "attention_maps",
         ["--model_dir=model", "--source=a <b> c", "--output=../maps", "--nopictures"],
@@ -676,6 +683,10 @@ def folder(tmp_path_factory):
     row = ModelDirectory(folder / "rows" / "a_1_head" / "model")
     shutil.copytree(folder / "model", row.path)
     row.write_epoch(EpochReport(100, 2, 3, 20, 900, 1200, 2400))
+    for seed, perplexity in ((1, 5.0), (2, 7.0)):
+        of_seed = ModelDirectory(folder / "seeds" / f"seed_{seed}" / "model")
+        shutil.copytree(folder / "model", of_seed.path)
+        of_seed.write_scores("dev", Evaluation("best/step-7", perplexity, []).as_dict())
     shutil.copytree(folder / "model", folder / "swapped")
     swapped = ModelDirectory(folder / "swapped").path / "subwords.model"
     SubwordTraining(vocab_size=270).train(["h i j k l m n"] * 9, swapped)
@@ -832,6 +843,13 @@ def test_a_report_without_what_a_plot_needs_has_its_tables(outcomes, folder):
     assert "table_3.png is not drawn: the plot shows differences from base_ende" in outcome.err
     written = {path.name for path in (folder.parent / "report").iterdir()}
     assert written == {"table_3.md", "table_3.csv"}
+
+
+def test_scores_of_several_seeds_are_their_mean(outcomes):
+    outcome = outcomes["scores of several seeds"]
+    assert outcome.status == 0, outcome.err
+    assert "| perplexity | 6.00 ± 1.41 | 2 | 5.00 | 7.00 |" in outcome.out.splitlines()
+    assert "seeds/seed_2/model has the seed of a run before it" in outcome.err
 
 
 def test_attention_maps_are_of_the_model_s_own_translation(outcomes, folder):

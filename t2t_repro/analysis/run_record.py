@@ -86,13 +86,22 @@ def read_run(model_dir: Path) -> Run | None:
             f"{directory.model_json} and {directory.epoch_json} do not describe a run ({error}): "
             "start the trainer again with the run's own command."
         ) from error
-    dev, test = (_read_evaluation(directory.scores_json(split)) for split in ("dev", "test"))
-    return Run(steps, shape, operations, _median_speed(directory.tensorboard), dev, test)
+    speed = _median_speed(directory.tensorboard)
+    evaluations = read_evaluations(model_dir)
+    return Run(steps, shape, operations, speed, evaluations.get("dev"), evaluations.get("test"))
 
 
-def _read_evaluation(path: Path) -> Evaluation | None:
-    if not path.exists():
-        return None
+def read_evaluations(model_dir: Path) -> dict[str, Evaluation]:
+    """Reads the last evaluation of every split that has one, by the split's name.
+
+    Raises:
+        UserError: a file is damaged.
+    """
+    paths = sorted(ModelDirectory(model_dir).scores_json("any").parent.glob("*.json"))
+    return {path.stem: _read_evaluation(path) for path in paths}
+
+
+def _read_evaluation(path: Path) -> Evaluation:
     found = _read(path)
     try:
         scores = [Score(**score) for score in found["scores"]]

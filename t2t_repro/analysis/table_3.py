@@ -25,8 +25,11 @@ class Row(NamedTuple):
     steps: int = 100_000
 
 
+BASE = "base_ende"
+"""The name of the row that the others are variations of."""
+
 TABLE_3 = (
-    Row("base", "", "base_ende", 4.92, 25.8),
+    Row("base", "", BASE, 4.92, 25.8),
     Row("A", "h = 1, d_k = d_v = 512", "a_1_head", 5.29, 24.9),
     Row("A", "h = 4, d_k = d_v = 128", "a_4_heads", 5.00, 25.5),
     Row("A", "h = 16, d_k = d_v = 32", "a_16_heads", 4.91, 25.8),

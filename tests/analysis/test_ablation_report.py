@@ -1,24 +1,13 @@
-"""Table 3 with runs in it: every figure in its place, and the findings judged by them."""
+"""Table 3 with runs in it: every figure in its place."""
 
 import csv
 import io
 
-import pytest
-
-from t2t_repro.analysis.ablation_report import (
-    FINDINGS,
-    as_csv,
-    as_markdown,
-    judge,
-    other_sizes,
-    read_runs,
-    write_plot,
-)
+from t2t_repro.analysis.ablation_report import as_csv, as_markdown
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.run_record import Evaluation, Run
 from t2t_repro.analysis.table_3 import TABLE_3
 from t2t_repro.analysis.training_cost import own_systems, table_2
-from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.layers.layer_config import LayerConfig
@@ -32,81 +21,45 @@ def run(bleu, perplexity=5.0, **changes):
     return Run(1500, SHAPE, 1.5e16, 1234.5, dev, None)._replace(**changes)
 
 
+def seeds(*bleu):
+    """Runs of a row that differ in their seed."""
+    return {f"seed_{number}": run(value) for number, value in enumerate(bleu, 1)}
+
+
 def test_published_and_measured_stand_side_by_side():
-    lines = as_markdown({"base_ende": run(20.25), "c_2_layers": run(18.0, dev=None)}).splitlines()
+    runs = {"base_ende": {"model": run(20.25)}, "c_2_layers": {"model": run(18.0, dev=None)}}
+    lines = as_markdown(runs).splitlines()
     table = [line for line in lines if line.startswith("| ")][:21]
     assert len({line.count("|") for line in table}) == 1
     assert table[1] == (
-        "| base |  | 100,000 | 1,500 | 4.92 | 5.00 | 25.8 | 20.2 | 65 | 65.1 | 1.5e16 | 1,234 "
+        "| base |  | 100,000 | 1,500 | 4.92 | 5.00 | 25.8 | 20.2 | 65 | 65.1 | 1.5e16 | 1 "
         "| checkpoints/step-1500 |"
     )
     assert "| C | N = 2 | 100,000 | 1,500 | 6.11 | – | 23.7 | – | 36 | 65.1 |" in table[8]
     assert "| A | h = 1, d_k = d_v = 512 | 100,000 | – | 5.29 | – | 24.9 | – | 65 | – |" in table[2]
 
 
-def test_findings_are_judged_by_bleu_as_the_paper_measured_it():
-    by_text = {finding.text: finding for finding in FINDINGS}
-    heads = by_text["A: a single head is worse than the best setting"]
-    assert judge(heads, {})[1:] == ("not measured", "–")
-    assert judge(heads, {"base_ende": run(20.0)})[1] == "not measured"
-    runs = {"base_ende": run(20.0), "a_1_head": run(18.5)}
-    assert judge(heads, runs)[1:] == ("agrees", "base_ende − a_1_head = +1.50")
-    assert judge(heads, runs | {"a_1_head": run(20.5)})[1] == "no"
-
-    depth = by_text["B: a smaller d_k is worse"]
-    runs = {"base_ende": run(20.0), "b_d_k_16": run(19.0), "b_d_k_32": run(20.1)}
-    assert judge(depth, runs)[1] == "2 of 3"
-
-    learned = by_text["E: learned positions are nearly as good as sinusoids"]
-    for bleu, verdict in ((20.4, "agrees"), (19.6, "agrees"), (21.0, "no"), (19.0, "no")):
-        runs = {"base_ende": run(20.0), "e_learned_positions": run(bleu)}
-        assert judge(learned, runs)[1] == verdict
+def test_several_seeds_are_their_mean_and_spread():
+    runs = {"base_ende": seeds(20.0, 21.0, 22.5)}
+    runs["base_ende"]["seed_3"] = runs["base_ende"]["seed_3"]._replace(steps=900)
+    runs["base_ende"]["seed_4"] = run(0.0, dev=None)
+    line = as_markdown(runs).splitlines()[4]
+    assert "| 1,500, 900 | 4.92 | 5.00 ± 0.00 | 25.8 | 21.2 ± 1.3 |" in line
+    assert line.endswith("| 1.5e16 | 4 | checkpoints/step-1500 |")
 
 
-def test_the_paper_s_own_figures_show_all_its_findings():
-    runs = {row.name: run(row.bleu) for row in TABLE_3}
-    assert {judge(finding, runs)[1] for finding in FINDINGS} == {"agrees"}
-
-
-def test_the_csv_has_every_figure_in_full():
-    rows = list(csv.DictReader(io.StringIO(as_csv({"base_ende": run(20.25)}))))
-    assert [row["name"] for row in rows] == [row.name for row in TABLE_3]
+def test_the_csv_has_every_figure_of_every_run_in_full():
+    rows = list(csv.DictReader(io.StringIO(as_csv({"base_ende": seeds(20.25, 20.5)}))))
+    assert [row["name"] for row in rows] == ["base_ende", *(row.name for row in TABLE_3)]
     base = rows[0]
     assert (base["paper_bleu"], base["our_bleu"], base["our_parameters"]) == (
         "25.8",
         "20.25",
         "65073152",
     )
+    assert [(row["seed"], row["our_bleu"]) for row in rows[1:3]] == [("seed_2", "20.5"), ("", "")]
     assert (base["our_tokens_per_second"], base["our_training_operations"]) == ("1234.5", "1.5e+16")
-    assert rows[1]["our_bleu"] == rows[1]["our_steps"] == ""
-
-
-def test_runs_of_other_sizes_than_their_row_are_named():
-    small = run(20.0, shape=ModelShape(8000, 3, LayerConfig(d_model=64, d_ff=256)))
-    as_published = run(20.0)
-    assert other_sizes({"base_ende": as_published, "a_1_head": as_published}) is None
-    assert other_sizes({"base_ende": small, "a_1_head": as_published}) == (
-        "1 of 2 runs are not the paper's models, by their parameters (base_ende 0.9 million in "
-        "place of 65): compare them with each other, not with the paper's columns"
-    )
-    names = ("base_ende", "a_1_head", "a_4_heads", "b_d_k_16")
-    assert "place of 65; ...)" in (other_sizes(dict.fromkeys(names, small)) or "")
-
-
-def test_a_plot_needs_base(tmp_path):
-    with pytest.raises(UserError, match="which has no dev BLEU"):
-        write_plot({"a_1_head": run(18.0)}, tmp_path / "plot.png")
-
-
-def test_the_plot_is_a_picture(tmp_path):
-    pytest.importorskip("matplotlib")
-    write_plot({"base_ende": run(20.0), "a_1_head": run(18.0)}, tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_folder_without_runs_is_refused(tmp_path):
-    with pytest.raises(UserError, match="holds no run of Table 3, expected folders such as"):
-        read_runs(tmp_path)
+    assert rows[2]["our_steps"] == ""
 
 
 def test_own_runs_in_table_2():

@@ -1,0 +1,153 @@
+"""Runs of one experiment that differ in their seed alone: their scores, with mean and spread.
+
+A single run lies in <experiment>/model; several in <experiment>/seed_1/model, seed_2/model, ...
+"""
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_repro.analysis.run_record import Evaluation, read_evaluations
+from t2t_repro.configuration import differing_bindings, read_bindings
+from t2t_repro.errors import UserError
+from t2t_repro.training.model_directory import ModelDirectory
+
+PERPLEXITY = "perplexity"
+_SEED = "train.seed"
+_FOLDER = re.compile(r"seed_\d+")
+
+
+class Sample(NamedTuple):
+    """A figure, measured once a seed.
+
+    Attributes:
+        values: of every seed, at least one.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of the values."""
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample standard deviation, with n − 1; None of a single value."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def show(self, form: str) -> str:
+        """Writes mean ± deviation, each in the given form, such as ".2f"."""
+        spread = "" if self.deviation is None else f" ± {self.deviation:{form}}"
+        return f"{self.mean:{form}}{spread}"
+
+
+def model_directories(experiment: Path) -> dict[str, Path]:
+    """Finds the runs of an experiment.
+
+    Args:
+        experiment: the folder with its runs.
+
+    Returns:
+        their model directories, in the order of the seeds, by the name of their folder:
+        "seed_1", ...; a single run's by "model". Nothing where there is none.
+
+    Raises:
+        UserError: the folder holds a single run and runs of several seeds, of which the former
+            may be a second time.
+    """
+    folders = [path for path in experiment.glob("seed_*/model") if _FOLDER.fullmatch(_name(path))]
+    found = {_name(path): path for path in sorted(folders, key=_number)}
+    single = experiment / "model"
+    if not single.exists():
+        return found
+    if found:
+        raise UserError(
+            f"{experiment} holds both {single.name} and {', '.join(found)}, expected one or the "
+            f"other: move {single} to a folder seed_<n> of its own, or delete it."
+        )
+    return {single.name: single}
+
+
+def _name(model_dir: Path) -> str:
+    return model_dir.parent.name
+
+
+def _number(model_dir: Path) -> int:
+    return int(_name(model_dir).removeprefix("seed_"))
+
+
+def other_differences(directories: Sequence[Path]) -> list[str]:
+    """Says in what runs differ besides their seed: then their spread is not that of a seed.
+
+    Args:
+        directories: model directories of one experiment.
+
+    Returns:
+        a text for each directory that differs from the first, or has the same seed as another.
+
+    Raises:
+        UserError: a configuration cannot be read.
+    """
+    files = {path: ModelDirectory(path).config_gin for path in directories}
+    texts = {path: read_bindings(file) for path, file in files.items() if file.exists()}
+    found = []
+    for number, (path, text) in enumerate(texts.items()):
+        (first, of_first), *_ = texts.items()
+        others = differing_bindings(of_first, text)
+        settings = [one for one in others if not one.startswith(f"{_SEED} ")]
+        if settings:
+            found.append(f"{path} is not {first} with another seed: {settings[0]}")
+        elif any(not differing_bindings(before, text) for before in [*texts.values()][:number]):
+            found.append(f"{path} has the seed of a run before it")
+    return found
+
+
+def score_tables(experiment: Path) -> list[str]:
+    """Writes the scores of every split that was evaluated: a row a score, a column a seed.
+
+    Args:
+        experiment: the folder with its runs, see `model_directories`.
+
+    Returns:
+        lines of Markdown.
+
+    Raises:
+        UserError: no run has been evaluated, or a file of one is damaged.
+    """
+    directories = model_directories(experiment)
+    runs = {name: read_evaluations(path) for name, path in directories.items()}
+    splits = sorted({split for evaluations in runs.values() for split in evaluations})
+    if not splits:
+        raise UserError(
+            f"--runs={experiment} holds no run that was evaluated, expected folders such as "
+            f"{experiment / 'seed_1' / 'model'}: train one there, then run evaluate."
+        )
+    lines = ["±: sample standard deviation over the seeds. It says nothing of other sentences."]
+    for split in splits:
+        of_split = {name: found[split] for name, found in runs.items() if split in found}
+        lines += ["", *_table(split, of_split)]
+    return lines
+
+
+def _table(split: str, runs: Mapping[str, Evaluation]) -> list[str]:
+    """A split's scores, and below how each was computed and of which checkpoints."""
+    figures: dict[str, dict[str, float]] = {}
+    signatures = {}
+    for name, evaluation in runs.items():
+        figures.setdefault(PERPLEXITY, {})[name] = evaluation.perplexity
+        for score in evaluation.scores:
+            figures.setdefault(score.name, {})[name] = score.value
+            signatures[score.name] = score.signature
+    lines = [
+        f"| {split} | mean | runs | {' | '.join(runs)} |",
+        f"|---|---:|---:|{'---:|' * len(runs)}",
+    ]
+    for figure, by_run in figures.items():
+        each = [f"{by_run[name]:.2f}" if name in by_run else "–" for name in runs]
+        mean = Sample(tuple(by_run.values())).show(".2f")
+        lines.append(f"| {figure} | {mean} | {len(by_run)} | {' | '.join(each)} |")
+    lines += ["", f"- of {', '.join(f'{name}: {run.checkpoint}' for name, run in runs.items())}"]
+    return lines + [f"- {name}: `{text}`" for name, text in signatures.items() if text]
