@@ -13,6 +13,7 @@ import gin
 import tensorflow as tf
 
 from t2t_repro import kernels
+from t2t_repro.decoding.length_penalty import LengthPenalty, wu_penalty
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
     Cache,
@@ -52,19 +53,6 @@ class Candidates(NamedTuple):
     parents: tf.Tensor  # [batch, candidates]: which alive hypothesis it was added to
 
 
-def penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
-    """Computes lp(length) = ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
-
-    Args:
-        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
-        alpha: strength; 0 means no penalty, 1 almost the mean log-probability of an id.
-
-    Returns:
-        float32, the shape of `length`.
-    """
-    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
-
-
 def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds the most probable extensions of a row's hypotheses by one id.
 
@@ -100,6 +88,7 @@ class BeamSearch:
         beam_size: number of alive, and of finished, hypotheses of a sentence; 4 in the paper, 1 is
             greedy decoding.
         length_penalty: alpha in `penalty`; 0.6 in the paper, 0 ranks by plain log-probability.
+        penalty: lp(length, alpha); the paper's is `wu_penalty`.
 
     Raises:
         UserError: a number is outside of its range.
@@ -107,6 +96,7 @@ class BeamSearch:
 
     beam_size: Annotated[int, Range(least=1, most=MAX_BEAM)] = 4
     length_penalty: Annotated[float, Range(least=0, most=MAX_PENALTY)] = 0.6
+    penalty: LengthPenalty = wu_penalty
 
     def search(
         self,
@@ -182,7 +172,7 @@ class BeamSearch:
     ) -> tf.Tensor:
         """Which rows ([batch] bool) have nothing to gain from another step."""
         # [batch]
-        bound = state.alive_log_probs[:, 0] / penalty(limits, self.length_penalty)
+        bound = state.alive_log_probs[:, 0] / self.penalty(limits, self.length_penalty)
         # Equality is enough: a later hypothesis of equal score is ranked behind an earlier one.
         return (step >= limits) | (state.finished_scores[:, n_best - 1] >= bound)
 
@@ -209,7 +199,7 @@ class BeamSearch:
             tf.where(ends, _IMPOSSIBLE, candidates.log_probs), self.beam_size
         )  # [batch, beam] both
 
-        new_scores = candidates.log_probs / penalty(step + 1, self.length_penalty)
+        new_scores = candidates.log_probs / self.penalty(step + 1, self.length_penalty)
         # [batch, beam + candidates], the old ones first: they win ties.
         scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, _IMPOSSIBLE)], axis=1)
         finished_scores, finished = tf.math.top_k(scores, self.beam_size)  # [batch, beam] both

@@ -19,6 +19,7 @@ from t2t_repro.decoding.beam_search import (
     best_hypotheses,
     where_given,
 )
+from t2t_repro.decoding.length_penalty import LengthPenalty, wu_penalty
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
@@ -68,6 +69,7 @@ class DiverseBeamSearch:
         beam_size: hypotheses of all groups together, a multiple of `groups`.
         strength: lambda of the paper, in nats; there 0.2 to 0.8 are found to be good.
         length_penalty: alpha, see `BeamSearch`.
+        penalty: likewise.
 
     Raises:
         UserError: a number is outside of its range, or the beam cannot be divided.
@@ -77,6 +79,7 @@ class DiverseBeamSearch:
     beam_size: Annotated[int, Range(least=1, most=MAX_BEAM)] = 4
     strength: Annotated[float, Range(least=0, most=1000)] = 0.5
     length_penalty: Annotated[float, Range(least=0, most=MAX_PENALTY)] = 0.6
+    penalty: LengthPenalty = wu_penalty
 
     def __post_init__(self) -> None:
         if self.beam_size % self.groups:
@@ -97,7 +100,7 @@ class DiverseBeamSearch:
         """Decodes a batch of sentences; see `BeamSearch.search`."""
         limits = checked_limits(self.beam_size, cache, limits, max_steps, n_best)
         prefix = () if given is None or given.prefix is None else (given.prefix,)
-        search = BeamSearch(self.beam_size // self.groups, self.length_penalty)
+        search = BeamSearch(self.beam_size // self.groups, self.length_penalty, self.penalty)
         # Of different hypotheses, no group has more than that among the n_best of all.
         n_best_of_group = tf.minimum(n_best, search.beam_size)
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding import step_loop
-from t2t_repro.decoding.beam_search import BeamSearch, penalty
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.length_penalty import power_penalty, wu_penalty
 from t2t_repro.decoding.search import UNFILLED_SCORE, Given, SearchResult
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -93,12 +94,14 @@ class TableModel:
         return tf.gather(tables, nodes, batch_dims=1), (tables, nodes)
 
 
-def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None, prefix=None) -> SearchResult:
+def search(
+    tables, limits, beam_size, alpha, n_best=1, max_steps=None, prefix=None, penalty=wu_penalty
+) -> SearchResult:
     """Runs the search; tables and limits may be of one row, [nodes, vocab] and an int."""
     if len(tables.shape) == 2:
         tables, limits = tables[None], [limits]
     limits = tf.convert_to_tensor(limits)
-    return BeamSearch(beam_size, alpha).search(
+    return BeamSearch(beam_size, alpha, penalty).search(
         TableModel(),
         (tf.convert_to_tensor(tables), tf.zeros([tf.shape(tables)[0], beam_size], tf.int32)),
         limits,
@@ -108,12 +111,18 @@ def search(tables, limits, beam_size, alpha, n_best=1, max_steps=None, prefix=No
     )
 
 
-def plain_search(table, limit, beam_size, alpha, n_best, early_stop=True, beginning=()):
+def plain_wu(length, alpha):
+    return ((5 + length) / 6) ** alpha
+
+
+def plain_search(
+    table, limit, beam_size, alpha, n_best, early_stop=True, beginning=(), penalty=plain_wu
+):
     """Beam search as one would explain it, for one row: [(score, ids), ...], best first."""
     vocab = table.shape[-1]
 
     def lp(length):
-        return ((5 + length) / 6) ** alpha
+        return penalty(length, alpha)
 
     alive: list[tuple[float, tuple[int, ...], int]] = [(0.0, (), 0)]  # log-prob, ids, node
     finished: list[tuple[float, tuple[int, ...]]] = []  # score, ids
@@ -182,9 +191,26 @@ NEVER_ENDS: Tree = {
 
 def test_penalty_is_equation_14():
     np.testing.assert_allclose(
-        penalty(tf.range(50), 0.6), ((5 + np.arange(50)) / 6) ** 0.6, rtol=1e-6
+        wu_penalty(tf.range(50), 0.6), ((5 + np.arange(50)) / 6) ** 0.6, rtol=1e-6
     )
-    np.testing.assert_array_equal(penalty(tf.range(50), 0.0), np.ones(50))
+    np.testing.assert_array_equal(wu_penalty(tf.range(50), 0.0), np.ones(50))
+
+
+def test_power_penalty_is_a_power_and_of_no_ids_that_of_one():
+    np.testing.assert_allclose(
+        power_penalty(tf.range(50), 0.7), [1, *np.arange(1, 50) ** 0.7], rtol=1e-6
+    )
+    np.testing.assert_array_equal(power_penalty(tf.range(50), 0.0), np.ones(50))
+
+
+def test_with_power_penalty_and_alpha_1_a_score_is_the_mean_log_probability():
+    tables, limits = random_tables(seed=5, batch=8, vocab=4, depth=4), [4, 3] * 4
+    result = search(tables, limits, beam_size=2, alpha=1.0, penalty=power_penalty)
+    others = search(tables, limits, beam_size=2, alpha=1.0)
+    for row, (table, limit) in enumerate(zip(tables, limits, strict=True)):
+        expected = plain_search(table, limit, 2, 1.0, 1, penalty=lambda length, _: length)
+        assert_row(result, row, expected)
+    assert np.any(result.ids != others.ids)
 
 
 def test_greedy_misses_what_a_beam_finds():
