@@ -334,7 +334,7 @@ def test_parsing_on_craft_is_a_narrow_model_of_that():
     ):
         assert own[name] == paper[name]
     assert (rows(), source_rows()) == (500, 8000)
-    assert rate(1000) == pytest.approx((256 * 1000) ** -0.5, rel=1e-5)
+    assert rate(1000) == pytest.approx(0.5 * (256 * 1000) ** -0.5, rel=1e-5)
     # Ten checkpoints, of the last ten epochs or so, are averaged.
     assert own["Checkpoints.keep"] == 10
     text = (CHECKOUT / "gin/parsing_craft.gin").read_text()
