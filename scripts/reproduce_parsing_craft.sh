@@ -8,7 +8,9 @@
 # left as symbols in runs/parsing_craft/test.symbols, for benchmarks/evalb.py.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-source scripts/environment.sh
+source scripts/environment.sh base
+# The trainer ends well when it is interrupted, with a checkpoint; the rest must not follow.
+trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 python -m t2t_repro.trainer --gin_file=gin/parsing_craft.gin "$@"
 python -m t2t_repro.average --model_dir=runs/parsing_craft/model --last=10
 for split in dev test; do
