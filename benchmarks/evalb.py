@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_repro.data.line_files import read_lines
 from t2t_repro.data.linear_trees import delinearise, linearise
 from t2t_repro.data.trees import ParsedSentence, bracketed, read_trees
 from t2t_repro.evaluation.bracket_f1 import BracketCounts, bracket_f1, count_brackets
@@ -75,7 +76,9 @@ def main() -> None:
     arguments = parser.parse_args()
     golds = [sentence for _, sentence in read_trees(arguments.trees)]
     if arguments.symbols:
-        lines = arguments.symbols.read_text(encoding="utf-8").splitlines()
+        lines = list(read_lines(arguments.symbols))
+        if len(lines) != len(golds):
+            sys.exit(f"{len(lines)} lines of symbols, expected {len(golds)}, one a tree")
         outputs = [_as_parsed(*pair) for pair in zip(golds, lines, strict=True)]
     else:
         chance = random.Random(arguments.seed)
