@@ -62,6 +62,14 @@ def rows():
     return bound("Transformer.vocab_size") or SubwordTraining().vocab_size
 
 
+def source_rows():
+    """Of the source's own embedding; None where it is the target's."""
+    if not bound("prepare.source_subwords"):
+        return None
+    with gin.config_scope("source"):
+        return SubwordTraining().vocab_size
+
+
 def shape():
     """The sizes of the model that is configured."""
     learned = bound("Transformer.positional_encoding") == "learned"
@@ -71,6 +79,7 @@ def shape():
         LayerConfig(),
         bound("Transformer.max_length") if learned else 0,
         bound("Transformer.neighbourhood"),
+        source_rows() or 0,
     )
 
 
@@ -103,7 +112,7 @@ def test_every_whole_experiment_can_be_put_together(gin_file):
     assert 0 < min(rates) <= max(rates) < 0.02
     # In a graph nothing is allocated.
     with tf.Graph().as_default():
-        model = Transformer(rows())
+        model = Transformer(rows(), source_vocab_size=source_rows())
         model.build()
     assert model.count_params() == parameters()
 
@@ -309,7 +318,28 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     assert f"Parameters: {parameters():,}" in text
     assert parameters() == by_hand
     line = "S NP NN /NP VP VBZ /VP /S"
-    assert [str(score)[:9] for score in evaluate([line], [line])] == ["bracket F", "strict br"]
+    names = [score.name for score in evaluate([line], [line])]
+    assert names == ["bracket F1", "strict bracket F1", "share of trees"]
+
+
+def test_parsing_on_craft_is_a_narrow_model_of_that():
+    configure_experiment("gin/parsing_wsj.gin", [])
+    paper = bindings()
+    configure_experiment("gin/parsing_craft.gin", [])
+    own = bindings()
+    for name in (
+        *("Transformer.num_layers", "LayerConfig.dropout", "LayerConfig.attention_dropout"),
+        *("Cleaning.drop_duplicates", "Cleaning.drop_held_out", "prepare.max_length"),
+        *("Translator.max_extra_length", "DevEvaluation.metric", "evaluate.metrics"),
+    ):
+        assert own[name] == paper[name]
+    assert (rows(), source_rows()) == (500, 8000)
+    assert rate(1000) == pytest.approx(0.5 * (256 * 1000) ** -0.5, rel=1e-5)
+    # Ten checkpoints, of the last ten epochs or so, are averaged.
+    assert own["Checkpoints.keep"] == 10
+    text = (CHECKOUT / "gin/parsing_craft.gin").read_text()
+    assert "average --model_dir=runs/parsing_craft/model --last=10" in text
+    assert f"Parameters: {parameters():,}" in text
 
 
 def test_multi30k_has_its_protocol_s_numbers():

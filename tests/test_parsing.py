@@ -70,7 +70,7 @@ def test_the_model_parses_what_it_was_trained_on(run):
     translator = experiment.load_translator(run / "model", [], "latest")
     try:
         symbols = [best[0].text for best in translator.translate(sources)]
-        score, strict = experiment.evaluate(symbols, references)
+        score, strict, share = experiment.evaluate(symbols, references)
     finally:
         gin.clear_config()
     assert (score.name, strict.name) == ("bracket F1", "strict bracket F1")
@@ -78,6 +78,7 @@ def test_the_model_parses_what_it_was_trained_on(run):
     # The printed trees are trees, of the words that were given.
     trees = [tree_of(words_of(source), line) for source, line in zip(sources, symbols, strict=True)]
     made = [tree for tree in trees if tree != NO_TREE]
+    assert (share.name, share.value) == ("share of trees", 100 * len(made) / len(trees))
     (run / "made.trees").write_text("\n".join(made))
     found = [" ".join(parsed.words) for _, parsed in read_trees(run / "made.trees")]
     assert found == [s for s, tree in zip(sources, trees, strict=True) if tree != NO_TREE]

@@ -3,10 +3,12 @@
 EVALB is Sekine and Collins's program of 1997; its parameter file COLLINS.prm is what figures on the
 Wall Street Journal are made with. Differently from EVALB, trees come as symbols and without words
 (see data/linear_trees.py), so that a word is known by its place in the sentence.
+benchmarks/evalb.py holds the two against each other.
 """
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -19,14 +21,17 @@ from t2t_repro.evaluation.scores import Score, check_lengths
 
 BRACKET_F1 = "bracket F1"
 STRICT_BRACKET_F1 = "strict bracket F1"
+SHARE_OF_TREES = "share of trees"
 
 # COLLINS.prm: a word with such a tag is not there, and a constituent with such a label does not
 # count.
 _DELETED = frozenset(("TOP", "-NONE-", ",", ":", "``", "''", "."))
 _EQUAL = {"PRT": "ADVP"}
+# EVALB cuts labels of constituents there: NP-SBJ is NP.
+_TAIL = re.compile("[-=]")
 
 
-class _Counts(NamedTuple):
+class BracketCounts(NamedTuple):
     """Numbers of brackets and of sentences, of one sentence or of many.
 
     Attributes:
@@ -73,7 +78,7 @@ def bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Raises:
         UserError: the two are not as many lines, or a reference is no tree.
     """
-    counts = _count(hypotheses, references)
+    counts = _total(count_brackets(hypotheses, references))
     return _score(BRACKET_F1, counts, counts.expected, counts.valid)
 
 
@@ -87,11 +92,52 @@ def strict_bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> S
     Raises:
         UserError: the two are not as many lines, or a reference is no tree.
     """
-    counts = _count(hypotheses, references)
+    counts = _total(count_brackets(hypotheses, references))
     return _score(STRICT_BRACKET_F1, counts, counts.expected + counts.missed, len(references))
 
 
-def _score(name: str, counts: _Counts, expected: int, sentences: int) -> Score:
+@gin.configurable(denylist=["hypotheses", "references"])
+def share_of_trees(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """The share of hypotheses that are trees of their sentences, in percent.
+
+    They are what `t2t_repro.parse` prints a tree for: every closing symbol closes something, and
+    there are as many words as in the reference. Which words are punctuation does not count here.
+
+    Args:
+        hypotheses: linearised trees.
+        references: likewise.
+
+    Raises:
+        UserError: the two are not as many lines, or a reference is no tree.
+    """
+    check_lengths(hypotheses, references)
+    lengths = map(_length, hypotheses)
+    wanted = (len(gold.tags) for gold in _read(references))
+    fit = sum(length == words for length, words in zip(lengths, wanted, strict=True))
+    signature = f"sentences:{len(references)}|trees:{fit}"
+    return Score(SHARE_OF_TREES, _percent(fit, len(references)), signature)
+
+
+def count_brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[BracketCounts]:
+    """Compares every sentence by itself; see `bracket_f1`.
+
+    Args:
+        hypotheses: linearised trees.
+        references: likewise.
+
+    Raises:
+        UserError: the two are not as many lines, or a reference is no tree.
+    """
+    check_lengths(hypotheses, references)
+    golds = _read(references)
+    return [_compare(line, gold) for line, gold in zip(hypotheses, golds, strict=True)]
+
+
+def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
+    return BracketCounts(*map(sum, zip(*counts, strict=True)))
+
+
+def _score(name: str, counts: BracketCounts, expected: int, sentences: int) -> Score:
     precision = _percent(counts.matched, counts.found)
     recall = _percent(counts.matched, expected)
     f1 = 2 * precision * recall / (precision + recall) if counts.matched else 0.0
@@ -107,36 +153,39 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-def _count(hypotheses: Sequence[str], references: Sequence[str]) -> _Counts:
-    """Compares all sentences."""
-    check_lengths(hypotheses, references)
-    counts = []
-    for number, pair in enumerate(zip(hypotheses, references, strict=True), start=1):
-        hypothesis, reference = pair
+def _read(references: Iterable[str]) -> Iterator[Tree]:
+    """The trees of the references."""
+    for number, reference in enumerate(references, start=1):
         try:
-            gold = delinearise(reference)
+            yield delinearise(reference)
         except ValueError as error:
             raise UserError(
                 f"reference {number} is no linearised tree: {error}; expected one such as "
                 "S NP NN /NP VP VBZ /VP /S"
             ) from error
-        counts.append(_compare(hypothesis, gold))
-    return _Counts(*map(sum, zip(*counts, strict=True)))
 
 
-def _compare(hypothesis: str, gold: Tree) -> _Counts:
+def _length(hypothesis: str) -> int | None:
+    """The number of words of a hypothesis; None where it is no tree."""
+    try:
+        return len(delinearise(hypothesis).tags)
+    except ValueError:
+        return None
+
+
+def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
     """Compares one sentence, in the order in which EVALB looks for what is wrong with it."""
     expected = _brackets(gold)
     try:
         tree = delinearise(hypothesis)
     except ValueError:
-        return _Counts(errors=1, missed=expected.total())
+        return BracketCounts(errors=1, missed=expected.total())
     if not any(_is_counted(tree)):
-        return _Counts(skipped=1, missed=expected.total())
+        return BracketCounts(skipped=1, missed=expected.total())
     if _is_counted(tree) != _is_counted(gold):
-        return _Counts(errors=1, missed=expected.total())
+        return BracketCounts(errors=1, missed=expected.total())
     found = _brackets(tree)
-    return _Counts(
+    return BracketCounts(
         matched=(found & expected).total(),
         found=found.total(),
         expected=expected.total(),
@@ -154,7 +203,8 @@ def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
     """The brackets that count: label, first word and end, in words that count."""
     before = [0, *accumulate(_is_counted(tree))]
     brackets: Counter[tuple[str, int, int]] = Counter()
-    for label, start, end in tree.constituents:
+    for whole_label, start, end in tree.constituents:
+        label = _TAIL.split(whole_label, maxsplit=1)[0]
         if label not in _DELETED and before[start] < before[end]:
             brackets[_EQUAL.get(label, label), before[start], before[end]] += 1
     return brackets

@@ -5,7 +5,13 @@ import pytest
 from t2t_repro.data.linear_trees import delinearise, linearise
 from t2t_repro.data.trees import read_trees
 from t2t_repro.errors import UserError
-from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1
+from t2t_repro.evaluation.bracket_f1 import (
+    bracket_f1,
+    count_brackets,
+    share_of_trees,
+    strict_bracket_f1,
+)
+from t2t_repro.parse import NO_TREE, tree_of
 from tests.data.test_trees import TREEBANK
 
 # (S (NP The dog) (VP sees (NP a cat)) .): S 0-5, NP 0-2, VP 2-5, NP 3-5; the stop is not there.
@@ -89,6 +95,17 @@ def test_advp_and_prt_are_the_same():
     assert matched("PRT ADVP RP /ADVP /PRT", "PRT PRT RP /PRT /PRT") == (2, 2, 2)
 
 
+def test_labels_end_where_evalb_cuts_them():
+    gold = "S NP PRP /NP VP VBZ /VP /S"
+    for label in ("NP-SBJ", "NP=2", "NP-SBJ-1"):
+        assert bracket_f1([gold.replace("NP", label)], [gold]).value == 100.0
+        assert bracket_f1([gold], [gold.replace("NP", label)]).value == 100.0
+    # The label before the dash is empty, and no other's.
+    assert matched(gold.replace("NP", "-NP"), gold) == (2, 3, 3)
+    # COLLINS.prm's -NONE- is a tag's: a constituent's label is cut before it is compared with it.
+    assert matched(gold.replace("NP", "-NONE-"), gold) == (2, 3, 3)
+
+
 @pytest.mark.parametrize(
     "hypothesis",
     [
@@ -135,6 +152,31 @@ def test_failures_are_left_out_by_evalb_and_counted_by_the_strict_score(name):
     assert strict.name != score.name
 
 
+def test_the_share_of_trees_is_that_of_sentences_that_are_parsed():
+    words = ("The", "dog", "sees", "a", "cat", ".")
+    gold = "S NP DT NN /NP VP VBZ NP DT NN /NP /VP . /S"
+    wrong = [hypothesis for hypothesis, _ in FAILURES.values()]
+    hypotheses = [gold, "NN " * 6, *wrong]
+    parsed = [tree_of(words, line) != NO_TREE for line in hypotheses]
+    # Wrong punctuation is no reason not to print a tree.
+    assert [name for name, fits in zip(FAILURES, parsed[2:], strict=True) if fits] == [
+        "a word taken for punctuation",
+        "punctuation taken for a word",
+    ]
+    score = share_of_trees(hypotheses, [gold] * len(hypotheses))
+    assert score.value == 100 * sum(parsed) / len(parsed) == 40.0
+    assert str(score) == "share of trees 40.00  [sentences:10|trees:4]"
+
+
+def test_every_sentence_has_counts_of_its_own():
+    counts = count_brackets([GOLD, "S NP DT NN /VP", "."], [GOLD] * 3)
+    assert [(one.valid, one.errors, one.skipped) for one in counts] == [
+        *((1, 0, 0), (0, 1, 0), (0, 0, 1))
+    ]
+    assert counts[0][:4] == (4, 4, 4, 1)
+    assert [one.missed for one in counts] == [0, 4, 4]
+
+
 def test_nothing_right_is_0():
     for hypotheses in ([""], ["S"], ["/S"], ["NN"]):
         for metric in (bracket_f1, strict_bracket_f1):
@@ -142,7 +184,8 @@ def test_nothing_right_is_0():
 
 
 def test_mistakes_of_the_user():
-    with pytest.raises(UserError, match="2 translations and 1 references"):
-        bracket_f1([GOLD, GOLD], [GOLD])
-    with pytest.raises(UserError, match="reference 2 is no linearised tree: /VP closes nothing"):
-        bracket_f1([GOLD, GOLD], [GOLD, "S NN /VP"])
+    for metric in (bracket_f1, strict_bracket_f1, share_of_trees):
+        with pytest.raises(UserError, match="2 translations and 1 references"):
+            metric([GOLD, GOLD], [GOLD])
+        with pytest.raises(UserError, match="reference 2 is no linearised tree: /VP closes not"):
+            metric([GOLD, GOLD], [GOLD, "S NN /VP"])
