@@ -5,15 +5,18 @@
 #   bash scripts/reproduce_table3.sh [--scale] [arguments of the trainer]
 #
 # Whole, a row took the paper 12 hours on eight P100 GPUs (the last one 3.5 days). --scale takes
-# Multi30k in place of WMT14 and models of an eighth of the widths and half the layers: minutes a row.
-# Interrupted, it goes on where it stopped: rows that have been evaluated are left alone. Some rows
-# only: ROWS="base_ende a_1_head" bash scripts/reproduce_table3.sh. Arguments go to the trainer, e.g.
-# --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".
+# Multi30k in place of WMT14, models of a quarter of the widths and half the layers, and three seeds
+# a row, two runs at a time, a core each: HOURS in all.
+# Interrupted or killed, it goes on where it stopped: what has been evaluated is left alone.
+#
+#   ROWS="base_ende a_1_head"   these rows only
+#   SEEDS="1 2 3"               of each row, in runs/<row>/seed_<n>; without it one run, in runs/<row>
+#   JOBS=2                      runs at a time; each then says what it does in a file of its own
+#
+# Arguments go to the trainer, e.g. --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh plots
-# The trainer ends well when it is interrupted, with a checkpoint; the other rows must not follow.
-trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 
 all_rows="base_ende
 a_1_head a_4_heads a_16_heads a_32_heads
@@ -25,57 +28,145 @@ big_ende"
 
 runs=runs
 scale=""
+seeds="${SEEDS:-}"
+jobs="${JOBS:-1}"
+cores="$(getconf _NPROCESSORS_ONLN)"
 if [ "${1:-}" = "--scale" ]; then
     scale=yes
     runs=runs/table_3_multi30k
+    seeds="${SEEDS:-1 2 3}"
+    jobs="${JOBS:-$((cores < 2 ? 1 : 2))}"
     shift
 fi
+data="$runs/table_3_data"
 
-# The gin file of a row: as it is, or on the small base with its widths divided by eight, its layers by two.
+# The gin file of a row: as it is, or on the small base with its widths divided by four, its layers by two.
 gin_file_of() {
     local row="$1" file="gin/ablations/$1.gin"
     if [ ! -f "$file" ]; then file="gin/$row.gin"; fi
     if [ -z "$scale" ]; then echo "$file"; return; fi
-    mkdir -p "$runs/gin"
     {
         case "$row" in
             base_ende | big_ende) echo "include 'gin/table_3_multi30k.gin'" ;;
             *) sed "s|include 'gin/base_ende.gin'|include 'gin/table_3_multi30k.gin'|" "$file" ;;
         esac
         case "$row" in
-            b_d_k_16) echo "LayerConfig.d_k = 2" ;;
-            b_d_k_32) echo "LayerConfig.d_k = 4" ;;
+            b_d_k_16) echo "LayerConfig.d_k = 4" ;;
+            b_d_k_32) echo "LayerConfig.d_k = 8" ;;
             c_2_layers) echo "Transformer.num_layers = 1" ;;
             c_4_layers) echo "Transformer.num_layers = 2" ;;
             c_8_layers) echo "Transformer.num_layers = 4" ;;
-            c_d_model_256) echo "d_model = 32" ;;
-            c_d_model_1024) echo "d_model = 128" ;;
-            c_d_ff_1024) echo "LayerConfig.d_ff = 128" ;;
-            c_d_ff_4096) echo "LayerConfig.d_ff = 512" ;;
+            c_d_model_256) echo "d_model = 64" ;;
+            c_d_model_1024) echo "d_model = 256" ;;
+            c_d_ff_1024) echo "LayerConfig.d_ff = 256" ;;
+            c_d_ff_4096) echo "LayerConfig.d_ff = 1024" ;;
             big_ende)
-                echo "d_model = 128"
-                echo "LayerConfig.d_ff = 512"
+                echo "d_model = 256"
+                echo "LayerConfig.d_ff = 1024"
                 echo "LayerConfig.num_heads = 16"
                 echo "LayerConfig.dropout = 0.3"
-                echo "Pace.steps = 7500"
+                echo "Pace.steps = 6000"
                 ;;
         esac
     } > "$runs/gin/$row.gin"
     echo "$runs/gin/$row.gin"
 }
 
-for row in ${ROWS:-$all_rows}; do
-    model_dir="$runs/$row/model"
-    if [ -f "$model_dir/scores/dev.json" ]; then
-        echo "== $row: done"
-        continue
-    fi
-    echo "== $row"
+# What a row costs beside base, in tenths, with the models of --scale.
+cost_of() {
+    case "$1" in
+        c_d_model_1024) echo 26 ;;
+        big_ende) echo 100 ;;
+        *) echo 10 ;;
+    esac
+}
+
+# The runs, in order: "row seed folder" a line. All rows of a seed come before those of the next.
+all_runs() {
+    local row seed
+    for seed in ${seeds:--}; do
+        for row in ${ROWS:-$all_rows}; do
+            if [ "$seed" = - ]; then echo "$row - $runs/$row"; else echo "$row $seed $runs/$row/seed_$seed"; fi
+        done
+    done
+}
+
+is_done() { [ -f "$1/model/scores/dev.json" ]; }
+
+# How many runs are left, and by the seconds of those that this machine has done, how long they take.
+what_is_left() {
+    local row seed folder left=0 cost=0
+    while read -r row seed folder; do
+        if ! is_done "$folder"; then
+            left=$((left + 1))
+            cost=$((cost + $(cost_of "$row")))
+        fi
+    done < <(all_runs)
+    awk -v left="$left" -v cost="$cost" -v jobs="$jobs" '
+        { seconds += $2; done += $3 }
+        END {
+            if (done) about = sprintf(", about %.1f hours", cost * seconds / done / jobs / 3600)
+            printf "%d runs to do%s\n", left, about
+        }' "$runs/seconds"
+}
+
+train_and_evaluate() {
+    local row="$1" seed="$2" folder="$3" gin_file
+    shift 3
     gin_file="$(gin_file_of "$row")"
-    # All rows read the same data.
-    python -m t2t_repro.trainer --gin_file="$gin_file" --model_dir="$model_dir" \
-        --data_dir="$runs/table_3_data" "$@"
-    python -m t2t_repro.evaluate --model_dir="$model_dir" --data_dir="$runs/table_3_data" \
-        --split=dev --checkpoint=latest
+    if [ "$seed" != - ]; then set -- --gin_param="train.seed = $seed" "$@"; fi
+    # All rows and seeds read the same data.
+    $pinned python -m t2t_repro.trainer --gin_file="$gin_file" --model_dir="$folder/model" \
+        --data_dir="$data" "$@" &
+    wait $! || return 1
+    $pinned python -m t2t_repro.evaluate --model_dir="$folder/model" --data_dir="$data" \
+        --split=dev --checkpoint=latest &
+    wait $!
+}
+
+do_run() {
+    if [ "$jobs" -eq 1 ]; then
+        train_and_evaluate "$@"
+    elif ! train_and_evaluate "$@" >> "$3/log" 2>&1; then
+        echo "$3 failed: its file log says why" >&2
+        return 1
+    fi
+}
+
+# One of several workers: takes a run that is not done and that no other has taken, until there is none.
+work() {
+    local number="$1" row seed folder began pinned=""
+    shift
+    # The trainer ends well when it is asked to, with a checkpoint; other runs must not follow.
+    trap 'trap "" TERM; kill -TERM $(jobs -p) 2>/dev/null; wait; exit 143' TERM
+    # Two runs on two cores get in each other's way where each takes both.
+    if [ "$jobs" -gt 1 ]; then pinned="taskset -c $((number % cores))"; fi
+    $pinned true 2> /dev/null || pinned=""
+    while read -r row seed folder; do
+        if is_done "$folder" || ! mkdir "$runs/taken/$row.$seed" 2>/dev/null; then continue; fi
+        echo "== $folder: $(what_is_left)"
+        mkdir -p "$folder"
+        began=$SECONDS
+        if do_run "$row" "$seed" "$folder" "$@"; then
+            echo "$folder $((SECONDS - began)) $(cost_of "$row")" >> "$runs/seconds"
+        fi
+    done < <(all_runs)
+}
+
+mkdir -p "$runs/gin"
+touch "$runs/seconds"
+rm -rf "$runs/taken"
+mkdir "$runs/taken"
+workers=""
+trap 'kill -TERM $workers; wait; echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
+for ((number = 0; number < jobs; number++)); do
+    work "$number" "$@" &
+    workers="$workers $!"
 done
+wait
+rm -rf "$runs/taken"
 python -m t2t_repro.report --runs="$runs" --output="$runs/report"
+if ! all_runs | while read -r _ _ folder; do is_done "$folder" || exit 1; done; then
+    echo "error: $(what_is_left); the same command tries them again" >&2
+    exit 1
+fi
