@@ -40,15 +40,18 @@ if [ "${1:-}" = "--scale" ]; then
 fi
 data="$runs/table_3_data"
 
-# The gin file of a row: as it is, or on the small base with its widths divided by four, its layers by two.
 gin_file_of() {
-    local row="$1" file="gin/ablations/$1.gin"
-    if [ ! -f "$file" ]; then file="gin/$row.gin"; fi
-    if [ -z "$scale" ]; then echo "$file"; return; fi
+    if [ -n "$scale" ]; then echo "$runs/gin/$1.gin"; return; fi
+    if [ -f "gin/ablations/$1.gin" ]; then echo "gin/ablations/$1.gin"; else echo "gin/$1.gin"; fi
+}
+
+# A row on the small base, its widths divided by four, its layers by two.
+write_scaled() {
+    local row="$1"
     {
         case "$row" in
             base_ende | big_ende) echo "include 'gin/table_3_multi30k.gin'" ;;
-            *) sed "s|include 'gin/base_ende.gin'|include 'gin/table_3_multi30k.gin'|" "$file" ;;
+            *) sed "s|include 'gin/base_ende.gin'|include 'gin/table_3_multi30k.gin'|" "gin/ablations/$row.gin" ;;
         esac
         case "$row" in
             b_d_k_16) echo "LayerConfig.d_k = 4" ;;
@@ -69,7 +72,6 @@ gin_file_of() {
                 ;;
         esac
     } > "$runs/gin/$row.gin"
-    echo "$runs/gin/$row.gin"
 }
 
 # What a row costs beside base, in tenths, with the models of --scale.
@@ -153,8 +155,9 @@ work() {
     done < <(all_runs)
 }
 
-mkdir -p "$runs/gin"
+mkdir -p "$runs${scale:+/gin}"
 touch "$runs/seconds"
+if [ -n "$scale" ]; then for row in ${ROWS:-$all_rows}; do write_scaled "$row"; done; fi
 rm -rf "$runs/taken"
 mkdir "$runs/taken"
 workers=""
