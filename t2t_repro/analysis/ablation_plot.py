@@ -12,7 +12,7 @@ from t2t_repro.analysis.table_3_runs import BLEU, Runs, samples
 from t2t_repro.errors import UserError
 
 _ROWS = tuple(row for row in TABLE_3 if row.name != BASE)
-_FAR = 4.0
+_FAR = 6.0
 """By how many times the median difference a row may lie from base within the picture."""
 
 
@@ -68,9 +68,13 @@ def _draw_bars(axis: Any, differences: dict[str, Difference]) -> None:
     limit = farthest(differences)
     axis.set_xlim(-limit, limit)
     beside = axis.secondary_yaxis("right")
-    texts = [str(differences.get(row.name, "not measured")) for row in _ROWS]
+    texts = [
+        differences[row.name].show(BLEU.digits) if row.name in differences else "not measured"
+        for row in _ROWS
+    ]
     beside.set_yticks(places, texts)
     beside.tick_params(length=0)
     axis.axvline(0, color="black", linewidth=0.8)
     axis.set_xlabel("dev BLEU, difference from base")
-    axis.legend()
+    axis.margins(y=0.02)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)

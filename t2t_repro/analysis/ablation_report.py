@@ -32,8 +32,8 @@ def _cells(row: Row, runs: Mapping[str, Run]) -> list[str]:
     return [
         *(row.group, row.change),
         *(f"{row.steps:,}", _each(f"{run.steps:,}" for run in runs.values())),
-        *(f"{row.perplexity:.2f}", _mean(runs, PERPLEXITY, ".2f")),
-        *(f"{row.bleu}", _mean(runs, BLEU, ".1f")),
+        *(f"{row.perplexity:.2f}", _mean(runs, PERPLEXITY)),
+        *(f"{row.bleu}", _mean(runs, BLEU)),
         *(f"{row.millions}", _each(f"{millions:.1f}" for millions in parameters)),
         _each(operations),
         str(len(runs)),
@@ -41,9 +41,8 @@ def _cells(row: Row, runs: Mapping[str, Run]) -> list[str]:
     ]
 
 
-def _mean(runs: Mapping[str, Run], measure: Measure, form: str) -> str:
-    found = sample(runs, measure)
-    return found.show(form) if found else "–"
+def _mean(runs: Mapping[str, Run], measure: Measure) -> str:
+    return str(sample(runs, measure) or "–")
 
 
 def _each(texts: Iterable[str]) -> str:

@@ -68,9 +68,10 @@ class Difference(NamedTuple):
     value: float
     half_width: float | None
 
-    def __str__(self) -> str:
-        spread = "" if self.half_width is None else f" ± {self.half_width:.2f}"
-        return f"{self.value:+.2f}{spread}"
+    def show(self, digits: int) -> str:
+        """Writes the difference ± its half width, with so many digits after the point."""
+        spread = "" if self.half_width is None else f" ± {self.half_width:.{digits}f}"
+        return f"{self.value:+.{digits}f}{spread}"
 
     def verdict(self, published: float, tolerance: float | None = None) -> str:
         """Says whether it shows what was published.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from t2t_repro.analysis.differences import Spread
+from t2t_repro.analysis.differences import Difference, Spread
 from t2t_repro.analysis.table_3 import BASE, TABLE_3
 from t2t_repro.analysis.table_3_runs import BLEU, LOG_PERPLEXITY, Measure, Runs, samples
 
@@ -80,12 +80,13 @@ def judge(
     of, other = pair
     published = measure.published(_ROWS[of]) - measure.published(_ROWS[other])
     found = samples(runs, measure)
+    in_the_paper = Difference(published, None).show(measure.digits)
     if of not in found or other not in found:
-        return f"{published:+.2f}", "–", "not measured"
+        return in_the_paper, "–", "not measured"
     difference = Spread.pooled(found.values()).difference(found[of], found[other])
     tolerances = dict(zip(MEASURES, finding.tolerances or (), strict=False))
     verdict = difference.verdict(published, tolerances.get(measure))
-    return f"{published:+.2f}", str(difference), verdict
+    return in_the_paper, difference.show(measure.digits), verdict
 
 
 def _rule(runs: Runs) -> Iterator[str]:

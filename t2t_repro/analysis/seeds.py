@@ -38,10 +38,9 @@ class Sample(NamedTuple):
         """The sample standard deviation, with n − 1; None of a single value."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
-    def show(self, form: str) -> str:
-        """Writes mean ± deviation, each in the given form, such as ".2f"."""
-        spread = "" if self.deviation is None else f" ± {self.deviation:{form}}"
-        return f"{self.mean:{form}}{spread}"
+    def __str__(self) -> str:
+        spread = "" if self.deviation is None else f" ± {self.deviation:.2f}"
+        return f"{self.mean:.2f}{spread}"
 
 
 def model_directories(experiment: Path) -> dict[str, Path]:
@@ -147,7 +146,7 @@ def _table(split: str, runs: Mapping[str, Evaluation]) -> list[str]:
     ]
     for figure, by_run in figures.items():
         each = [f"{by_run[name]:.2f}" if name in by_run else "–" for name in runs]
-        mean = Sample(tuple(by_run.values())).show(".2f")
+        mean = Sample(tuple(by_run.values()))
         lines.append(f"| {figure} | {mean} | {len(by_run)} | {' | '.join(each)} |")
     lines += ["", f"- of {', '.join(f'{name}: {run.checkpoint}' for name, run in runs.items())}"]
     return lines + [f"- {name}: `{text}`" for name, text in signatures.items() if text]

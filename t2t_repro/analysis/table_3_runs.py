@@ -22,12 +22,14 @@ class Measure(NamedTuple):
     """Of how good a model is, on the dev split.
 
     Attributes:
-        name: with the unit.
+        name: as people call it.
+        digits: after the point, in which differences are written.
         published: of a row of the paper.
         measured: of a run; None where it has not been evaluated.
     """
 
     name: str
+    digits: int
     published: Callable[[Row], float]
     measured: Callable[[Run], float | None]
 
@@ -38,12 +40,13 @@ def dev_bleu(run: Run) -> float | None:
     return score.value if score else None
 
 
-BLEU = Measure("BLEU", lambda row: row.bleu, dev_bleu)
+BLEU = Measure("BLEU", 2, lambda row: row.bleu, dev_bleu)
 PERPLEXITY = Measure(
-    "perplexity", lambda row: row.perplexity, lambda run: run.dev.perplexity if run.dev else None
+    "perplexity", 2, lambda row: row.perplexity, lambda run: run.dev and run.dev.perplexity
 )
 LOG_PERPLEXITY = Measure(
     "ln perplexity",
+    3,
     lambda row: math.log(row.perplexity),
     lambda run: math.log(run.dev.perplexity) if run.dev else None,
 )

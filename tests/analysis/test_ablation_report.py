@@ -32,7 +32,7 @@ def test_published_and_measured_stand_side_by_side():
     table = [line for line in lines if line.startswith("| ")][:21]
     assert len({line.count("|") for line in table}) == 1
     assert table[1] == (
-        "| base |  | 100,000 | 1,500 | 4.92 | 5.00 | 25.8 | 20.2 | 65 | 65.1 | 1.5e16 | 1 "
+        "| base |  | 100,000 | 1,500 | 4.92 | 5.00 | 25.8 | 20.25 | 65 | 65.1 | 1.5e16 | 1 "
         "| checkpoints/step-1500 |"
     )
     assert "| C | N = 2 | 100,000 | 1,500 | 6.11 | – | 23.7 | – | 36 | 65.1 |" in table[8]
@@ -44,7 +44,7 @@ def test_several_seeds_are_their_mean_and_spread():
     runs["base_ende"]["seed_3"] = runs["base_ende"]["seed_3"]._replace(steps=900)
     runs["base_ende"]["seed_4"] = run(0.0, dev=None)
     line = as_markdown(runs).splitlines()[4]
-    assert "| 1,500, 900 | 4.92 | 5.00 ± 0.00 | 25.8 | 21.2 ± 1.3 |" in line
+    assert "| 1,500, 900 | 4.92 | 5.00 ± 0.00 | 25.8 | 21.17 ± 1.26 |" in line
     assert line.endswith("| 1.5e16 | 4 | checkpoints/step-1500 |")
 
 

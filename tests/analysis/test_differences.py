@@ -44,7 +44,7 @@ def test_without_a_second_run_nothing_is_said():
     difference = spread.difference(Sample((9.0,)), Sample((1.0,)))
     assert difference == Difference(8.0, None)
     assert difference.verdict(1.0) == difference.verdict(1.0, 0.5) == "spread unknown"
-    assert (str(difference), str(Difference(-8.0, 0.25))) == ("+8.00", "-8.00 ± 0.25")
+    assert (difference.show(2), Difference(-8.0, 0.25).show(1)) == ("+8.00", "-8.0 ± 0.2")
 
 
 @pytest.mark.parametrize(

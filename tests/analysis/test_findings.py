@@ -63,7 +63,7 @@ def test_perplexity_is_judged_as_the_paper_s_own_differs():
         "d_label_smoothing_0_0": {"seed_1": run(19.0, 8.0), "seed_2": run(19.1, 8.01)},
     }
     published, here, verdict = judge(smoothing, pair, LOG_PERPLEXITY, runs)
-    assert (published, here[:5], verdict) == ("-0.05", "-0.12", "agrees")
+    assert (published, here[:6], verdict) == ("-0.052", "-0.118", "agrees")
     assert judge(smoothing, pair, BLEU, runs)[2] == "agrees"
 
 
