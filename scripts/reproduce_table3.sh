@@ -6,7 +6,7 @@
 #
 # Whole, a row took the paper 12 hours on eight P100 GPUs (the last one 3.5 days). --scale takes
 # Multi30k in place of WMT14, models of a quarter of the widths and half the layers, and three seeds
-# a row, two runs at a time, a core each: HOURS in all.
+# a row, two runs at a time, a core each: about 11 hours of a core in all.
 # Interrupted or killed, it goes on where it stopped: what has been evaluated is left alone.
 #
 #   ROWS="base_ende a_1_head"   these rows only
@@ -68,7 +68,7 @@ write_scaled() {
                 echo "LayerConfig.d_ff = 1024"
                 echo "LayerConfig.num_heads = 16"
                 echo "LayerConfig.dropout = 0.3"
-                echo "Pace.steps = 6000"
+                echo "Pace.steps = 7500"
                 ;;
         esac
     } > "$runs/gin/$row.gin"

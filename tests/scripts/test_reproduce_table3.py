@@ -110,7 +110,7 @@ def test_whole_there_is_one_run_a_row_and_its_own_gin_file(checkout):
 
 def test_what_is_left_and_for_how_long(checkout):
     (checkout / "runs" / "table_3_multi30k").mkdir(parents=True)
-    # An hour for base; another for a row that costs as much as eight: 4.5 h for nine.
+    # Ten hours for base: twenty for two such rows, ten with two at a time.
     (checkout / "runs/table_3_multi30k/seconds").write_text("base_ende/seed_1 36000 10\n")
     _, out, _ = run(checkout, "--scale", ROWS="base_ende a_1_head", SEEDS="1", JOBS="2")
     assert "== runs/table_3_multi30k/base_ende/seed_1: 2 runs to do, about 10.0 hours" in out
