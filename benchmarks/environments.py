@@ -43,6 +43,12 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
             "setuptools<80",
         ]
     ],
+    # What it declares is from before what pip, setuptools and isolated builds ask for now.
+    "fairseq": [
+        ["pip==24.0"],
+        ["torch==2.13.0", "numpy==1.26.4", "cython==3.3.1", "setuptools<80", "wheel"],
+        ["--no-build-isolation", "fairseq-fixed==0.12.3.1", "subword-nmt==0.3.8"],
+    ],
     "ctranslate2": [["ctranslate2==4.8.5", "numpy==2.4.6"]],
 }
 
