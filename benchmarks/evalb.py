@@ -134,17 +134,9 @@ def _evalb(
         gold.write_text("".join(f"{of_gold}\n" for of_gold, _ in lines), encoding="utf-8")
         test.write_text("".join(f"{of_test}\n" for _, of_test in lines), encoding="utf-8")
         # By itself it gives up after ten errors.
-        errors = str(2 * len(pairs))
-        command = [
-            str(program.absolute()),
-            "-p",
-            str(parameters),
-            "-e",
-            errors,
-            str(gold),
-            str(test),
-        ]
-        done = subprocess.run(list(map(str, command)), capture_output=True, check=True)
+        errors = 2 * len(pairs)
+        command = [program.absolute(), "-p", parameters, "-e", errors, gold, test]
+        done = subprocess.run([str(word) for word in command], capture_output=True, check=True)
     text = done.stdout.decode("utf-8", errors="replace")
     table, _, rest = text.partition("=== Summary ===")
     found = []
