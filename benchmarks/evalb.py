@@ -36,6 +36,8 @@ _ROOM = 200
 _LINE = 5000
 _WORD = re.compile(r"\(([^ ()]+) [^ ()]+\)")
 _NOT_KEPT = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
+# COLLINS.prm's CUTOFF_LEN.
+_CUT = 40
 _MOST_SHOWN = 20
 # Those that COLLINS.prm treats in a way of their own, and those that it could be thought to.
 _LABELS = ("NP", "VP", "ADVP", "PRT", "TOP", "NP-SBJ", "ADJP=2", "-LRB-", ",", ".", "X")
@@ -86,11 +88,12 @@ def main() -> None:
     pairs = [pair for pair in zip(golds, outputs, strict=True) if all(map(_has_room, _lines(pair)))]
     print(f"{len(pairs):,} sentences; too large for EVALB's arrays: {len(golds) - len(pairs)}")
     golds, outputs = [gold for gold, _ in pairs], [output for _, output in pairs]
-    theirs, summary = _evalb(arguments.evalb, arguments.parameters, pairs)
+    theirs, summaries = _evalb(arguments.evalb, arguments.parameters, pairs)
     references = [linearise(gold.tree) for gold in golds]
     symbols = [output.symbols for output in outputs]
     ours = list(map(_verdict, count_brackets(symbols, references)))
-    print(f"ours   {bracket_f1(symbols, references)}\nEVALB  {summary}")
+    for longest, summary in zip((None, _CUT), summaries, strict=True):
+        print(f"ours   {bracket_f1(symbols, references, longest)}\nEVALB  {summary}")
     sys.exit(_differences(ours, theirs, outputs) > 0)
 
 
@@ -123,25 +126,17 @@ def _verdict(counts: BracketCounts) -> Verdict:
 
 def _evalb(
     program: Path, parameters: Path, pairs: Sequence[tuple[ParsedSentence, Hypothesis]]
-) -> tuple[list[Verdict], str]:
-    """Runs EVALB; returns what it says of every sentence, and of all."""
+) -> tuple[list[Verdict], list[str]]:
+    """Runs EVALB; returns what it says of every sentence, of all, and of the short ones."""
     with tempfile.TemporaryDirectory() as folder:
         gold, test = Path(folder, "gold"), Path(folder, "test")
         lines = list(map(_lines, pairs))
         gold.write_text("".join(f"{of_gold}\n" for of_gold, _ in lines), encoding="utf-8")
         test.write_text("".join(f"{of_test}\n" for _, of_test in lines), encoding="utf-8")
         # By itself it gives up after ten errors.
-        errors = str(2 * len(pairs))
-        command = [
-            str(program.absolute()),
-            "-p",
-            str(parameters),
-            "-e",
-            errors,
-            str(gold),
-            str(test),
-        ]
-        done = subprocess.run(list(map(str, command)), capture_output=True, check=True)
+        errors = 2 * len(pairs)
+        command = [program.absolute(), "-p", parameters, "-e", errors, gold, test]
+        done = subprocess.run([str(word) for word in command], capture_output=True, check=True)
     text = done.stdout.decode("utf-8", errors="replace")
     table, _, rest = text.partition("=== Summary ===")
     found = []
@@ -153,8 +148,10 @@ def _evalb(
             found.append(Verdict(status, *numbers))
     if len(found) != len(pairs):
         sys.exit(f"EVALB told of {len(found)} sentences, expected {len(pairs)}: {done.stderr!r}")
-    whole = rest.partition("-- len<=")[0]
-    return found, "; ".join(" ".join(line.split()) for line in whole.splitlines() if "=" in line)
+    return found, [
+        "; ".join(" ".join(line.split()) for line in part.splitlines() if " = " in line)
+        for part in rest.split("-- len<=")
+    ]
 
 
 def _lines(pair: tuple[ParsedSentence, Hypothesis]) -> tuple[str, str]:

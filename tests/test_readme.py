@@ -109,6 +109,7 @@ BINDINGS = sorted(
 # What has these called, which no experiment does by itself.
 USES = {
     "SubwordDropout": ["Batches.segmentation = @SubwordDropout()"],
+    "bracket_f1": ["evaluate.metrics = [@bracket_f1]"],
     "InverseSquareRoot": ["adam.learning_rate = @InverseSquareRoot()"],
     "DiverseBeamSearch": ["Translator.search = @DiverseBeamSearch()"],
     "MinimumBayesRisk": ["Translator.choose = @MinimumBayesRisk()"],

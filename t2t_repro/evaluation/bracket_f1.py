@@ -18,6 +18,7 @@ from t2t_repro.data.linear_trees import delinearise
 from t2t_repro.data.trees import Tree
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score, check_lengths
+from t2t_repro.ranges import Count, checked
 
 BRACKET_F1 = "bracket F1"
 STRICT_BRACKET_F1 = "strict bracket F1"
@@ -43,6 +44,7 @@ class BracketCounts(NamedTuple):
         errors: sentences whose hypothesis is no tree, or one of other words.
         skipped: sentences whose hypothesis has no words that count.
         missed: brackets of the references of `errors` and `skipped`.
+        words: of references, punctuation among them.
     """
 
     matched: int = 0
@@ -53,10 +55,14 @@ class BracketCounts(NamedTuple):
     errors: int = 0
     skipped: int = 0
     missed: int = 0
+    words: int = 0
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
-def bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+@checked
+def bracket_f1(
+    hypotheses: Sequence[str], references: Sequence[str], longest: Count | None = None
+) -> Score:
     """EVALB's labelled F1 with COLLINS.prm, in percent.
 
         precision = matched / found,   recall = matched / expected,   F1 = 2 · P · R / (P + R)
@@ -74,12 +80,19 @@ def bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Args:
         hypotheses: linearised trees.
         references: likewise.
+        longest: sentences with more words than this, punctuation among them, do not count; EVALB
+            prints the figure of at most 40 words too. By default all do.
 
     Raises:
         UserError: the two are not as many lines, or a reference is no tree.
     """
-    counts = _total(count_brackets(hypotheses, references))
-    return _score(BRACKET_F1, counts, counts.expected, counts.valid)
+    sentences = count_brackets(hypotheses, references)
+    name = BRACKET_F1
+    if longest is not None:
+        sentences = [counts for counts in sentences if counts.words <= longest]
+        name += f" of at most {longest} words"
+    counts = _total(sentences)
+    return _score(name, counts, counts.expected, counts.valid)
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
@@ -176,14 +189,15 @@ def _length(hypothesis: str) -> int | None:
 def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
     """Compares one sentence, in the order in which EVALB looks for what is wrong with it."""
     expected = _brackets(gold)
+    left_out = BracketCounts(missed=expected.total(), words=len(gold.tags))
     try:
         tree = delinearise(hypothesis)
     except ValueError:
-        return BracketCounts(errors=1, missed=expected.total())
+        return left_out._replace(errors=1)
     if not any(_is_counted(tree)):
-        return BracketCounts(skipped=1, missed=expected.total())
+        return left_out._replace(skipped=1)
     if _is_counted(tree) != _is_counted(gold):
-        return BracketCounts(errors=1, missed=expected.total())
+        return left_out._replace(errors=1)
     found = _brackets(tree)
     return BracketCounts(
         matched=(found & expected).total(),
@@ -191,6 +205,7 @@ def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
         expected=expected.total(),
         complete=int(found == expected),
         valid=1,
+        words=len(gold.tags),
     )
 
 

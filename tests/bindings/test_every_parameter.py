@@ -134,6 +134,7 @@ TAKEN = {
     "adam.epsilon": ("0.5", "10.5"),
     "adam.learning_rate": ("0.5", "10.5", "@InverseSquareRoot()"),
     "evaluate.metrics": ("[@bleu]",),
+    "bracket_f1.longest": ("None",),
     "paper_bleu.language": NAME,
     "paper_bleu.split_compounds": FLAG,
     "prepare.corpus": ("@TextFilesCorpus()",),

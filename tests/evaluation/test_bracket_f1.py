@@ -168,6 +168,22 @@ def test_the_share_of_trees_is_that_of_sentences_that_are_parsed():
     assert str(score) == "share of trees 40.00  [sentences:10|trees:4]"
 
 
+def test_long_sentences_are_left_out_where_that_is_asked_for():
+    short = "S NP PRP /NP VP VBZ /VP . /S"
+    wrong = short.replace("NP", "ADJP")
+    hypotheses, references = [GOLD, wrong, "S /VP"], [GOLD, short, GOLD]
+    assert len(delinearise(short).tags) == 3
+    assert bracket_f1(hypotheses, references, longest=3) == (
+        bracket_f1([wrong], [short])._replace(name="bracket F1 of at most 3 words")
+    )
+    every = bracket_f1(hypotheses, references)
+    for longest in (6, 40):
+        assert bracket_f1(hypotheses, references, longest=longest)[1:] == every[1:]
+    assert bracket_f1(hypotheses, references, longest=2).value == 0.0
+    with pytest.raises(UserError, match=r"bracket_f1\.longest is 0"):
+        bracket_f1(hypotheses, references, longest=0)
+
+
 def test_every_sentence_has_counts_of_its_own():
     counts = count_brackets([GOLD, "S NP DT NN /VP", "."], [GOLD] * 3)
     assert [(one.valid, one.errors, one.skipped) for one in counts] == [
