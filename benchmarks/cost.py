@@ -34,7 +34,7 @@ class Machine(NamedTuple):
     """GPUs: peak rate of dense matrix products in operations a second, and the share assumed."""
 
     name: str
-    count: int
+    gpus: int
     precision: str
     peak: float
     shares: tuple[float, ...]
@@ -118,7 +118,7 @@ def operations(experiment: Experiment) -> float:
 def seconds(experiment: Experiment, machine: Machine) -> tuple[float, float]:
     """Estimates the least and most seconds of a run, where all GPUs are busy."""
     low, high = machine.shares
-    done = operations(experiment) / machine.peak / machine.count
+    done = operations(experiment) / machine.peak / machine.gpus
     return done / high, done / low
 
 
@@ -150,7 +150,7 @@ def measured_table() -> Iterator[str]:
     yield _row(["---"] * 4)
     for machine, tokens in MEASURED:
         rate = training_operations(THEIRS, tokens, tokens, SENTENCE)
-        share = rate / machine.peak / machine.count
+        share = rate / machine.peak / machine.gpus
         yield _row((machine.name, f"`{machine.precision}`", f"{tokens:,}", f"{share:.0%}"))
 
 

@@ -218,6 +218,7 @@ def _draw_panel(panel: Any, groups: Sequence[Group], chart: str, axis: str) -> N
     panel.set_title(chart, fontsize=10)
     if chart in LOGARITHMIC:
         _make_logarithmic(panel)
+    panel.set_xlim(left=0)
     panel.set_xlabel(axis, fontsize=9)
     panel.tick_params(labelsize=8)
     panel.grid(alpha=0.3)

@@ -70,13 +70,10 @@ def test_the_count_is_that_of_the_benchmarks(experiment):
 
 def test_the_paper_s_estimate_is_its_hours_at_what_a_p100_sustains():
     """Footnote 5: 9.5 TFLOPS. Our counts are 30 % and 42 % of these estimates."""
-    big = TABLE_2[-1].ende.operations
+    base, big = (system.ende.operations or 0.0 for system in TABLE_2[-2:])
     assert pytest.approx(big, rel=0.01) == 3.5 * 86_400 * 8 * 9.5e12
-    shares = [
-        cost.operations(experiment) / system.ende.operations
-        for experiment, system in zip(cost.EXPERIMENTS, TABLE_2[-2:], strict=True)
-    ]
-    assert shares == [pytest.approx(0.30, abs=0.005), pytest.approx(0.42, abs=0.005)]
+    counted = [cost.operations(experiment) for experiment in cost.EXPERIMENTS]
+    assert counted == [pytest.approx(0.30 * base, rel=0.02), pytest.approx(0.42 * big, rel=0.02)]
 
 
 def test_the_paper_s_own_hours_are_within_the_estimate():
@@ -92,7 +89,7 @@ def test_a_machine_of_twice_the_rate_takes_half_as_long():
         [2 * one for one in cost.seconds(base, machine._replace(peak=2 * machine.peak))]
     )
     assert once == pytest.approx(
-        [2 * one for one in cost.seconds(base, machine._replace(count=2 * machine.count))]
+        [2 * one for one in cost.seconds(base, machine._replace(gpus=2 * machine.gpus))]
     )
 
 
