@@ -88,6 +88,7 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 def draw(groups: Sequence[Group], charts: Sequence[str], axes: Sequence[str]) -> "Figure":
     """Draws every chart over every axis, a row of panels after the other."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     columns = min(len(charts), COLUMNS)
     rows = math.ceil(len(charts) / columns) * len(axes)
@@ -99,7 +100,7 @@ def draw(groups: Sequence[Group], charts: Sequence[str], axes: Sequence[str]) ->
         for _ in range(-len(charts) % columns):
             next(panels).set_axis_off()
     if sum(len(group.runs) for group in groups) > 1:
-        lines = [figure.axes[0].plot([], [], **_style(n))[0] for n in range(len(groups))]
+        lines = [Line2D([], [], **_style(n)) for n in range(len(groups))]
         names = [group.name for group in groups]
         fitting = int(LETTERS * columns / (max(map(len, names)) + 8))
         figure.legend(lines, names, loc="outside lower center", ncols=max(fitting, 1), fontsize=9)
