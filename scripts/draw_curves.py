@@ -2,17 +2,15 @@
 
     python scripts/draw_curves.py --output=docs/tensorboard.png runs/quickstart/model
     python scripts/draw_curves.py --output=curves.png --charts train/nll dev/bleu \
-        --by updates hours --runs ours runs/seed_*/model --runs fairseq fairseq.jsonl
+        --by updates hours --runs ours runs/seed_*/model --runs fairseq seed_*/train.log
 
 Every path given alone is a line of its own. Those of one --runs are one thing tried several times,
 such as seeds: thin lines in one colour, and a thick one, their mean as far as all of them go. The
 loss of a batch jumps with its sentences' lengths: there the thick line is a running mean.
 
-Hours are those since the run began, by the clock, dev evaluations included. Pauses of a run that
-was interrupted are taken out: the time from one report to the next, where it is over five times its
-median (that of updates and that of dev evaluations apart), counts as the median.
-
-A file of JSON lines stands for runs of another toolkit, hours null where they are not known:
+`curve_files.py` says what hours are, in which pauses do not count. Runs of other toolkits: a log of
+fairseq's (--log-format=json; its nll is a mean since the line before, ours that of one batch), or a
+file of JSON lines, hours null where they are not known:
 
     {"run": "seed 1", "tag": "dev/bleu", "step": 500, "hours": 0.25, "value": 13.6}
 
@@ -20,22 +18,16 @@ Needs matplotlib: pip install -e '.[plots]'.
 """
 
 import argparse
-import json
 import math
-import statistics
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from curve_files import Curves, Point, read_run
 from t2t_repro.analysis.attention_plots import check_matplotlib
 from t2t_repro.errors import UserError
-from t2t_repro.training.event_files import read_events
-from t2t_repro.training.model_directory import ModelDirectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,9 +44,6 @@ LOGARITHMIC = {"train/loss", "train/nll"}
 AXES = {"updates": "step", "hours": "hours"}
 COLUMNS = 3
 
-PAUSE = 5.0
-"""How many times the median an interval between reports has to last to be a pause."""
-
 FEW = 12
 """Fewer points than that are marked."""
 
@@ -68,98 +57,11 @@ COLOURS = 64
 """Of the PNG: enough for ten lines and their shades, and a third of the bytes."""
 
 
-class Point(NamedTuple):
-    """A scalar that was reported: after how many updates and hours, and its value."""
-
-    step: int
-    hours: float | None
-    value: float
-
-
-Curves = dict[str, list[Point]]
-"""A run's scalars: by their tag, in the order of the updates."""
-
-
 class Group(NamedTuple):
     """What the legend calls by one name: one run, or one thing tried several times."""
 
     name: str
     runs: list[Curves]
-
-
-def read_run(path: Path) -> dict[str, Curves]:
-    """Reads a model directory, or a file of JSON lines, which may hold several runs.
-
-    Returns:
-        curves, by the name of the run; "" for a model directory.
-
-    Raises:
-        UserError: there is nothing of the kind.
-    """
-    runs = _read_lines(path) if path.is_file() else {"": read_curves(path)}
-    if not any(runs.values()):
-        raise UserError(f"{path} has no curves: give a model directory, or a file of JSON lines.")
-    return runs
-
-
-def read_curves(model_dir: Path) -> Curves:
-    """Reads the scalars of a model directory, pauses of the run taken out of its hours."""
-    events = [
-        (event.step, event.wall_time, value)
-        for path in sorted(ModelDirectory(model_dir).tensorboard.glob("events.out.tfevents.*"))
-        for event in read_events(path)
-        for value in event.summary.value
-    ]
-    # The first value of a report stands for all of it.
-    moments: dict[tuple[int, str], float] = {}
-    for step, time, value in events:
-        moments.setdefault((step, _kind(value.tag)), time)
-    hours = training_hours(moments)
-    curves: Curves = defaultdict(list)
-    for step, _, value in events:
-        if value.metadata.plugin_data.plugin_name == "scalars":
-            number = float(tf.make_ndarray(value.tensor))
-            curves[value.tag].append(Point(step, hours[step, _kind(value.tag)], number))
-    return {tag: sorted(points) for tag, points in curves.items()}
-
-
-def training_hours(moments: dict[tuple[int, str], float]) -> dict[tuple[int, str], float]:
-    """Turns the clock's seconds of reports, by step and kind, into hours without pauses."""
-    reports = sorted(moments, key=lambda report: (report[0], moments[report]))
-    lengths = defaultdict(list)
-    for before, after in pairwise(reports):
-        lengths[after[1]].append(moments[after] - moments[before])
-    hours = dict.fromkeys(reports[:1], 0.0)
-    for before, after in pairwise(reports):
-        seconds, usual = moments[after] - moments[before], statistics.median(lengths[after[1]])
-        # A clock that was put back says nothing either.
-        is_pause = seconds > PAUSE * usual or seconds < 0
-        hours[after] = hours[before] + (usual if is_pause else seconds) / 3600
-    return hours
-
-
-def _kind(tag: str) -> str:
-    """Of updates, or of the dev set."""
-    return tag.split("/")[0]
-
-
-def _read_lines(path: Path) -> dict[str, Curves]:
-    """Of what a file says twice, what it says last counts."""
-    runs: dict[str, dict[str, dict[int, Point]]] = defaultdict(lambda: defaultdict(dict))
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            one = json.loads(line)
-            point = Point(one["step"], one["hours"], float(one["value"]))
-            runs[str(one["run"])][one["tag"]][point.step] = point
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f'line {number} of {path} is {line[:80]!r}, expected {{"run": "seed 1", "tag": '
-                '"dev/bleu", "step": 500, "hours": 0.25, "value": 13.6}.'
-            ) from error
-    return {
-        run: {tag: sorted(points.values()) for tag, points in curves.items()}
-        for run, curves in runs.items()
-    }
 
 
 def groups_of(paths: Sequence[Path], named: Sequence[Sequence[str]]) -> list[Group]:
@@ -186,6 +88,7 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 def draw(groups: Sequence[Group], charts: Sequence[str], axes: Sequence[str]) -> "Figure":
     """Draws every chart over every axis, a row of panels after the other."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     columns = min(len(charts), COLUMNS)
     rows = math.ceil(len(charts) / columns) * len(axes)
@@ -196,8 +99,8 @@ def draw(groups: Sequence[Group], charts: Sequence[str], axes: Sequence[str]) ->
             _draw_panel(next(panels), groups, chart, axis)
         for _ in range(-len(charts) % columns):
             next(panels).set_axis_off()
-    if len(groups) > 1:
-        lines = [figure.axes[0].plot([], [], **_style(n))[0] for n in range(len(groups))]
+    if sum(len(group.runs) for group in groups) > 1:
+        lines = [Line2D([], [], **_style(n)) for n in range(len(groups))]
         names = [group.name for group in groups]
         fitting = int(LETTERS * columns / (max(map(len, names)) + 8))
         figure.legend(lines, names, loc="outside lower center", ncols=max(fitting, 1), fontsize=9)
@@ -277,7 +180,9 @@ def save(figure: "Figure", path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads, draws and writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("paths", nargs="*", type=Path, help="model directories, or JSON lines")
+    parser.add_argument(
+        "paths", nargs="*", type=Path, help="model directories, JSON lines, fairseq's .log"
+    )
     parser.add_argument("--output", type=Path, required=True, help="the PNG file to write")
     parser.add_argument(
         "--runs",

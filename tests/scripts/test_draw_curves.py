@@ -1,15 +1,18 @@
 """Curves: those of runs' event files and of JSON lines, over updates and hours without pauses."""
 
 import json
-import runpy
+import math
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.processes import CHECKOUT
+import curve_files
+import draw_curves
+from curve_files import Point, read_curves
+from draw_curves import Group, draw, groups_of, main
 
 pytest.importorskip("matplotlib")
-SCRIPT = runpy.run_path(str(CHECKOUT / "scripts" / "draw_curves.py"))
 PNG = b"\x89PNG"
 
 
@@ -45,14 +48,12 @@ def run(tmp_path):
 
 
 def hours_of(folder, tag):
-    return [
-        (point.step, pytest.approx(point.hours)) for point in SCRIPT["read_curves"](folder)[tag]
-    ]
+    return [(point.step, pytest.approx(point.hours)) for point in read_curves(folder)[tag]]
 
 
 def test_hours_begin_with_the_run_and_have_evaluations_in_them(run):
     folder, reports = run
-    curves = SCRIPT["read_curves"](write_run(folder, reports))
+    curves = read_curves(write_run(folder, reports))
     assert curves.keys() == {"train/loss", "dev/bleu"}
     assert [point[:2] for point in curves["dev/bleu"]] == [
         (200, pytest.approx(0.12)),
@@ -75,9 +76,9 @@ def test_pauses_are_taken_out(run, pause):
 def test_what_is_merely_slow_counts(run):
     folder, reports = run
     slow = [(step, time + (step > 500) * 100, *rest) for step, time, *rest in reports]
-    before = SCRIPT["read_curves"](write_run(folder, reports))["dev/bleu"][-1].hours
-    after = SCRIPT["read_curves"](write_run(folder, slow))["dev/bleu"][-1].hours
-    assert after == pytest.approx(before + 100 / 3600)
+    before = read_curves(write_run(folder, reports))["dev/bleu"][-1].hours
+    after = read_curves(write_run(folder, slow))["dev/bleu"][-1].hours
+    assert after == pytest.approx((before or 0.0) + 100 / 3600)
 
 
 def test_several_runs_become_a_small_picture(run, tmp_path):
@@ -93,31 +94,31 @@ def test_several_runs_become_a_small_picture(run, tmp_path):
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     output = tmp_path / "curves.png"
     arguments = [str(folder), f"--output={output}", "--charts", "train/loss", "dev/bleu"]
-    SCRIPT["main"]([*arguments, "--by", "updates", "hours", "--runs", "theirs", str(file)])
+    main([*arguments, "--by", "updates", "hours", "--runs", "theirs", str(file)])
     assert output.read_bytes().startswith(PNG)
     assert output.stat().st_size < 60_000
 
-    alone, theirs = SCRIPT["groups_of"]([folder], [["theirs", str(file)]])
+    alone, theirs = groups_of([folder], [["theirs", str(file)]])
     assert alone.name == "seed_1"
     assert theirs.name == "theirs (2 runs)"
     assert [point.step for point in theirs.runs[1]["dev/bleu"]] == [100, 150, 200]
-    assert [group.name for group in SCRIPT["groups_of"]([file], [])] == ["seed 1", "seed 2"]
+    assert [group.name for group in groups_of([file], [])] == ["seed 1", "seed 2"]
 
 
 def test_a_figure_has_a_line_for_every_run_and_their_mean(run):
     curves = {
-        "dev/bleu": [SCRIPT["Point"](1, 0.5, 10.0), SCRIPT["Point"](3, None, 30.0)],
+        "dev/bleu": [Point(1, 0.5, 10.0), Point(3, None, 30.0)],
     }
-    longer = {"dev/bleu": [SCRIPT["Point"](step, step / 2, 20.0) for step in (1, 2, 3, 4)]}
-    group = SCRIPT["Group"]("both", [curves, longer, {"train/loss": []}])
-    figure = SCRIPT["draw"]([group], ["dev/bleu"], ["updates", "hours"])
+    longer = {"dev/bleu": [Point(step, step / 2, 20.0) for step in (1, 2, 3, 4)]}
+    group = Group("both", [curves, longer, {"train/loss": []}])
+    figure = draw([group], ["dev/bleu"], ["updates", "hours"])
     by_updates, by_hours = figure.axes
-    first, second, mean = (line.get_xydata().tolist() for line in by_updates.lines)
+    first, second, mean = (np.asarray(line.get_xydata()).tolist() for line in by_updates.lines)
     assert first == [[1, 10], [3, 30]]
     assert len(second) == 4
     assert mean == [[1, 15], [3, 25]]
     # Where hours are not known there is no point, and of one point no mean but there.
-    assert [line.get_xdata().tolist() for line in by_hours.lines] == [
+    assert [np.asarray(line.get_xdata()).tolist() for line in by_hours.lines] == [
         [0.5],
         [0.5, 1, 1.5, 2],
         [0.5],
@@ -126,9 +127,9 @@ def test_a_figure_has_a_line_for_every_run_and_their_mean(run):
 
 def test_the_thick_line_of_a_loss_is_a_running_mean():
     values = [10.0, 1.0] * 30
-    run = {"train/loss": [SCRIPT["Point"](step, None, value) for step, value in enumerate(values)]}
-    figure = SCRIPT["draw"]([SCRIPT["Group"]("one", [run])], ["train/loss"], ["updates"])
-    thin, thick = (line.get_ydata() for line in figure.axes[0].lines)
+    run = {"train/loss": [Point(step, None, value) for step, value in enumerate(values)]}
+    figure = draw([Group("one", [run])], ["train/loss"], ["updates"])
+    thin, thick = (np.asarray(line.get_ydata()) for line in figure.axes[0].lines)
     assert thin.tolist() == values
     assert (thick[0], thick[-1]) == (pytest.approx(10), pytest.approx(1))
     assert thick[10] == pytest.approx(10 ** (3 / 5))
@@ -147,7 +148,7 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, said):
     file, output = tmp_path / "a.jsonl", tmp_path / "a.png"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(SystemExit, match="2"):
-        SCRIPT["main"]([str(file), f"--output={output}"])
+        main([str(file), f"--output={output}"])
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert said in error
@@ -155,7 +156,34 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, said):
     assert not output.exists()
 
 
+# Clock, kind, and figures of a log's lines.
+FAIRSEQ = [
+    ("22 10:36:00", "train_inner", {"nll_loss": "2", "num_updates": "50", "lr": "0.001"}),
+    ("22 10:40:00", "valid", {"valid_nll_loss": "3", "valid_num_updates": "62", "epoch": 1}),
+    ("22 11:12:00", "train_inner", {"nll_loss": "9", "num_updates": "100", "lr": "0.002"}),
+    ("22 11:12:01", "train", {"train_nll_loss": "7", "train_num_updates": "124"}),
+    ("22 11:16:00", "train_inner", {"nll_loss": "1", "num_updates": "100", "lr": "0.002"}),
+    ("23 11:52:00", "train_inner", {"nll_loss": "0.5", "num_updates": "150", "lr": "0.003"}),
+]
+
+
+def test_a_log_of_fairseq_s_is_read_in_nats_and_without_pauses(tmp_path):
+    log = tmp_path / "train.log"
+    lines = ["2026-11-22 10:00:00 | INFO | fairseq_cli.train | {'task': {'data': 'binary'}}"]
+    for clock, kind, figures in FAIRSEQ:
+        lines.append(f"2026-11-{clock} | INFO | {kind} | {json.dumps(figures)}")
+    log.write_text("\n".join(lines), encoding="utf-8")
+    (curves,) = curve_files.read_run(log).values()
+    assert curves.keys() == {"train/nll", "train/learning_rate", "dev/nll"}
+    steps, hours, nll = zip(*curves["train/nll"], strict=True)
+    assert steps == (50, 100, 150)
+    assert nll == tuple(pytest.approx(bits * math.log(2)) for bits in (2, 1, 0.5))
+    # The night between the last two lines counts as 36 minutes, as long as the others took.
+    assert hours == (pytest.approx(0.6), pytest.approx(19 / 15), pytest.approx(28 / 15))
+    assert curves["dev/nll"] == [(62, pytest.approx(2 / 3), pytest.approx(3 * math.log(2)))]
+
+
 def test_labels_are_what_paths_do_not_share(tmp_path):
     paths = [tmp_path / "tiny" / f"seed_{seed}" / "model" for seed in (1, 2)]
-    assert SCRIPT["_labels"](paths) == ["seed_1", "seed_2"]
-    assert SCRIPT["_labels"]([]) == []
+    assert draw_curves._labels(paths) == ["seed_1", "seed_2"]
+    assert draw_curves._labels([]) == []
