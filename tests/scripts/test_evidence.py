@@ -1,0 +1,80 @@
+"""The script that makes all figures on quality: what it takes, what it calls, what it draws."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import CHECKOUT
+from tests.scripts.test_draw_curves import PNG, write_run
+
+pytest.importorskip("matplotlib")
+SCRIPT = CHECKOUT / "scripts" / "evidence.sh"
+PARTS = ("multi30k", "fairseq", "news", "table_3", "parsing", "curves")
+
+# In place of the script's own, which makes an environment; `python` is a file beside it.
+ENVIRONMENT = 'PATH="$PWD/bin:$PATH"\n'
+
+
+def run(script, *arguments, **settings):
+    return subprocess.run(["bash", script, *arguments], capture_output=True, text=True, **settings)
+
+
+def test_without_a_name_it_lists_the_parts_that_it_has():
+    listed = run(SCRIPT)
+    assert listed.returncode == 0
+    assert re.findall(r"^(\w+) +\d", listed.stdout, re.MULTILINE) == [*PARTS, "all"]
+    hours = [int(number) for number in re.findall(r"^\w+ +(\d+)", listed.stdout, re.MULTILINE)]
+    assert sum(hours[:-1]) == hours[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nope"], "there is no part 'nope'; bash scripts/evidence.sh says what there is."),
+        (["news", "--tfds"], "'--tfds' is none of --multi30k=DIR, --tfds=DIR and --craft=DIR."),
+        (["parsing", "--craft=not/there"], "--craft: there is no folder {}/not/there."),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(tmp_path, arguments, said):
+    done = run(SCRIPT, *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == f"error: {said.format(tmp_path)}\n"
+
+
+def test_what_it_calls_is_there_and_knows_the_flags():
+    text = SCRIPT.read_text().replace("\\\n", " ")
+    for path in re.findall(r"\b(?:scripts|benchmarks)/\w+\.(?:sh|py)", text):
+        assert (CHECKOUT / path).is_file()
+    commands = re.findall(r"python (benchmarks/\w+\.py)(.*)", text)
+    assert len(commands) == 2
+    for path, rest in commands:
+        known = subprocess.run(
+            [sys.executable, CHECKOUT / path, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        for flag in re.findall(r"(?<![-\w])--\w+", rest):
+            assert re.search(rf"{flag}\b", known), (path, flag)
+
+
+def test_the_curves_are_drawn_of_what_there_is(tmp_path):
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    for name in ("evidence.sh", "draw_curves.py", "curve_files.py"):
+        shutil.copy(CHECKOUT / "scripts" / name, scripts)
+    (scripts / "environment.sh").write_text(ENVIRONMENT)
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    tags = ("train/nll", "dev/nll", "dev/tokenised_lower_cased_bleu")
+    for seed in (1, 2):
+        model = tmp_path / "runs" / "multi30k_tiny" / f"seed_{seed}" / "model"
+        (model / "tensorboard").mkdir(parents=True)
+        write_run(model, [(n, 1000.0 + n, tag, 1 / n) for n in (1, 2, 3) for tag in tags])
+    done = run(scripts / "evidence.sh", "curves")
+    assert done.returncode == 0, done.stderr
+    drawn = list((tmp_path / "docs" / "curves").iterdir())
+    assert [path.name for path in drawn] == ["multi30k.png"]
+    assert drawn[0].read_bytes().startswith(PNG)
