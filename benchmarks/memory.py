@@ -3,8 +3,9 @@
     python benchmarks/memory.py [--experiments base_ende big_ende] [--precisions float32]
 
 Prints Markdown. XLA compiles the train step's program for the device that there is (a GPU, or this
-CPU) and says what memory it will take; nothing is run. A minute a row on a CPU. What is compared is
-what lies beside weights and gradients; the estimate (`activation_bytes`) is of float32.
+CPU) and says what memory it will take; nothing is run. On a CPU a row takes one to two minutes.
+What is compared is what lies beside weights and gradients; the estimate (`activation_bytes`) is of
+float32.
 """
 
 import argparse
