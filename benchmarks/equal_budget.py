@@ -108,7 +108,8 @@ def prepare(run_dir: Path, tfds: str) -> None:
     gin_file = run_dir / "corpus.gin"
     write_whole(gin_file, _CORPUS.format(folder=str(Path(tfds).resolve())).encode())
     options = [f"--gin_file={gin_file}", f"--data_dir={run_dir / 'data'}"]
-    once(run_dir / "datagen.json", ours.run_verb, "datagen", options, run_dir / "datagen.log")
+    datagen = Path(sys.executable), "datagen", options, run_dir / "datagen.log"
+    once(run_dir / "datagen.json", ours.run_verb, *datagen)
     once(run_dir / "pieces.json", write_pieces, run_dir)
 
 
@@ -160,13 +161,15 @@ def run_ours(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
     model, data_dir = f"--model_dir={folder / 'model'}", run_dir / "data"
     training = [f"--gin_file={gin_file}", model, f"--data_dir={data_dir}"]
     training += [f"--gin_param=train.seed = {seed}"]
-    once(folder / "trained.json", ours.run_verb, "trainer", training, log)
+    once(folder / "trained.json", ours.run_verb, python, "trainer", training, log)
     averaging = [model, f"--last={RECIPE.averaged}"]
-    once(folder / "averaged.json", ours.run_verb, "average", averaging, folder / "average.log")
+    average = ours.run_verb, python, "average", averaging, folder / "average.log"
+    once(folder / "averaged.json", *average)
     for split in _SCORED:
         files = [f"--input={run_dir / split}.en", f"--output={folder / split}.de"]
         its_log = folder / f"translate_{split}.log"
-        once(folder / f"{split}.json", ours.run_verb, "translate", [model, *files], its_log)
+        translate = ours.run_verb, python, "translate", [model, *files], its_log
+        once(folder / f"{split}.json", *translate)
     store = open_data(data_dir).store("train")
     target = store.target_lengths.sum()
     share = target / (target + store.source_lengths.sum())
@@ -220,14 +223,16 @@ def _write_text(run_dir: Path, pieces: Sequence[str], to: Path) -> None:
 
 
 def compare(run_dir: Path, seed: int) -> None:
-    """Prints sacreBLEU's figures of all toolkits that are done, ours the baseline."""
+    """Prints sacreBLEU's figures of all toolkits that are done; the first is the baseline."""
     for split in _SCORED:
-        found = [run_dir / toolkit / f"seed_{seed}" / f"{split}.de" for toolkit in TOKENS]
-        baseline, *others = [path for path in found if path.is_file()]
-        options = [f"--baseline={baseline}", f"--reference={run_dir / split}.de", "--confidence"]
+        paths = [Path(toolkit, f"seed_{seed}", f"{split}.de") for toolkit in TOKENS]
+        first, *others = [str(path) for path in paths if (run_dir / path).is_file()]
+        options = [f"--reference={split}.de", "--confidence"]
+        options += [f"--baseline={first}"] if others else [f"--translations={first}"]
         options += [f"--translations={path}" for path in others]
         print(f"\n{split}\n", flush=True)
-        subprocess.run([sys.executable, "-m", "t2t_repro.evaluate", *options], check=True)
+        evaluate = [sys.executable, "-m", "t2t_repro.evaluate", *options]
+        subprocess.run(evaluate, cwd=run_dir, check=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import re
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,9 +44,9 @@ BeamSearch.length_penalty = {recipe.length_penalty}
 """
 
 
-def run_verb(verb: str, arguments: Sequence[str | Path], log: Path) -> None:
+def run_verb(python: Path, verb: str, arguments: Sequence[str | Path], log: Path) -> None:
     """Runs a verb of t2t_repro, such as "trainer"."""
-    call(Path(sys.executable), ["-m", f"t2t_repro.{verb}", *arguments], log)
+    call(python, ["-m", f"t2t_repro.{verb}", *arguments], log)
 
 
 def training_facts(log: str, target_share: float) -> Facts:
