@@ -7,12 +7,11 @@ github.com/LividWo/Revisit-MMT and the defaults of the fairseq in it. They train
 4,096 tokens each: here two such batches are an update. A joint BPE of 10,000 merges (subword-nmt),
 the mean of the last ten epochs, beam 5. Every step is done once: started again, it goes on where it
 was killed. Prints a JSON line a split: BLEU by t2t_repro's `tokenised_bleu`, and fairseq's own.
+scripts/draw_curves.py draws seed_<n>/train.log in --run_dir.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from environments import DEFAULT_ENV_DIR, make_environment
@@ -20,7 +19,7 @@ from t2t_repro.data.corpora.multi30k import Multi30kCorpus
 from t2t_repro.evaluation.scores import tokenised_bleu
 from toolkits import fairseq_commands as fairseq
 from toolkits.recipe import Recipe
-from toolkits.steps import Facts, call, end_with_its_children, once
+from toolkits.steps import Facts, call, end_with_its_children, hours, once, write_lines
 from work import DEFAULT_DIRECTORY
 
 RECIPE = Recipe(
@@ -36,18 +35,17 @@ RECIPE = Recipe(
     steps=8000,
     averaged=10,
     beam_size=5,
+    length_penalty=1.0,
 )
 _MERGES = 10_000
 _BATCHES = ["--max-tokens", "4096", "--update-freq", "2", "--clip-norm", "25"]
 _EPOCHS = ["--patience", "10", "--keep-last-epochs", str(RECIPE.averaged)]
-_SEARCH = ["--beam", str(RECIPE.beam_size), "--lenpen", "1", "--remove-bpe"]
+_SEARCH = [*fairseq.search_options(RECIPE), "--remove-bpe"]
 
 _LANGUAGES = ("en", "de")
 # Of our splits, fairseq's names.
 _SPLITS = {"train": "train", "dev": "valid", "test": "test", "test_2017_flickr": "test1"}
 _SCORED = ("dev", "test", "test_2017_flickr")
-# Stays in the files of the run: figures an epoch, and how long its last call took.
-_UNSAID = ("dev_loss", "dev_nll", "seconds")
 
 
 def main() -> None:
@@ -85,18 +83,14 @@ def run(python: Path, run_dir: Path, multi30k: str | None, seed: int) -> list[Fa
     text, model = run_dir / "text", run_dir / f"seed_{seed}"
     data, average = text / "binary", model / "average.pt"
     options = [*fairseq.training_options(RECIPE), *_BATCHES, *_EPOCHS]
-    once(text / "done.json", lambda: prepare(python, corpus, text))
-    trained = once(
-        model / "trained.json", lambda: fairseq.train(python, data, model, options, seed)
-    )
-    once(
-        model / "averaged.json",
-        lambda: fairseq.average(python, model, RECIPE.averaged, average),
-    )
+    once(text / "done.json", prepare, python, corpus, text)
+    trained = once(model / "trained.json", fairseq.train, python, data, model, options, seed)
+    once(model / "averaged.json", fairseq.average, python, model, RECIPE.averaged, average)
+    log = model / "train.log"
     lines = []
     for split in _SCORED:
-        translate = partial(fairseq.translate, python, data, average, _SPLITS[split], _SEARCH)
-        found = once(model / f"{split}.json", translate)
+        translate = fairseq.translate, python, data, average, _SPLITS[split], _SEARCH
+        found = once(model / f"{split}.json", *translate)
         references = [target for _, target in corpus.read(split, text)]
         score = tokenised_bleu(found["translations"], references)
         lines.append(
@@ -108,7 +102,8 @@ def run(python: Path, run_dir: Path, multi30k: str | None, seed: int) -> list[Fa
                 "value": round(score.value, 2),
                 "signature": score.signature,
                 "fairseq_bleu": found["own_bleu"],
-                **{name: fact for name, fact in trained.items() if name not in _UNSAID},
+                **trained,
+                **hours(log),
             }
         )
     return lines
@@ -128,7 +123,7 @@ def prepare(python: Path, corpus: Multi30kCorpus, text: Path) -> None:
         for language, lines in zip(
             _LANGUAGES, zip(*corpus.read(split, text), strict=True), strict=True
         ):
-            _write_lines(text / f"{name}.words.{language}", lines)
+            write_lines(text / f"{name}.words.{language}", lines)
     both = [text / f"train.words.{language}" for language in _LANGUAGES]
     (text / "train.words.both").write_bytes(b"".join(path.read_bytes() for path in both))
     codes, log = text / "codes", text / "bpe.log"
@@ -145,10 +140,6 @@ def prepare(python: Path, corpus: Multi30kCorpus, text: Path) -> None:
     prefixes = {"train": ["train"], "valid": ["valid"], "test": ["test", "test1"]}
     found = {split: [text / f"{name}.bpe" for name in names] for split, names in prefixes.items()}
     fairseq.preprocess(python, found, _LANGUAGES, text / "binary")
-
-
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

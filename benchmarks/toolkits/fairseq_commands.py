@@ -7,7 +7,6 @@ long the dev loss has got no better: that is found in the log, see `fairseq_trai
 import json
 import math
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -60,6 +59,11 @@ def training_options(recipe: Recipe) -> list[str]:
     return [*options, "--max-update", str(recipe.steps)]
 
 
+def search_options(recipe: Recipe) -> list[str]:
+    """Translates a recipe into options of fairseq-generate."""
+    return ["--beam", str(recipe.beam_size), "--lenpen", str(recipe.length_penalty)]
+
+
 def train(python: Path, data: Path, model: Path, options: Sequence[str], seed: int) -> Facts:
     """Trains, or goes on with a training, in float32 on the CPU.
 
@@ -107,28 +111,32 @@ def training_facts(log: str) -> Facts:
         log: of all calls, one behind the other.
 
     Returns:
-        updates, epochs, the target tokens of an update and of a second (the middle ones of all
-        epochs), hours of training without validation, and the dev loss of every epoch in bits.
+        updates, epochs, target tokens of an update and of a second, and hours of training alone.
     """
-    updates = _by_epoch(log, "train", "train_num_updates")
+    ends = sorted(_by_epoch(log, "train", "train_num_updates").items())
     tokens = _by_epoch(log, "train", "train_wpb")
-    seconds = _by_epoch(log, "train", "train_train_wall")
-    speeds = _by_epoch(log, "train", "train_wps")
+    seconds = sum(_by_epoch(log, "train", "train_train_wall").values())
+    starts = [0.0, *(end for _, end in ends)]
+    total = sum(
+        (end - start) * tokens[epoch] for start, (epoch, end) in zip(starts, ends, strict=False)
+    )
+    epochs, updates = ends[-1]
     return {
-        "updates": int(max(updates.values())),
-        "epochs": max(updates),
-        "target_tokens_per_update": statistics.median(tokens.values()),
-        "target_tokens_per_second": statistics.median(speeds.values()),
-        "training_hours": round(sum(seconds.values()) / 3600, 3),
-        "dev_loss": [loss for _, loss in sorted(_by_epoch(log, "valid", "valid_loss").items())],
-        "dev_nll": [loss for _, loss in sorted(_by_epoch(log, "valid", "valid_nll_loss").items())],
+        "updates": int(updates),
+        "epochs": epochs,
+        "target_tokens_per_update": round(total / updates),
+        "target_tokens_per_second": round(total / seconds),
+        "training_hours": round(seconds / 3600, 3),
     }
+
+
+def _logged(log: str, tag: str) -> list[Facts]:
+    return [json.loads(row) for row in re.findall(rf" \| {tag} \| (\{{.*\}})", log)]
 
 
 def _by_epoch(log: str, tag: str, name: str) -> dict[int, float]:
     """Returns a logged figure of every epoch; of one that was done twice, that of the last time."""
-    rows = map(json.loads, re.findall(rf" \| {tag} \| (\{{.*\}})", log))
-    return {row["epoch"]: float(row[name]) for row in rows}
+    return {row["epoch"]: float(row[name]) for row in _logged(log, tag)}
 
 
 def average(python: Path, model: Path, last: int, to: Path) -> None:

@@ -19,6 +19,7 @@ class Recipe(NamedTuple):
         steps: updates, at most.
         averaged: the last so many checkpoints become one model.
         beam_size: of the search.
+        length_penalty: its exponent; what of a length is raised to it, is each toolkit's own.
     """
 
     num_layers: int
@@ -33,3 +34,4 @@ class Recipe(NamedTuple):
     steps: int
     averaged: int
     beam_size: int
+    length_penalty: float

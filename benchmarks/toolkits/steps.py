@@ -2,10 +2,12 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +26,26 @@ def end_with_its_children() -> None:
     signal.signal(signal.SIGTERM, end)
 
 
-def once(stamp: Path, work: Callable[[], Facts | None]) -> Facts:
+def once(stamp: Path, work: Callable[..., Facts | None], *arguments: Any) -> Facts:
     """Does a step, unless its stamp says that it was done.
 
     Args:
         stamp: a JSON file, written when the step is done.
         work: the step; returns what is to be known of it later.
+        arguments: of it.
 
     Returns:
-        what `work` returned, and the `seconds` that it took.
+        what `work` returned.
     """
     if not stamp.is_file():
-        began = time.monotonic()
-        facts = work() or {}
-        facts["seconds"] = round(time.monotonic() - began, 1)
-        write_whole(stamp, json.dumps(facts, indent=2).encode())
+        write_whole(stamp, json.dumps(work(*arguments) or {}, indent=2).encode())
     found: Facts = json.loads(stamp.read_text(encoding="utf-8"))
     return found
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Writes a file of lines, whole or not at all."""
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
@@ -49,7 +54,7 @@ def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
     Args:
         python: of the toolkit's environment.
         arguments: of it.
-        log: what the toolkit says is appended to this file.
+        log: what the toolkit says is appended to this file; how long it took, to another beside it.
 
     Raises:
         UserError: it failed.
@@ -59,6 +64,8 @@ def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
         **os.environ,
         "OMP_NUM_THREADS": cores,
         "MKL_NUM_THREADS": cores,
+        "TF_NUM_INTRAOP_THREADS": cores,
+        "TF_NUM_INTEROP_THREADS": cores,
         # fairseq's checkpoints hold its settings beside the weights.
         "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",
         # PyTorch gives the memory of every large tensor back to the system, and has it cleared
@@ -67,8 +74,39 @@ def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
         "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
     }
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as file:
+    with log.open("ab") as file, _timed(log):
         done = subprocess.run([python, *arguments], stdout=file, stderr=file, env=settings)
     if done.returncode:
         called = " ".join(map(str, arguments[:2]))
         raise UserError(f"{called} failed with exit status {done.returncode}; see {log}")
+
+
+def hours(log: Path) -> Facts:
+    """Returns the hours that all calls with a log took, by the clock and of processors.
+
+    Calls that were ended count, but not those that were killed together with this process.
+    """
+    rows = _times(log).read_text(encoding="utf-8").splitlines()
+    calls = [json.loads(row) for row in rows]
+    return {
+        f"{name}_hours": round(sum(found[name] for found in calls) / 3600, 3)
+        for name in ("wall", "cpu")
+    }
+
+
+def _times(log: Path) -> Path:
+    return log.with_suffix(".seconds.jsonl")
+
+
+@contextmanager
+def _timed(log: Path) -> Iterator[None]:
+    """Appends the seconds that a call takes, by the clock and of processors."""
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        yield
+    finally:
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        row = {"wall": round(time.monotonic() - began, 1), "cpu": round(cpu, 1)}
+        with _times(log).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")

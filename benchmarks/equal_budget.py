@@ -1,0 +1,239 @@
+"""Trains the same model on the same text in several toolkits, and compares what they translate.
+
+    python benchmarks/equal_budget.py --tfds=<data_dir> --output=equal_budget.jsonl
+
+WMT14 English→German as TensorFlow Datasets has it, or a part of it: `--tfds` is its folder; see
+`TfdsCorpus`. One joint BPE for all, learned by t2t_repro; the others read its pieces as words. The
+same updates, real target tokens an update, dropout, schedule, label smoothing, mean of the last
+checkpoints and beam. newstest2013 ("dev") and newstest2014 ("test") are translated, and scored by
+sacreBLEU against t2t_repro's with paired bootstrap resampling.
+
+Every step is done once: started again, it goes on where it was killed. Toolkits one at a time:
+`--toolkits=fairseq`; what is compared are those that are done.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from environments import DEFAULT_ENV_DIR, OURS, make_environment
+from t2t_repro.data.line_files import read_lines
+from t2t_repro.data.prepared import open_data
+from t2t_repro.data.subword_model import SubwordModel
+from t2t_repro.data.token_store import FlatIds
+from t2t_repro.vocabulary import UNK_ID
+from t2t_repro.whole_files import write_whole
+from toolkits import fairseq_commands as fairseq
+from toolkits import opennmt_commands as opennmt
+from toolkits import our_commands as ours
+from toolkits.recipe import Recipe
+from toolkits.steps import Facts, end_with_its_children, hours, once, write_lines
+from work import DEFAULT_DIRECTORY
+
+RECIPE = Recipe(
+    num_layers=3,
+    d_model=256,
+    d_ff=1024,
+    num_heads=4,
+    dropout=0.1,
+    label_smoothing=0.1,
+    learning_rate=0.001,
+    warmup_steps=1000,
+    adam_epsilon=1e-9,
+    steps=6000,
+    averaged=5,
+    beam_size=4,
+    length_penalty=0.6,
+)
+SAVE_EVERY = 300
+"""Updates between two checkpoints, each with a dev evaluation."""
+
+TOKENS = {OURS: 2048, "opennmt_tf": 2080, "fairseq": 2200}
+"""Of a batch, as each toolkit counts them: 2,000 real target tokens on average in all three."""
+
+_FAIRSEQ_BATCHES = ["--max-tokens", str(TOKENS["fairseq"]), "--clip-norm", "0"]
+# With its usual multiple, 8, batches are smaller than they may be.
+_FAIRSEQ_BATCHES += ["--required-batch-size-multiple", "1"]
+# None at the ends of epochs.
+_FAIRSEQ_CHECKPOINTS = ["--save-interval", "1000", "--validate-interval", "1000"]
+_FAIRSEQ_CHECKPOINTS += ["--save-interval-updates", str(SAVE_EVERY)]
+_FAIRSEQ_CHECKPOINTS += ["--validate-interval-updates", str(SAVE_EVERY)]
+_FAIRSEQ_CHECKPOINTS += ["--keep-interval-updates", str(RECIPE.averaged)]
+
+_LANGUAGES = ("en", "de")
+_SCORED = ("dev", "test")
+
+_CORPUS = """\
+prepare.corpus = @TfdsCorpus()
+TfdsCorpus.name = 'wmt14_translate/de-en'
+TfdsCorpus.source_language = 'en'
+TfdsCorpus.target_language = 'de'
+TfdsCorpus.data_dir = {folder!r}
+SubwordTraining.vocab_size = 8000
+"""
+
+
+def main() -> None:
+    """Does the steps that are not done yet, and prints what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tfds", required=True, help="folder of prepared TFDS data sets")
+    parser.add_argument("--toolkits", default=",".join(TOKENS), help="which are run now")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run_dir", type=Path, default=DEFAULT_DIRECTORY / "equal_budget")
+    parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
+    parser.add_argument("--output", type=Path, help="JSON lines are appended to it, too")
+    arguments = parser.parse_args()
+    end_with_its_children()
+    run_dir = arguments.run_dir.resolve()
+    prepare(run_dir, arguments.tfds)
+    for toolkit in arguments.toolkits.split(","):
+        python = make_environment(arguments.env_dir, toolkit)
+        folder = run_dir / toolkit / f"seed_{arguments.seed}"
+        found = _RUNS[toolkit](python, run_dir, folder, arguments.seed)
+        line = {"toolkit": toolkit, "seed": arguments.seed, **found}
+        print(json.dumps(line), flush=True)
+        if arguments.output:
+            with arguments.output.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+    compare(run_dir, arguments.seed)
+
+
+def prepare(run_dir: Path, tfds: str) -> None:
+    """Has t2t_repro clean the corpus and learn subwords, and writes it as pieces for the others."""
+    gin_file = run_dir / "corpus.gin"
+    write_whole(gin_file, _CORPUS.format(folder=str(Path(tfds).resolve())).encode())
+    options = [f"--gin_file={gin_file}", f"--data_dir={run_dir / 'data'}"]
+    datagen = Path(sys.executable), "datagen", options, run_dir / "datagen.log"
+    once(run_dir / "datagen.json", ours.run_verb, *datagen)
+    once(run_dir / "pieces.json", write_pieces, run_dir)
+
+
+def write_pieces(run_dir: Path) -> None:
+    """Writes every split as pieces, what is scored as text, and OpenNMT-tf's vocabulary."""
+    data, to = open_data(run_dir / "data"), run_dir / "pieces"
+    pieces = data.subwords.target.pieces()
+    for split in ("train", *_SCORED):
+        store = data.store(split)
+        # What t2t_repro itself trains on: without what was cleaned away.
+        sides = store.sentences(np.arange(len(store)))
+        for language, lines, side in zip(_LANGUAGES, data.text(split), sides, strict=True):
+            write_lines(to / f"{split}.{language}", as_pieces(pieces, side))
+            if split in _SCORED:
+                write_lines(run_dir / f"{split}.{language}", lines)
+    # Without PAD, EOS and UNK, the first three.
+    write_lines(to / opennmt.VOCABULARY, opennmt.vocabulary(pieces[UNK_ID + 1 :]))
+
+
+def as_pieces(pieces: Sequence[str], sentences: FlatIds) -> Iterator[str]:
+    """Yields sentences as the names of their subwords with spaces between them, without EOS."""
+    ids, lengths = sentences
+    for sentence in np.split(ids, np.cumsum(lengths)[:-1]):
+        yield " ".join(pieces[i] for i in sentence[:-1])
+
+
+def as_text(subwords: SubwordModel, lines: Sequence[str]) -> list[str]:
+    """Returns the sentences that `as_pieces` gives; what is no subword's name becomes UNK."""
+    ids = {piece: i for i, piece in enumerate(subwords.pieces())}
+    return [subwords.decode([ids.get(piece, UNK_ID) for piece in line.split()]) for line in lines]
+
+
+def run_ours(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
+    """Trains, averages and translates with t2t_repro.
+
+    Args:
+        python: of its environment.
+        run_dir: with the text.
+        folder: where what is made is kept, the translations as `<split>.de`.
+        seed: of the training.
+
+    Returns:
+        what is known of the training.
+    """
+    gin_file, log = folder / "recipe.gin", folder / "train.log"
+    text = (run_dir / "corpus.gin").read_text(encoding="utf-8")
+    text += ours.gin_text(RECIPE, TOKENS[OURS], SAVE_EVERY)
+    write_whole(gin_file, text.encode())
+    model, data_dir = f"--model_dir={folder / 'model'}", run_dir / "data"
+    training = [f"--gin_file={gin_file}", model, f"--data_dir={data_dir}"]
+    training += [f"--gin_param=train.seed = {seed}"]
+    once(folder / "trained.json", ours.run_verb, python, "trainer", training, log)
+    averaging = [model, f"--last={RECIPE.averaged}"]
+    average = ours.run_verb, python, "average", averaging, folder / "average.log"
+    once(folder / "averaged.json", *average)
+    for split in _SCORED:
+        files = [f"--input={run_dir / split}.en", f"--output={folder / split}.de"]
+        its_log = folder / f"translate_{split}.log"
+        translate = ours.run_verb, python, "translate", [model, *files], its_log
+        once(folder / f"{split}.json", *translate)
+    store = open_data(data_dir).store("train")
+    target = store.target_lengths.sum()
+    share = target / (target + store.source_lengths.sum())
+    return {**ours.training_facts(log.read_text(encoding="utf-8"), share), **hours(log)}
+
+
+def run_opennmt(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
+    """The same with OpenNMT-tf, see `run_ours`."""
+    pieces, log = run_dir / "pieces", folder / "train.log"
+    files = folder / "description.py", folder / "settings.yml"
+    budget = folder / "model", TOKENS["opennmt_tf"], SAVE_EVERY
+    write_whole(files[0], opennmt.model_text(RECIPE).encode())
+    write_whole(files[1], opennmt.settings_text(RECIPE, pieces, *budget).encode())
+    trained = once(folder / "trained.json", opennmt.train, python, files, seed, log)
+    last, average = RECIPE.averaged, folder / "average"
+    averaging = python, files, last, average, folder / "average.log"
+    once(folder / "averaged.json", opennmt.average, *averaging)
+    for split in _SCORED:
+        source, to = pieces / f"{split}.en", folder / f"{split}.pieces"
+        its_log = folder / f"translate_{split}.log"
+        translate = opennmt.translate, python, files, average, source, to, its_log
+        once(folder / f"{split}.json", *translate)
+        _write_text(run_dir, list(read_lines(to)), folder / f"{split}.de")
+    curves = opennmt.curves(log.read_text(encoding="utf-8"), folder.name)
+    write_lines(folder / "curves.jsonl", map(json.dumps, curves))
+    return {**trained, **hours(log)}
+
+
+def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
+    """The same with fairseq, see `run_ours`."""
+    pieces, model, data = run_dir / "pieces", folder / "model", run_dir / "pieces" / "fairseq"
+    prefixes = {"train": [pieces / "train"], "valid": [pieces / "dev"], "test": [pieces / "test"]}
+    once(pieces / "fairseq.json", fairseq.preprocess, python, prefixes, _LANGUAGES, data)
+    options = [*fairseq.training_options(RECIPE), *_FAIRSEQ_BATCHES, *_FAIRSEQ_CHECKPOINTS]
+    trained = once(folder / "trained.json", fairseq.train, python, data, model, options, seed)
+    average = folder / "average.pt"
+    once(folder / "averaged.json", fairseq.average, python, model, RECIPE.averaged, average)
+    search = fairseq.search_options(RECIPE)
+    for split, its_name in zip(_SCORED, ("valid", "test"), strict=True):
+        translate = fairseq.translate, python, data, average, its_name, search
+        found = once(folder / f"{split}.json", *translate)
+        _write_text(run_dir, found["translations"], folder / f"{split}.de")
+    return {**trained, **hours(model / "train.log")}
+
+
+_RUNS = {OURS: run_ours, "opennmt_tf": run_opennmt, "fairseq": run_fairseq}
+
+
+def _write_text(run_dir: Path, pieces: Sequence[str], to: Path) -> None:
+    write_lines(to, as_text(open_data(run_dir / "data").subwords.target, pieces))
+
+
+def compare(run_dir: Path, seed: int) -> None:
+    """Prints sacreBLEU's figures of all toolkits that are done; the first is the baseline."""
+    for split in _SCORED:
+        paths = [Path(toolkit, f"seed_{seed}", f"{split}.de") for toolkit in TOKENS]
+        first, *others = [str(path) for path in paths if (run_dir / path).is_file()]
+        options = [f"--reference={split}.de", "--confidence"]
+        options += [f"--baseline={first}"] if others else [f"--translations={first}"]
+        options += [f"--translations={path}" for path in others]
+        print(f"\n{split}\n", flush=True)
+        evaluate = [sys.executable, "-m", "t2t_repro.evaluate", *options]
+        subprocess.run(evaluate, cwd=run_dir, check=True)
+
+
+if __name__ == "__main__":
+    main()
