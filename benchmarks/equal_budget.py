@@ -2,11 +2,11 @@
 
     python benchmarks/equal_budget.py --tfds=<data_dir> --output=equal_budget.jsonl
 
-WMT14 English→German as TensorFlow Datasets has it, or a part of it: `--tfds` is its folder; see
-`TfdsCorpus`. One joint BPE for all, learned by t2t_repro; the others read its pieces as words. The
-same updates, real target tokens an update, dropout, schedule, label smoothing, mean of the last
-checkpoints and beam. newstest2013 ("dev") and newstest2014 ("test") are translated, and scored by
-sacreBLEU against t2t_repro's with paired bootstrap resampling.
+WMT14 English→German as TensorFlow Datasets has it, or a part of it: `--tfds` is its folder; without
+it, where `TfdsCorpus` looks. One joint BPE for all, learned by t2t_repro; the others read its
+pieces as words. The same updates, real target tokens an update, dropout, schedule, label smoothing,
+mean of the last checkpoints and beam. newstest2013 ("dev") and newstest2014 ("test") are
+translated, and scored by sacreBLEU against t2t_repro's with paired bootstrap resampling.
 
 Every step is done once: started again, it goes on where it was killed. Toolkits one at a time:
 `--toolkits=fairseq`; what is compared are those that are done.
@@ -73,7 +73,6 @@ prepare.corpus = @TfdsCorpus()
 TfdsCorpus.name = 'wmt14_translate/de-en'
 TfdsCorpus.source_language = 'en'
 TfdsCorpus.target_language = 'de'
-TfdsCorpus.data_dir = {folder!r}
 SubwordTraining.vocab_size = 8000
 """
 
@@ -81,7 +80,7 @@ SubwordTraining.vocab_size = 8000
 def main() -> None:
     """Does the steps that are not done yet, and prints what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tfds", required=True, help="folder of prepared TFDS data sets")
+    parser.add_argument("--tfds", help="folder of prepared TFDS data sets; else TFDS's own")
     parser.add_argument("--toolkits", default=",".join(TOKENS), help="which are run now")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run_dir", type=Path, default=DEFAULT_DIRECTORY / "equal_budget")
@@ -103,10 +102,11 @@ def main() -> None:
     compare(run_dir, arguments.seed)
 
 
-def prepare(run_dir: Path, tfds: str) -> None:
+def prepare(run_dir: Path, tfds: str | None) -> None:
     """Has t2t_repro clean the corpus and learn subwords, and writes it as pieces for the others."""
     gin_file = run_dir / "corpus.gin"
-    write_whole(gin_file, _CORPUS.format(folder=str(Path(tfds).resolve())).encode())
+    folder = f"TfdsCorpus.data_dir = {str(Path(tfds).resolve())!r}\n" if tfds else ""
+    write_whole(gin_file, (_CORPUS + folder).encode())
     options = [f"--gin_file={gin_file}", f"--data_dir={run_dir / 'data'}"]
     datagen = Path(sys.executable), "datagen", options, run_dir / "datagen.log"
     once(run_dir / "datagen.json", ours.run_verb, *datagen)
