@@ -74,11 +74,11 @@ write_scaled() {
     } > "$runs/gin/$row.gin"
 }
 
-# What a row costs beside base, in tenths, with the models of --scale.
+# What a row of --scale costs beside base, in tenths: roughly, for what is left.
 cost_of() {
     case "$1" in
-        c_d_model_1024) echo 26 ;;
-        big_ende) echo 100 ;;
+        c_d_model_1024) echo 22 ;;
+        big_ende) echo 75 ;;
         *) echo 10 ;;
     esac
 }
