@@ -32,7 +32,7 @@ from toolkits import fairseq_commands as fairseq
 from toolkits import opennmt_commands as opennmt
 from toolkits import our_commands as ours
 from toolkits.recipe import Recipe
-from toolkits.steps import Facts, end_with_its_children, hours, once, write_lines
+from toolkits.steps import Facts, append_row, end_with_its_children, hours, once, write_lines
 from work import DEFAULT_DIRECTORY
 
 RECIPE = Recipe(
@@ -97,8 +97,7 @@ def main() -> None:
         line = {"toolkit": toolkit, "seed": arguments.seed, **found}
         print(json.dumps(line), flush=True)
         if arguments.output:
-            with arguments.output.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            append_row(arguments.output, line)
     compare(run_dir, arguments.seed)
 
 

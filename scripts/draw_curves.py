@@ -200,8 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         check_matplotlib()
         groups = groups_of(given.paths, given.runs)
+        known = {tag for group in groups for run in group.runs for tag in run}
         for chart in given.charts:
-            known = {tag for group in groups for run in group.runs for tag in run}
             if chart not in known:
                 raise UserError(
                     f"no run has {chart!r}: --charts may be {', '.join(sorted(known))}."

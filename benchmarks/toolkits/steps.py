@@ -48,6 +48,12 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     write_whole(path, "".join(f"{line}\n" for line in lines).encode())
 
 
+def append_row(path: Path, row: Facts) -> None:
+    """Appends a row to a file of JSON lines."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
 def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
     """Runs a toolkit's Python on as many threads as there are cores for this process.
 
@@ -108,5 +114,4 @@ def _timed(log: Path) -> Iterator[None]:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         row = {"wall": round(time.monotonic() - began, 1), "cpu": round(cpu, 1)}
-        with _times(log).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        append_row(_times(log), row)

@@ -45,6 +45,7 @@ class BracketCounts(NamedTuple):
         skipped: sentences whose hypothesis has no words that count.
         missed: brackets of the references of `errors` and `skipped`.
         words: of references, punctuation among them.
+        trees: sentences whose hypothesis is a tree of as many words as the reference has.
     """
 
     matched: int = 0
@@ -56,6 +57,7 @@ class BracketCounts(NamedTuple):
     skipped: int = 0
     missed: int = 0
     words: int = 0
+    trees: int = 0
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
@@ -123,10 +125,7 @@ def share_of_trees(hypotheses: Sequence[str], references: Sequence[str]) -> Scor
     Raises:
         UserError: the two are not as many lines, or a reference is no tree.
     """
-    check_lengths(hypotheses, references)
-    lengths = map(_length, hypotheses)
-    wanted = (len(gold.tags) for gold in _read(references))
-    fit = sum(length == words for length, words in zip(lengths, wanted, strict=True))
+    fit = _total(count_brackets(hypotheses, references)).trees
     signature = f"sentences:{len(references)}|trees:{fit}"
     return Score(SHARE_OF_TREES, _percent(fit, len(references)), signature)
 
@@ -178,14 +177,6 @@ def _read(references: Iterable[str]) -> Iterator[Tree]:
             ) from error
 
 
-def _length(hypothesis: str) -> int | None:
-    """The number of words of a hypothesis; None where it is no tree."""
-    try:
-        return len(delinearise(hypothesis).tags)
-    except ValueError:
-        return None
-
-
 def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
     """Compares one sentence, in the order in which EVALB looks for what is wrong with it."""
     expected = _brackets(gold)
@@ -194,6 +185,7 @@ def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
         tree = delinearise(hypothesis)
     except ValueError:
         return left_out._replace(errors=1)
+    left_out = left_out._replace(trees=int(len(tree.tags) == len(gold.tags)))
     if not any(_is_counted(tree)):
         return left_out._replace(skipped=1)
     if _is_counted(tree) != _is_counted(gold):
@@ -206,6 +198,7 @@ def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
         complete=int(found == expected),
         valid=1,
         words=len(gold.tags),
+        trees=1,
     )
 
 
