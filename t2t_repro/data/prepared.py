@@ -259,8 +259,9 @@ class Preparation:
         Raises:
             UserError: the corpus cannot be used, or `data_dir` holds data made in another way.
         """
-        downloads = data_dir / "downloads"
-        self.corpus.prepare(downloads)
+        downloads, directory = data_dir / "downloads", data_dir / _FOLDER
+        if not directory.exists():
+            self.corpus.prepare(downloads)
         identity = {
             "format": _FORMAT,
             "corpus": self.corpus.describe(),
@@ -271,7 +272,7 @@ class Preparation:
         if self.source_subwords:
             identity["source_subwords"] = self.source_subwords.describe()
         identity = json.loads(json.dumps(identity))
-        directory, aside = data_dir / _FOLDER, data_dir / ".prepared.partial"
+        aside = data_dir / ".prepared.partial"
         if directory.exists():
             logging.info("data: %s is there", directory)
         else:

@@ -27,8 +27,12 @@ class Corpus(Protocol):
     def describe(self) -> dict[str, Any]:
         """Returns, as JSON-able values, everything that determines the content.
 
-        It serves as an identity: equal descriptions mean the same data. Call it after
-        `prepare`, because some corpora can only say what they hold once it is there.
+        It serves as an identity: equal descriptions mean the same data. Some corpora can only say
+        what they hold once `prepare` has been called, in this process or in an earlier one: it is
+        not called again where training data have been made of the corpus.
+
+        Raises:
+            UserError: what was prepared is not there.
         """
         ...
 

@@ -143,8 +143,9 @@ class TfdsCorpus:
         builder = self._builder()
         if not _is_prepared(builder):
             raise UserError(
-                f"{self._name!r} is not prepared in {builder.data_dir}; call prepare first, or set "
-                "TfdsCorpus.data_dir or TFDS_DATA_DIR to the folder that holds it"
+                f"TFDS's {self._name!r} is not prepared in {builder.data_dir}; set "
+                "TfdsCorpus.data_dir or TFDS_DATA_DIR to the folder that holds it. Where "
+                "training data have been made of it (datagen), its two files of JSON are enough"
             )
         self._check(builder)
         return builder

@@ -1,5 +1,6 @@
 import importlib.util
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +9,12 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from etils.epath import gpath, register
 
+from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import tfds_corpus
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.tfds_corpus import TfdsCorpus
+from t2t_repro.data.prepared import Preparation
+from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.errors import UserError
 from tests.real_corpora import corpus_folder
 
@@ -83,6 +87,22 @@ def test_files_are_read_one_after_the_other(data_dir, tmp_path):
         source for shard in range(2) for source in read_by_tfds(data_dir, f"train[{shard}shard]")
     ]
     assert [source for source, _ in tiny(data_dir).read("train", tmp_path)] == expected
+
+
+def test_once_training_data_are_made_two_small_files_are_enough(data_dir, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(data_dir, copy)
+    preparation = Preparation(
+        tiny(str(copy)), Cleaning(drop_held_out=False), SubwordTraining(vocab_size=290)
+    )
+    made = preparation.run(tmp_path / "data").checksum
+    for path in copy.rglob("*.*record*"):
+        path.unlink()
+    assert {path.name for path in copy.rglob("*.*")} >= {"dataset_info.json", "features.json"}
+    assert preparation.run(tmp_path / "data").checksum == made
+    shutil.rmtree(copy)
+    with pytest.raises(UserError, match=r"not prepared in .*copy.*two files of JSON are enough"):
+        preparation.run(tmp_path / "data")
 
 
 def test_newlines_inside_a_sentence_become_one_space(data_dir, tmp_path):
@@ -224,7 +244,7 @@ def test_what_cannot_be_fetched_says_where_it_may_be_put(tmp_path, monkeypatch):
 
 def test_what_is_missing_is_prepared_once(tmp_path, monkeypatch):
     corpus = tiny(str(tmp_path / "data"))
-    with pytest.raises(UserError, match="call prepare"):
+    with pytest.raises(UserError, match="is not prepared in"):
         corpus.describe()
     corpus.prepare(tmp_path)
     assert corpus.describe()["splits"]["dev"]["pairs"] == 3
