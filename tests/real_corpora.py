@@ -1,7 +1,8 @@
-"""Real corpora, too large for the repository, where somebody has them.
+"""Real corpora and models, too large for the repository, where somebody has them.
 
-They lie in the folder `data` of the one that the environment variable T2T_REPRO_SHARED names, or of
-a folder `shared` in the checkout or beside it. Tests that need them are skipped elsewhere.
+They lie in the folder that the environment variable T2T_REPRO_SHARED names, or in a folder `shared`
+in the checkout or beside it; corpora in its folder `data`. Tests that need them are skipped
+elsewhere.
 """
 
 import os
@@ -13,10 +14,14 @@ from tests.processes import CHECKOUT
 
 
 def corpus_folder(name: str) -> Path:
+    return shared_folder(f"data/{name}")
+
+
+def shared_folder(name: str) -> Path:
     shared = [CHECKOUT / "shared", CHECKOUT.parent / "shared"]
     if "T2T_REPRO_SHARED" in os.environ:
         shared = [Path(os.environ["T2T_REPRO_SHARED"])]
     for folder in shared:
-        if (found := folder / "data" / name).is_dir():
+        if (found := folder / name).is_dir():
             return found
     pytest.skip(f"{name} is not here: set T2T_REPRO_SHARED")

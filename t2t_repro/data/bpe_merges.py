@@ -13,6 +13,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from t2t_repro.data.subwords import SPACE_MARK
 from t2t_repro.errors import UserError
+from t2t_repro.strangers.marian_file import START
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.vocabulary import EOS_ID
@@ -135,11 +136,13 @@ class BpeMerges:
 
 def _read(model_path: Path) -> ModelProto:
     """Reads a model of which this module knows everything that SentencePiece would do."""
+    content = b""
     try:
         content = read_at_most(model_path, MAX_BYTES)
         check_sentencepiece(content)
     except (OSError, ValueError) as error:
-        raise _no_bpe(model_path, "is none") from error
+        found = "is a Marian model's" if content.startswith(START) else "is none"
+        raise _no_bpe(model_path, found) from error
     model = ModelProto.FromString(content)
     if model.trainer_spec.model_type != TrainerSpec.BPE:
         raise _no_bpe(model_path, "is of another type")

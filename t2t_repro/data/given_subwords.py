@@ -12,14 +12,8 @@ import gin
 from absl import logging
 
 from t2t_repro.data.subword_model import SubwordModel, open_pair, open_subwords
-from t2t_repro.data.subwords import Sentences, Subwords
-from t2t_repro.data.symbols import (
-    MOST_SYMBOLS,
-    add_symbols,
-    check_symbols,
-    count_pieces,
-    merged,
-)
+from t2t_repro.data.subwords import Sentences
+from t2t_repro.data.symbols import MOST_SYMBOLS, check_symbols, merged
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import AtMost, Text, checked
 from t2t_repro.whole_files import write_whole
@@ -79,21 +73,23 @@ class GivenSubwords:
         """The vocabulary's file, with the symbols in it.
 
         Raises:
-            UserError: see `model`; or it is Tensor2Tensor's, which has no room for symbols.
+            UserError: see `model`; or it has no room for symbols, as Tensor2Tensor's.
         """
-        content = self.model.model_path.read_bytes()
-        if self.symbols and not isinstance(self.model, Subwords):
-            raise UserError(
-                f"{self.model.model_path} is a vocabulary of Tensor2Tensor, to which symbols such "
-                f"as {self.symbols[0]} cannot be added: leave out the tags, or learn subwords of "
-                "the data's own with SubwordTraining."
-            )
-        return add_symbols(content, self.symbols) if self.symbols else content
+        return self.model.with_symbols(self.symbols)
 
     @cached_property
     def vocab_size(self) -> int:
         """The number of ids, which is known before anything is made."""
-        return count_pieces(self.content) if self.symbols else self.model.size
+        return len(self.pieces())
+
+    def pieces(self) -> list[str]:
+        """Returns what every id is called, the symbols last.
+
+        Raises:
+            UserError: see `content`.
+        """
+        self.model.with_symbols(self.symbols)
+        return [*self.model.pieces(), *self._missing()]
 
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the vocabulary: the content, wherever it lies."""
@@ -124,5 +120,9 @@ class GivenSubwords:
         return open_subwords(model_path)
 
     def _added(self) -> str:
-        missing = [symbol for symbol in self.symbols if symbol not in self.model.pieces()]
+        missing = self._missing()
         return f", adding {', '.join(missing)}" if missing else ""
+
+    def _missing(self) -> list[str]:
+        there = set(self.model.pieces())
+        return [symbol for symbol in self.symbols if symbol not in there]

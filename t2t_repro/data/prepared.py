@@ -220,7 +220,8 @@ class Preparation:
         workers: processes that clean and encode a large corpus; by default one a core, eight at
             most. The result does not depend on it.
         source_subwords: how to learn a subword model of the source's own; `subwords` is then the
-            target's. Each is learned from its side of the training pairs alone.
+            target's. Each is learned from its side of the training pairs alone. (Those of a Marian
+            model are two with the same ids.)
 
     Raises:
         UserError: an argument cannot be used.
@@ -244,6 +245,14 @@ class Preparation:
         tags = [symbol for part in parts_of(self.corpus) for symbol in part.tag]
         if tags:
             object.__setattr__(self, name, getattr(self, name).with_symbols(tags))
+
+    @property
+    def has_own_source_ids(self) -> bool:
+        """Whether an id may mean one piece in the source and another in the target."""
+        if self.source_subwords is None:
+            return False
+        pieces = self.subwords.pieces()
+        return pieces is None or self.source_subwords.pieces() != pieces
 
     def run(self, data_dir: Path) -> PreparedData:
         """Makes whatever is missing of `data_dir`, and opens it.

@@ -1,4 +1,4 @@
-"""What a model translates with: subwords of SentencePiece, or of Tensor2Tensor.
+"""What a model translates with: subwords of SentencePiece, of Tensor2Tensor, or of Marian.
 
 Source and target share one vocabulary (paper, section 5.1), or each has its own:
 
@@ -6,6 +6,7 @@ Source and target share one vocabulary (paper, section 5.1), or each has its own
     source_subwords.model     that of the source, and
     target_subwords.model     that of the target
 
+Marian's two files mostly have the same ids: they cut text in two ways, see `marian_subwords`.
 Prepared data, model directories and CTranslate2's have these files, by these names.
 """
 
@@ -17,9 +18,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from t2t_repro.data.marian_subwords import MarianSubwords
 from t2t_repro.data.subwords import Sentences, Subwords
 from t2t_repro.data.t2t_subwords import RESERVED, T2TSubwords
 from t2t_repro.errors import UserError
+from t2t_repro.strangers.marian_file import START
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 SHARED_SUBWORDS = "subwords.model"
@@ -30,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class SubwordModel(Protocol):
-    """Text to ids and back; see `Subwords` and `T2TSubwords`.
+    """Text to ids and back; see `Subwords`, `T2TSubwords` and `MarianSubwords`.
 
     Attributes:
         model_path: the file.
@@ -63,6 +66,13 @@ class SubwordModel(Protocol):
         Words are what spaces separate; EOS, and what follows it, belongs to `NO_WORD`.
         """
 
+    def with_symbols(self, symbols: Sequence[str]) -> bytes:
+        """Returns the file's content, with these texts, tags, among the subwords; see `symbols`.
+
+        Raises:
+            UserError: it lacks one, and has no room for it.
+        """
+
 
 class SubwordRecipe(Protocol):
     """How data come to a subword model; see `SubwordTraining` and `GivenSubwords`."""
@@ -73,6 +83,9 @@ class SubwordRecipe(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the subwords that the same sentences give; JSON can hold it."""
+
+    def pieces(self) -> list[str] | None:
+        """Returns what every id is called; None where only data will tell."""
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordRecipe":
         """Returns the recipe of subwords that have these texts, tags, among them; see `symbols`."""
@@ -185,10 +198,13 @@ def open_pair(directory: Path, open_one: Callable[[Path], Kind]) -> SubwordPair[
 
 
 def open_subwords(path: Path) -> SubwordModel:
-    """Opens a subword model of either kind; how the file begins tells which.
+    """Opens a subword model of any kind; how the file begins tells which.
 
     Raises:
         UserError: there is no such file, or it cannot be used.
     """
-    is_t2t = read_start(path, 16).lstrip(b"'\"").startswith(RESERVED[0].encode())
+    start = read_start(path, 16)
+    if start.startswith(START):
+        return MarianSubwords(path)
+    is_t2t = start.lstrip(b"'\"").startswith(RESERVED[0].encode())
     return T2TSubwords(path) if is_t2t else Subwords(path)

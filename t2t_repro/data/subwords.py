@@ -23,7 +23,7 @@ from absl import logging
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
-from t2t_repro.data.symbols import MOST_SYMBOLS, check_symbols, merged
+from t2t_repro.data.symbols import MOST_SYMBOLS, add_symbols, check_symbols, merged
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import AtMost, Count, Range, Text, checked
@@ -90,6 +90,9 @@ class SubwordTraining:
         """Returns what identifies the recipe: all of it."""
         # Data that are older than symbols have no such entry.
         return {name: value for name, value in asdict(self).items() if name != "symbols" or value}
+
+    def pieces(self) -> None:
+        """Returns None: the sentences tell."""
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
         """Returns the recipe with further symbols."""
@@ -288,6 +291,10 @@ class Subwords:
             word += self._model.id_to_piece(token).startswith(SPACE_MARK)
             numbers.append(max(word, 0))
         return numbers + [NO_WORD] * (len(ids) - len(numbers))
+
+    def with_symbols(self, symbols: Sequence[str]) -> bytes:
+        """Returns the content of a file that has these symbols too; see `add_symbols`."""
+        return add_symbols(self.model_path.read_bytes(), symbols)
 
     def normalize(self, line: str) -> str:
         """Returns the line as the model sees it, which is what decoding its ids gives back.

@@ -37,11 +37,6 @@ def merged(symbols: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*symbols, *others)))
 
 
-def count_pieces(model: bytes) -> int:
-    """Returns how many ids a SentencePiece model's file has."""
-    return len(ModelProto.FromString(model).pieces)
-
-
 def add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
     """Adds symbols to a SentencePiece model's file; the ids that there are stay as they are.
 

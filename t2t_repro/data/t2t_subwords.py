@@ -194,6 +194,20 @@ class T2TSubwords:
         numbers = [max(len(text.split()) - 1, 0) for text in texts]
         return numbers + [NO_WORD] * (len(ids) - len(kept))
 
+    def with_symbols(self, symbols: Sequence[str]) -> bytes:
+        """Returns the file's content, where there are no symbols.
+
+        Raises:
+            UserError: there are; T2T's subwords have no room for any.
+        """
+        if symbols:
+            raise UserError(
+                f"{self.model_path} is a vocabulary of Tensor2Tensor, to which symbols such "
+                f"as {symbols[0]} cannot be added: leave out the tags, or learn subwords of "
+                "the data's own with SubwordTraining."
+            )
+        return self.model_path.read_bytes()
+
 
 def tokens_of(line: str) -> list[str]:
     """Cuts a line into tokens, T2T's first step."""

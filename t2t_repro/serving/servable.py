@@ -7,6 +7,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from t2t_repro.data.marian_subwords import MarianSubwords
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
@@ -16,12 +17,15 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.layers.weight_values import with_values
 from t2t_repro.serving.groups import in_groups
+from t2t_repro.serving.marian_text_ops import MarianTextOps
 from t2t_repro.serving.stored_weights import StoredWeights
 from t2t_repro.serving.t2t_text_ops import T2TTextOps
 from t2t_repro.serving.text_ops import TextOps
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Outputs = dict[str, tf.Tensor]
+
+_TextOps = TextOps | T2TTextOps | MarianTextOps
 
 _TEXTS = tf.TensorSpec([None], tf.string)
 _SEEDS = tf.TensorSpec([None], tf.int64)
@@ -65,7 +69,7 @@ class Servable(tf.Module):
             the whole search of its own, and "alignment".
 
     Raises:
-        UserError: subwords are not SentencePiece's, with "alignment".
+        UserError: subwords are Tensor2Tensor's, with "alignment".
     """
 
     def __init__(self, translator: Translator, weights: str, more: Collection[str] = ()) -> None:
@@ -338,18 +342,23 @@ class Servable(tf.Module):
         return with_values(zip(weights, self._weights.read(), strict=True))
 
 
-def _text_ops(subwords: SubwordModel) -> TextOps | T2TTextOps:
+def _text_ops(subwords: SubwordModel) -> _TextOps:
     """What does in a graph what a subword model does in Python."""
     if isinstance(subwords, T2TSubwords):
         return T2TTextOps(subwords)
+    if isinstance(subwords, MarianSubwords):
+        return MarianTextOps(subwords)
     if isinstance(subwords, Subwords):
         return TextOps(subwords)
-    raise TypeError(f"subwords is a {type(subwords).__name__}, expected Subwords or T2TSubwords.")
+    raise TypeError(
+        f"subwords is a {type(subwords).__name__}, expected Subwords, T2TSubwords or "
+        "MarianSubwords."
+    )
 
 
-def _check_words(text: TextOps | T2TTextOps) -> TextOps:
+def _check_words(text: _TextOps) -> TextOps | MarianTextOps:
     """Checks that a graph can tell where words begin."""
-    if not isinstance(text, TextOps):
+    if isinstance(text, T2TTextOps):
         raise UserError(
             "the signature alignment needs subwords of SentencePiece, and these are "
             "Tensor2Tensor's: leave it out; translate --alignments takes both."

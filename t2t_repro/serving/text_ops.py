@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 import tensorflow_text
+from numpy.typing import NDArray
 
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
@@ -66,8 +67,7 @@ class TextOps(tf.Module):
         Returns:
             [batch, (length)] int32.
         """
-        known = tf.where((ids >= 0) & (ids < self._size), ids, UNK_ID)
-        return tf.ragged.boolean_mask(known, is_text(ids))
+        return known_tokens(ids, self._size)
 
     def word_numbers(self, ids: tf.Tensor) -> tf.Tensor:
         """Numbers the words of every sentence, see `Subwords.word_numbers`.
@@ -78,9 +78,7 @@ class TextOps(tf.Module):
         Returns:
             [batch, length] int32.
         """
-        begins = tf.cast(tf.gather(self._begins_word, ids), tf.int32)
-        numbers = tf.maximum(tf.cumsum(begins, axis=1) - 1, 0)
-        return tf.where(is_text(ids), numbers, NO_WORD)
+        return word_numbers(self._begins_word, ids)
 
 
 def without_ends(texts: tf.Tensor) -> tf.Tensor:
@@ -89,6 +87,27 @@ def without_ends(texts: tf.Tensor) -> tf.Tensor:
         texts, "UTF-8", "UTF-8", errors="replace", replacement_char=_REPLACEMENT_CHARACTER
     )
     return tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
+
+
+def known_tokens(ids: tf.Tensor, size: int) -> tf.RaggedTensor:
+    """The ids [batch, length] of text: [batch, (length)]; UNK for those of no vocabulary."""
+    known = tf.where((ids >= 0) & (ids < size), ids, UNK_ID)
+    return tf.ragged.boolean_mask(known, is_text(ids))
+
+
+def word_numbers(begins_word: NDArray[np.bool_], ids: tf.Tensor) -> tf.Tensor:
+    """Numbers the words of sentences.
+
+    Args:
+        begins_word: of every id, whether a word begins with it.
+        ids: [batch, length] int32, EOS and PAD last.
+
+    Returns:
+        [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
+    """
+    begins = tf.cast(tf.gather(begins_word, ids), tf.int32)
+    numbers = tf.maximum(tf.cumsum(begins, axis=1) - 1, 0)
+    return tf.where(is_text(ids), numbers, NO_WORD)
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:

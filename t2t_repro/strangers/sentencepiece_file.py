@@ -7,8 +7,11 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 MAX_BYTES = 2**26
 """Of a file."""
 
-_MAX_PIECES = 2**20
-_MAX_PIECE = 1000
+MAX_PIECES = 2**20
+"""Of a vocabulary."""
+
+MAX_PIECE = 1000
+"""Characters of one."""
 
 
 def check_sentencepiece(content: bytes) -> None:
@@ -27,10 +30,10 @@ def check_sentencepiece(content: bytes) -> None:
         model = ModelProto.FromString(content)
     except DecodeError as error:
         raise ValueError("it is no SentencePiece model") from error
-    if not 0 < len(model.pieces) <= _MAX_PIECES:
+    if not 0 < len(model.pieces) <= MAX_PIECES:
         raise ValueError(f"it has {len(model.pieces):,} pieces")
-    if any(len(piece.piece) > _MAX_PIECE for piece in model.pieces):
-        raise ValueError(f"it has a piece of more than {_MAX_PIECE} characters")
+    if any(len(piece.piece) > MAX_PIECE for piece in model.pieces):
+        raise ValueError(f"it has a piece of more than {MAX_PIECE} characters")
     for spec in (model.normalizer_spec, model.denormalizer_spec):
         if spec.precompiled_charsmap:
             _check_characters(spec.precompiled_charsmap)

@@ -35,7 +35,7 @@ def configured_preparation(origin: ModelDirectory | None = None) -> Preparation:
     preparation = Preparation(**subwords)
     bound = gin.get_bindings("Transformer")
     tied = bound.get("tied_embeddings", "all")
-    if preparation.source_subwords and tied not in OWN_SOURCE_EMBEDDING:
+    if preparation.has_own_source_ids and tied not in OWN_SOURCE_EMBEDDING:
         raise UserError(
             "prepare.source_subwords gives the source a vocabulary of its own, but "
             f"Transformer.tied_embeddings = {tied!r} has it share the target's embedding: bind "
@@ -110,7 +110,7 @@ def _subwords_of(origin: ModelDirectory) -> dict[str, SubwordRecipe]:
 def _rows(preparation: Preparation) -> dict[str, int]:
     """How many rows a Transformer needs, by the names of its arguments: one for every subword."""
     rows = {"vocab_size": preparation.subwords.vocab_size}
-    if preparation.source_subwords:
+    if preparation.source_subwords and preparation.has_own_source_ids:
         rows["source_vocab_size"] = preparation.source_subwords.vocab_size
     return rows
 
