@@ -50,6 +50,18 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
         ["--no-build-isolation", "fairseq-fixed==0.12.3.1", "subword-nmt==0.3.8"],
     ],
     "ctranslate2": [["ctranslate2==4.8.5", "numpy==2.4.6"]],
+    # No peer: XLA, which runs exported programs on a CPU, and compiles them for GPUs. Its plugin
+    # declares three gigabytes of CUDA's libraries, which only running on a GPU asks for.
+    "jax": [
+        ["jax==0.10.2", "numpy==2.4.6"],
+        [
+            "--no-deps",
+            "jax-cuda13-plugin==0.10.2",
+            "jax-cuda13-pjrt==0.10.2",
+            "nvidia-cuda-nvcc==13.5.37",
+            "nvidia-nvvm==13.5.37",
+        ],
+    ],
 }
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
+LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
+"""How many are computed at a time: so many fill a GPU, and stay in a CPU's cache (16 MiB)."""
+
 
 def summed_cross_entropy(
     x: tf.Tensor,
@@ -126,5 +129,4 @@ def _softmax_passes(
 
 
 def _logits_at_once() -> int:
-    """As many as fill a GPU, or as stay in a CPU's cache (16 MiB)."""
-    return 2**28 if tf.config.list_physical_devices("GPU") else 2**22
+    return LOGITS_ON_A_GPU if tf.config.list_physical_devices("GPU") else LOGITS_ON_A_CPU
