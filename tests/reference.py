@@ -30,15 +30,19 @@ def attention(query, keys, values, allowed=None):
 
 def multi_head_attention(layer, query, memory, allowed=None):
     """One sentence: a loop over the heads, each with its columns of W^Q, W^K, W^V."""
-    w_q, w_k, w_v, w_o = (w.numpy() for w in layer.weights)
+    projections = (
+        layer.query_projection, layer.key_projection, layer.value_projection,
+        layer.output_projection,
+    )  # fmt: skip
+    w_q, w_k, w_v, w_o = (p.kernel.numpy() for p in projections)
+    b_q, b_k, b_v, b_o = (p.bias.numpy() if p.use_bias else np.zeros(p.units) for p in projections)
+    queries, keys, values = query @ w_q + b_q, memory @ w_k + b_k, memory @ w_v + b_v
     heads = []
     for h in range(layer.num_heads):
         of_k = slice(h * layer.d_k, (h + 1) * layer.d_k)
         of_v = slice(h * layer.d_v, (h + 1) * layer.d_v)
-        heads.append(
-            attention(query @ w_q[:, of_k], memory @ w_k[:, of_k], memory @ w_v[:, of_v], allowed)
-        )
-    return np.concatenate(heads, axis=-1) @ w_o
+        heads.append(attention(queries[:, of_k], keys[:, of_k], values[:, of_v], allowed))
+    return np.concatenate(heads, axis=-1) @ w_o + b_o
 
 
 def neighbourhood(n, r):

@@ -17,6 +17,7 @@ class ModelShape(NamedTuple):
         learned_positions: rows of each of the two tables of learned positions; 0 with sinusoids.
         neighbourhood: r of the restricted self-attention, or None.
         own_rows: rows of embeddings that source or softmax do not share; 0 in the paper.
+        logits_bias: whether the logits have a bias; not in the paper.
     """
 
     vocab_size: int
@@ -25,6 +26,7 @@ class ModelShape(NamedTuple):
     learned_positions: int = 0
     neighbourhood: int | None = None
     own_rows: int = 0
+    logits_bias: bool = False
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "ModelShape":
@@ -44,4 +46,5 @@ class ModelShape(NamedTuple):
             config["max_length"] if learned else 0,
             config["neighbourhood"],
             own_rows,
+            config.get("logits_bias", False),
         )

@@ -123,7 +123,8 @@ class BeamSearch:
             max_steps: width of the result; at least the largest limit, unless that shall be cut.
             n_best: number of hypotheses returned for each row, 1 ... beam_size; an int32 scalar
                 (not checked) has one graph serve all numbers.
-            given: its prefix is heeded: while it lasts, a row has one hypothesis.
+            given: its prefix is heeded: while it lasts, a row has one hypothesis; and whether PAD
+                is forbidden.
 
         Returns:
             See `SearchResult`: of the rows that are `finished` the scores are log P / penalty, of
@@ -135,9 +136,10 @@ class BeamSearch:
         """
         limits = checked_limits(self.beam_size, cache, limits, max_steps, n_best)
         prefix = () if given is None or given.prefix is None else (given.prefix,)
+        forbid_pad = given is not None and given.forbid_pad
 
         def advance(state: BeamState, logits: tf.Tensor, step: tf.Tensor, row: Row) -> BeamState:
-            candidates = self._best_candidates(state.alive_log_probs, logits)
+            candidates = self._best_candidates(state.alive_log_probs, logits, forbid_pad)
             for of_row in row.known:
                 candidates = where_given(
                     given_id(of_row, step), state.alive_log_probs, logits, candidates
@@ -176,16 +178,23 @@ class BeamSearch:
         # Equality is enough: a later hypothesis of equal score is ranked behind an earlier one.
         return (step >= limits) | (state.finished_scores[:, n_best - 1] >= bound)
 
-    def _best_candidates(self, alive_log_probs: tf.Tensor, logits: tf.Tensor) -> Candidates:
+    def _best_candidates(
+        self, alive_log_probs: tf.Tensor, logits: tf.Tensor, forbid_pad: bool
+    ) -> Candidates:
         """The best of all extensions of alive hypotheses ([batch, beam]) by one id.
 
         All of them have the same length, so that the penalty does not matter here.
         """
         # 2·beam_size of beam_size·vocab always exist, as the vocabulary has PAD and EOS at least.
         count = 2 * self.beam_size if self.beam_size > 1 else 1
-        log_probs, found = _best_extensions(alive_log_probs, tf.cast(logits, tf.float32), count)
         vocab = logits.shape[-1]
-        return Candidates(log_probs=log_probs, ids=found % vocab, parents=found // vocab)
+        # Each hypothesis has one extension by PAD.
+        looked_for = min(count + self.beam_size, self.beam_size * vocab) if forbid_pad else count
+        log_probs, found = _best_extensions(
+            alive_log_probs, tf.cast(logits, tf.float32), looked_for
+        )
+        candidates = Candidates(log_probs=log_probs, ids=found % vocab, parents=found // vocab)
+        return _without_pad(candidates, count) if forbid_pad else candidates
 
     def next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
         """Divides the candidates into alive and finished hypotheses."""
@@ -214,6 +223,16 @@ class BeamSearch:
             ),
             finished_scores=finished_scores,
         )
+
+
+def _without_pad(candidates: Candidates, count: int) -> Candidates:
+    """The best `count` candidates that do not add PAD."""
+    log_probs = tf.where(candidates.ids == PAD_ID, _IMPOSSIBLE, candidates.log_probs)
+    log_probs, order = tf.math.top_k(log_probs, count)
+    ids, parents = (
+        tf.gather(of_each, order, batch_dims=1) for of_each in (candidates.ids, candidates.parents)
+    )
+    return Candidates(log_probs=log_probs, ids=ids, parents=parents)
 
 
 def where_given(

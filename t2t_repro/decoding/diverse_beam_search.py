@@ -28,6 +28,7 @@ from t2t_repro.decoding.search import (
     SearchResult,
     StepModel,
     given_id,
+    without_pad,
 )
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits
 from t2t_repro.errors import UserError
@@ -100,6 +101,7 @@ class DiverseBeamSearch:
         """Decodes a batch of sentences; see `BeamSearch.search`."""
         limits = checked_limits(self.beam_size, cache, limits, max_steps, n_best)
         prefix = () if given is None or given.prefix is None else (given.prefix,)
+        forbid_pad = given is not None and given.forbid_pad
         search = BeamSearch(self.beam_size // self.groups, self.length_penalty, self.penalty)
         # Of different hypotheses, no group has more than that among the n_best of all.
         n_best_of_group = tf.minimum(n_best, search.beam_size)
@@ -111,6 +113,8 @@ class DiverseBeamSearch:
                 state.groups, tf.split(logits, self.groups, axis=1), strict=True
             ):
                 log_p = tf.nn.log_softmax(tf.cast(of_group, tf.float32))
+                if forbid_pad:
+                    log_p = without_pad(log_p)
                 candidates = self._candidates(group, log_p, counts)
                 for of_row in row.known:
                     candidates = where_given(

@@ -13,7 +13,14 @@ import gin
 import tensorflow as tf
 
 from t2t_repro.decoding.random_numbers import exponentials, hashed
-from t2t_repro.decoding.search import Cache, Given, SearchResult, StepModel, given_id
+from t2t_repro.decoding.search import (
+    Cache,
+    Given,
+    SearchResult,
+    StepModel,
+    given_id,
+    without_pad,
+)
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits
 from t2t_repro.ranges import Count, Range, Seed, checked
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -85,7 +92,7 @@ class Sampling:
             limits: [batch] integers, the most ids that a row may have, EOS included.
             max_steps: width of the result.
             n_best: how many of the samples are returned, the first.
-            given: keys, seeds and prefixes of the sentences.
+            given: keys, seeds and prefixes of the sentences, and whether PAD is forbidden.
 
         Returns:
             See `SearchResult`; every sample exists, finished or not.
@@ -102,7 +109,12 @@ class Sampling:
             states, *prefix = row.known
             logits = tf.cast(logits, tf.float32)
             p = tf.nn.softmax(logits)
-            drawn = self._drawn(p, logits, hashed(states, step))
+            states_now = hashed(states, step)
+            if given.forbid_pad:
+                allowed = without_pad(logits)
+                drawn = self._drawn(tf.nn.softmax(allowed), allowed, states_now)
+            else:
+                drawn = self._drawn(p, logits, states_now)
             for of_row in prefix:
                 forced = given_id(of_row, step)[:, None]
                 drawn = tf.where(forced != PAD_ID, forced, drawn)

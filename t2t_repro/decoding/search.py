@@ -51,11 +51,14 @@ class Given(NamedTuple):
             after them; None where nothing is given. A given id counts in the score with the
             model's log-probability, as if the search had chosen it.
         seeds: [batch] int64, a seed for each sentence; None: the search's own for all.
+        forbid_pad: whether no translation may hold PAD. What is left keeps the probability that
+            the model gives it: a score is log P all the same.
     """
 
     keys: tf.Tensor
     prefix: tf.Tensor | None = None
     seeds: tf.Tensor | None = None
+    forbid_pad: bool = False
 
 
 def given_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
@@ -63,6 +66,12 @@ def given_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     is_here = tf.range(tf.shape(prefix)[1]) == step
     # PAD is zero: what is left is the one id that is here.
     return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
+
+
+def without_pad(scores: tf.Tensor) -> tf.Tensor:
+    """Scores or logits [..., vocab], with that of PAD as low as can be."""
+    is_pad = tf.range(scores.shape[-1]) == PAD_ID
+    return tf.where(is_pad, tf.constant(float("-inf"), scores.dtype), scores)
 
 
 class SearchResult(NamedTuple):

@@ -73,6 +73,8 @@ class Translator:
             cores do two batches in less time than they do one batch twice: the more so where the
             process has called `one_core_a_batch`, as the command lines do.)
         choose: chooses among all that the search has found; by default its own order stays.
+        forbid_pad: whether PAD is kept out of translations, for models that were never trained not
+            to write it, such as Marian's; see `decoding.search.Given`.
 
     Raises:
         UserError: one of these is no such number, or no search; or one sentence would take more
@@ -90,11 +92,13 @@ class Translator:
         tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192,
         workers: Annotated[int, Range(least=1, most=1024)] | None = None,
         choose: Choice | None = None,
+        forbid_pad: bool = False,
     ) -> None:
         self._ensemble = model if isinstance(model, Ensemble) else Ensemble([model])
         self.subwords = subwords
         self.search: Search = search or BeamSearch()
         self.choose = choose
+        self.forbid_pad = forbid_pad
         self.max_extra_length = max_extra_length
         # Learned positions end somewhere; sinusoids do not.
         self._max_positions = self._ensemble.longest or 2**31 - 1
@@ -162,6 +166,7 @@ class Translator:
             self.tokens_per_batch,
             self.workers,
             self.choose,
+            self.forbid_pad,
         )
 
     def translate(
@@ -401,7 +406,7 @@ class Translator:
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)
         decoder = self._ensemble.decoder(self.search.beam_size)
-        given = Given(keys_of(source), prefix, seeds)
+        given = Given(keys_of(source), prefix, seeds, self.forbid_pad)
         begun = decoder.begin(source)
         return self.search.search(decoder, begun, limits, max_steps, n_best, given)
 

@@ -11,7 +11,7 @@ from t2t_repro import kernels
 from t2t_repro.kernels.packing import Packed, Vectors, each_vector
 from t2t_repro.kernels.softmax import softmax as fast_softmax
 from t2t_repro.layers.cache import KeysValues, Past
-from t2t_repro.layers.dense import Dense, product
+from t2t_repro.layers.dense import Dense, Projection
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.masks import apply_mask, with_implicit_mask
 from t2t_repro.layers.shapes import check_last_axis, leading_axes
@@ -71,14 +71,15 @@ def join_heads(context: tf.Tensor, query: Vectors) -> Vectors:
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (paper, section 3.2.2).
 
-    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), without biases. The columns i·d_k ...
-    (i+1)·d_k - 1 of the projections belong to head i.
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), in the paper without biases. The columns
+    i·d_k ... (i+1)·d_k - 1 of the projections belong to head i.
 
     Args:
         num_heads: h, the number of heads.
         d_k: depth of a head's queries and keys.
         d_v: depth of a head's values.
         dropout: rate of dropout on the attention weights; 0 in the paper.
+        use_bias: whether the four projections have biases.
 
     Attributes:
         recorder: is given the attention weights [batch, heads, query_length, key_length] at every
@@ -86,13 +87,20 @@ class MultiHeadAttention(keras.layers.Layer):
     """
 
     def __init__(
-        self, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0, **kwargs: Any
+        self,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        dropout: float = 0.0,
+        use_bias: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v
         self.dropout = dropout
+        self.use_bias = use_bias
         self.query_projection = self._projection(num_heads * d_k, "query")
         self.key_projection = self._projection(num_heads * d_k, "key")
         self.value_projection = self._projection(num_heads * d_v, "value")
@@ -101,10 +109,10 @@ class MultiHeadAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def _projection(self, width: int, name: str) -> Dense:
-        return Dense(width, use_bias=False, name=name, dtype=self.dtype_policy)
+        return Dense(width, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
 
     def build(self, query_shape: tuple, memory_shape: tuple | None = None) -> None:
-        """Creates W^Q, W^K, W^V [d_model, heads·depth] and W^O [heads·d_v, d_model]."""
+        """Creates W^Q, W^K, W^V [d_model, heads·depth], W^O [heads·d_v, d_model], and biases."""
         d_model = query_shape[-1]
         memory_shape = memory_shape or query_shape
         self.query_projection.build(query_shape)
@@ -126,16 +134,24 @@ class MultiHeadAttention(keras.layers.Layer):
             self._heads(self.key_projection, memory), self._heads(self.value_projection, memory)
         )
 
-    def joint_projection(self) -> tf.Tensor:
+    def joint_projection(self) -> Projection:
         """W^Q, W^K and W^V of a head side by side, then those of the next one.
 
         Returns:
-            [d_model, heads·(2·d_k + d_v)].
+            a projection to heads·(2·d_k + d_v).
         """
         layers = (self.query_projection, self.key_projection, self.value_projection)
-        kernels = [tf.convert_to_tensor(layer.kernel) for layer in layers]
-        heads = [tf.reshape(kernel, [kernel.shape[0], self.num_heads, -1]) for kernel in kernels]
-        return tf.reshape(tf.concat(heads, axis=2), [kernels[0].shape[0], -1])
+        matrix = self._of_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
+        if not self.use_bias:
+            return Projection(matrix, None)
+        biases = self._of_heads([tf.convert_to_tensor(layer.bias)[None] for layer in layers])
+        return Projection(matrix, tf.cast(biases[0], matrix.dtype))
+
+    def _of_heads(self, parts: list[tf.Tensor]) -> tf.Tensor:
+        """[rows, heads·depth] of each part → [rows, heads·(all depths)], a head after the other."""
+        rows = parts[0].shape[0]
+        heads = [tf.reshape(part, [rows, self.num_heads, -1]) for part in parts]
+        return tf.reshape(tf.concat(heads, axis=2), [rows, -1])
 
     def _heads(self, projection: Dense, x: Vectors) -> tf.Tensor:
         return split_heads(each_vector(projection, x), self.num_heads)
@@ -178,7 +194,7 @@ class MultiHeadAttention(keras.layers.Layer):
             context = self.context(queries, memory, attention_mask, training)
         else:
             # Of few vectors a product takes longer than a copy.
-            heads = split_heads(product(query, past.projection), self.num_heads)
+            heads = split_heads(past.projection.of(query), self.num_heads)
             queries, *newest = tf.split(heads, [self.d_k, self.d_k, self.d_v], axis=-1)
             everything = past.extend(KeysValues(*newest))
             # The past's mask says all that a hypothesis may see, a neighbourhood too.
@@ -217,6 +233,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "d_k": self.d_k,
             "d_v": self.d_v,
             "dropout": self.dropout,
+            "use_bias": self.use_bias,
         }
 
 

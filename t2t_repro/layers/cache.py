@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from t2t_repro import kernels
 from t2t_repro.kernels import cache_in_place
+from t2t_repro.layers.dense import Projection
 from t2t_repro.layers.masks import reach_of
 
 
@@ -33,7 +34,7 @@ class Past:
 
     Args:
         keys_values: with room for this step; they are used up.
-        projection: [d_model, heads·(2·d_k + d_v)], the layer's W^Q, W^K and W^V; see
+        projection: to heads·(2·d_k + d_v), the layer's W^Q, W^K and W^V; see
             `MultiHeadAttention.joint_projection`.
         position: scalar, of this step.
         mask: boolean [batch, beam, entries], what a hypothesis may attend to.
@@ -45,7 +46,7 @@ class Past:
     """
 
     def __init__(
-        self, keys_values: KeysValues, projection: tf.Tensor, position: tf.Tensor, mask: tf.Tensor
+        self, keys_values: KeysValues, projection: Projection, position: tf.Tensor, mask: tf.Tensor
     ) -> None:
         self.keys_values = keys_values
         self.projection = projection

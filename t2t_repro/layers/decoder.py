@@ -13,6 +13,7 @@ from t2t_repro.kernels.packing import Packed, Vectors
 from t2t_repro.kernels.recompute import recomputable
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.cache import KeysValues, Past
+from t2t_repro.layers.dense import Projection
 from t2t_repro.layers.masks import causal_mask, with_implicit_mask
 from t2t_repro.layers.restricted_attention import self_attention
 from t2t_repro.layers.shapes import check_last_axis
@@ -34,6 +35,7 @@ class DecoderLayer(StackedLayer):
             config.key_depth,
             config.value_depth,
             config.attention_dropout,
+            config.attention_biases,
             name="memory_attention",
             dtype=dtype,
         )
@@ -158,6 +160,6 @@ class Decoder(LayerStack):
         """
         return [layer.memory_attention.project_memory(memory) for layer in self.layers]
 
-    def join_projections(self) -> list[tf.Tensor]:
+    def join_projections(self) -> list[Projection]:
         """Of every layer, what self-attention with a past multiplies a vector with."""
         return [layer.self_attention.joint_projection() for layer in self.layers]

@@ -1,6 +1,6 @@
 """x W + b, for vectors that lie in any number of axes."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -12,6 +12,23 @@ def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
     """X W of every vector: [..., width] times [width, units] → [..., units]."""
     rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix)
     return tf.reshape(rows, [*leading_axes(x), matrix.shape[-1]])
+
+
+class Projection(NamedTuple):
+    """x W + b as tensors, for whoever multiplies with them often.
+
+    Attributes:
+        matrix: [width, units], W.
+        bias: [units], b, in the dtype of `matrix`; None without one.
+    """
+
+    matrix: tf.Tensor
+    bias: tf.Tensor | None
+
+    def of(self, x: tf.Tensor) -> tf.Tensor:
+        """Projects every vector: [..., width] → [..., units]."""
+        projected = product(x, self.matrix)
+        return projected if self.bias is None else projected + self.bias
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")

@@ -6,11 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import gin
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers.named import named_activation, named_norm
+from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
+from t2t_repro.layers.named import check_epsilon, named_activation
 from t2t_repro.ranges import Range, Rate, checked
 
 Normalization = Literal["post", "pre"]
 Size = Annotated[int, Range(least=1, most=1_000_000)]
+Epsilon = Annotated[float, Range(above=0, below=1)]
 
 
 @gin.configurable
@@ -32,12 +34,14 @@ class LayerConfig:
             `layers.named`.
         norm: a layer that normalises vectors; "LayerNorm" is the paper's; see `layers.named`.
         normalization: where it stands, "post" (the paper) or "pre" (T2T's later default).
+        norm_epsilon: ε of the norm.
+        attention_biases: whether the projections of attention have biases; none in the paper.
         recompute: whether training keeps of each layer what goes in alone, and computes the layer
             again in the backward pass: less memory, a longer step, the same result.
 
     Raises:
         UserError: for sizes that do not fit each other, or a normalization, norm or activation that
-            does not exist.
+            does not exist, or an ε for a norm that takes none.
     """
 
     d_model: Size = 512
@@ -51,6 +55,8 @@ class LayerConfig:
     normalization: Normalization = "post"
     activation: str = "relu"
     norm: str = "LayerNorm"
+    norm_epsilon: Epsilon = LAYER_NORM_EPSILON
+    attention_biases: bool = False
     recompute: bool = False
 
     TRAINING_ALONE: ClassVar = ("dropout", "attention_dropout", "relu_dropout", "recompute")
@@ -58,7 +64,7 @@ class LayerConfig:
 
     def __post_init__(self) -> None:
         named_activation(self.activation)
-        named_norm(self.norm)
+        check_epsilon(self.norm, self.norm_epsilon)
         if self.d_model % 2:
             raise UserError(
                 f"LayerConfig.d_model is {self.d_model}, expected an even number: "

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers.layer_norm import LayerNorm
+from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON, LayerNorm
 
 _NORMS = {"LayerNorm": LayerNorm, "RMSNormalization": keras.layers.RMSNormalization}
 
@@ -66,13 +66,34 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
     return found
 
 
-def new_norm(kind: str, **kwargs: Any) -> keras.layers.Layer:
+def check_epsilon(kind: str, epsilon: float) -> None:
+    """Checks that a norm can have an ε; those of one's own have what they have.
+
+    Args:
+        kind: its name, see `named_norm`.
+        epsilon: ε.
+
+    Raises:
+        UserError: there is no norm of that name, or it takes no ε but the default.
+    """
+    named_norm(kind)
+    if kind not in _NORMS and epsilon != LAYER_NORM_EPSILON:
+        raise UserError(
+            f"LayerConfig.norm_epsilon is {epsilon}, which the norm {kind!r} is not given, "
+            f"expected {LAYER_NORM_EPSILON}: bind it where that norm is made."
+        )
+
+
+def new_norm(kind: str, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> keras.layers.Layer:
     """Makes a norm.
 
     Args:
         kind: its name, see `named_norm`.
+        epsilon: ε, see `check_epsilon`.
         kwargs: a Keras layer's `name` and `dtype`.
     """
+    if kind in _NORMS:
+        kwargs["epsilon"] = epsilon
     norm = named_norm(kind)(**kwargs)
     # True of what treats every vector alike, though Keras's RMSNormalization does not say so.
     norm.supports_masking = True

@@ -13,8 +13,6 @@ from t2t_repro.kernels.packing import Packed, Vectors, each_vector
 
 _look_up = kernels.fast(look_up, tf.gather)
 
-KINDS = ("interleaved", "concatenated", "learned")
-
 
 def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """The paper's encoding, sine and cosine in turn.
@@ -34,6 +32,23 @@ def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     return ops.reshape(pairs, (-1, d_model))
 
 
+def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
+    """The paper's encoding in another order: all sines, then all cosines, of the same angles.
+
+    What Hugging Face computes for Marian's models. It is `interleaved_sinusoids` but for the order
+    of d_model; `concatenated_sinusoids` has other angles.
+
+    Args:
+        positions: [length].
+        d_model: width, even.
+
+    Returns:
+        [length, d_model], float32.
+    """
+    encodings = interleaved_sinusoids(positions, d_model)
+    return ops.concatenate([encodings[:, 0::2], encodings[:, 1::2]], axis=-1)
+
+
 def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """T2T's encoding (common_attention.get_timing_signal_1d): all sines, then all cosines.
 
@@ -51,13 +66,21 @@ def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
 
+_SINUSOIDS = {
+    "interleaved": interleaved_sinusoids,
+    "halves": halved_sinusoids,
+    "concatenated": concatenated_sinusoids,
+}
+KINDS = (*_SINUSOIDS, "learned")
+
+
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class PositionalEncoding(keras.layers.Layer):
     """Adds the encoding of its position to every vector: x + PE.
 
     Args:
-        kind: "interleaved" (the paper's formula), "concatenated" (T2T's order) or "learned"
-            (Table 3, row E).
+        kind: "interleaved" (the paper's formula), "halves" (its sines, then its cosines),
+            "concatenated" (T2T's order and angles) or "learned" (Table 3, row E).
         max_length: number of learned positions; only "learned" has such a limit.
 
     Raises:
@@ -101,9 +124,7 @@ class PositionalEncoding(keras.layers.Layer):
             # TF's gather on a GPU reads zeros past the end: clipping would repeat the last
             # position, and neither is an error message. `call` checks what it can: static lengths.
             return _look_up(ops.convert_to_tensor(self.table.value), positions)
-        if self.kind == "interleaved":
-            return interleaved_sinusoids(positions, self.d_model)
-        return concatenated_sinusoids(positions, self.d_model)
+        return _SINUSOIDS[self.kind](positions, self.d_model)
 
     def call(self, x: Vectors) -> Vectors:
         """Adds the encodings of positions 0, 1, ...

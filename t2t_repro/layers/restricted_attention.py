@@ -34,6 +34,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         neighbourhood: r.
         is_causal: whether what comes is hidden.
         dropout: rate of dropout on the attention weights.
+        use_bias: whether the projections have biases.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
         neighbourhood: int,
         is_causal: bool = False,
         dropout: float = 0.0,
+        use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, d_k, d_v, dropout, **kwargs)
+        super().__init__(num_heads, d_k, d_v, dropout, use_bias, **kwargs)
         self.neighbourhood = neighbourhood
         self.is_causal = is_causal
         self._reach = reach_of(neighbourhood, is_causal)
@@ -132,7 +134,7 @@ def self_attention(
         kwargs: of the Keras layer: name, dtype.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
-    kwargs["dropout"] = config.attention_dropout
+    kwargs |= {"dropout": config.attention_dropout, "use_bias": config.attention_biases}
     if neighbourhood is None:
         return MultiHeadAttention(*sizes, **kwargs)
     return RestrictedSelfAttention(*sizes, neighbourhood, is_causal, **kwargs)

@@ -43,7 +43,12 @@ class StackedLayer(keras.layers.Layer):
     def _new_connection(self, name: str) -> SublayerConnection:
         config = self.config
         return SublayerConnection(
-            config.dropout, config.normalization, config.norm, name=name, dtype=self.dtype_policy
+            config.dropout,
+            config.normalization,
+            config.norm,
+            config.norm_epsilon,
+            name=name,
+            dtype=self.dtype_policy,
         )
 
     def build(self, x_shape: tuple) -> None:
@@ -93,7 +98,12 @@ class LayerStack(keras.layers.Layer):
             setattr(self, layer.name, layer)
         self.final_norm = None
         if self.config.normalization == "pre":
-            self.final_norm = new_norm(self.config.norm, name="final_norm", dtype=self.dtype_policy)
+            self.final_norm = new_norm(
+                self.config.norm,
+                self.config.norm_epsilon,
+                name="final_norm",
+                dtype=self.dtype_policy,
+            )
 
     @property
     def layers(self) -> list[Any]:

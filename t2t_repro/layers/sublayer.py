@@ -7,6 +7,7 @@ import keras
 
 from t2t_repro.kernels.packing import Vectors, each_vector
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
 from t2t_repro.layers.named import new_norm
 
 
@@ -21,6 +22,7 @@ class SublayerConnection(keras.layers.Layer):
         dropout: rate of dropout on the sub-layer's output (paper, section 5.4).
         normalization: "post" or "pre".
         norm: see `named_norm`.
+        norm_epsilon: ε of the norm.
     """
 
     def __init__(
@@ -28,13 +30,14 @@ class SublayerConnection(keras.layers.Layer):
         dropout: float,
         normalization: str = "post",
         norm: str = "LayerNorm",
+        norm_epsilon: float = LAYER_NORM_EPSILON,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.dropout = dropout
         self.normalization = normalization
-        self.norm = new_norm(norm, name="norm", dtype=self.dtype_policy)
-        self._norm_name = norm
+        self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)
+        self._norm_name, self._norm_epsilon = norm, norm_epsilon
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
         self.supports_masking = True
 
@@ -67,4 +70,5 @@ class SublayerConnection(keras.layers.Layer):
             "dropout": self.dropout,
             "normalization": self.normalization,
             "norm": self._norm_name,
+            "norm_epsilon": self._norm_epsilon,
         }

@@ -52,13 +52,15 @@ class Transformer(SourceTargetModel):
         vocab_size: rows of the embedding; at least the size of the subword model.
         num_layers: N, of the encoder and of the decoder.
         config: sizes and rates of every layer; the base model's by default.
-        positional_encoding: "interleaved" (the paper), "concatenated" (T2T) or "learned"
-            (Table 3, row E). Source and target learn a table each, as in T2T.
+        positional_encoding: "interleaved" (the paper), "halves" (its sines, then its cosines),
+            "concatenated" (T2T) or "learned" (Table 3, row E). Source and target learn a table
+            each, as in T2T.
         max_length: how many positions are learned, with "learned".
         neighbourhood: r of the restricted self-attention (paper, section 4), or None.
         tied_embeddings: what shares a matrix: "all" (the paper), "target_softmax" (the source has
             one of its own), "source_target" (the softmax has one of its own), or "none".
         source_vocab_size: rows of the source's own embedding, where its vocabulary is another.
+        logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
         name: of the Keras model.
         dtype: in which it computes, "float32" or "mixed_bfloat16"; its weights are float32.
         trainable: whether its weights are.
@@ -83,11 +85,14 @@ class Transformer(SourceTargetModel):
         vocab_size: Rows,
         num_layers: Annotated[int, Range(least=1, most=_MAX_LAYERS)] = 6,
         config: LayerConfig | dict[str, Any] | None = None,
-        positional_encoding: Literal["interleaved", "concatenated", "learned"] = "interleaved",
+        positional_encoding: Literal[
+            "interleaved", "halves", "concatenated", "learned"
+        ] = "interleaved",
         max_length: Rows | None = None,
         neighbourhood: Count | None = None,
         tied_embeddings: Literal["all", "target_softmax", "source_target", "none"] = "all",
         source_vocab_size: Rows | None = None,
+        logits_bias: bool = False,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
@@ -109,6 +114,8 @@ class Transformer(SourceTargetModel):
             )
         if tied_embeddings in OWN_SOFTMAX:
             self.own_softmax = self._new_embedding(vocab_size, "softmax")
+        self.has_logits_bias = logits_bias
+        self.logits_bias: keras.Variable | None = None
         self.positional_encoding = PositionalEncoding(
             positional_encoding, max_length, name="positional_encoding", dtype=policy
         )
@@ -130,6 +137,10 @@ class Transformer(SourceTargetModel):
         for embedding in (self.embedding, self.source_embedding, self.softmax):
             if not embedding.built:
                 embedding.build((None, None))
+        if self.has_logits_bias:
+            self.logits_bias = self.add_weight(
+                name="logits_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+            )
         self.positional_encoding.build(vectors)
         self.target_positional_encoding.build(vectors)
         self.source_dropout.build(vectors)
@@ -204,7 +215,10 @@ class Transformer(SourceTargetModel):
 
     def logits(self, vectors: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
         """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
-        return self.softmax.logits(vectors, transposed_table)
+        logits = self.softmax.logits(vectors, transposed_table)
+        if self.logits_bias is None:
+            return logits
+        return logits + tf.cast(tf.convert_to_tensor(self.logits_bias), logits.dtype)
 
     def encode(
         self, source: tf.Tensor, training: bool | None = None, places: Places | None = None
@@ -323,8 +337,10 @@ class Transformer(SourceTargetModel):
             memory = self.encode(source, training, of_source)
             vectors = self.decode(target, memory, source, training, of_target).vectors
             target = of_target.pack_ids(target)
-        rows = tf.reshape(vectors, [-1, self.config.d_model])
-        return loss(rows, self.softmax.table_tensor(), tf.reshape(target, [-1]))
+        rows, table = tf.reshape(vectors, [-1, self.config.d_model]), self.softmax.table_tensor()
+        if self.logits_bias is not None:
+            rows, table = _with_bias(rows, table, tf.convert_to_tensor(self.logits_bias))
+        return loss(rows, table, tf.reshape(target, [-1]))
 
     def log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Log P(target | source), EOS included, in nats.
@@ -364,6 +380,7 @@ class Transformer(SourceTargetModel):
             "neighbourhood": self.neighbourhood,
             "tied_embeddings": self.tied_embeddings,
             "source_vocab_size": self.source_vocab_size if self.own_source_embedding else None,
+            "logits_bias": self.has_logits_bias,
         }
 
 
@@ -371,6 +388,20 @@ def _embed(embedding: SharedEmbedding, ids: tf.Tensor, places: Places | None) ->
     if places is None:
         return embedding(ids)
     return Packed(embedding(places.pack_ids(ids)), places)
+
+
+def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Vectors x' and a table E' with x' E'^T = x E^T + b: a softmax's bias is one more column of E.
+
+    Args:
+        rows: [tokens, d_model], x.
+        table: [vocab, d_model], E.
+        bias: [vocab], b.
+    """
+    # GPUs multiply fast what has a multiple of 8 columns: the others are zeros.
+    ones = tf.pad(tf.ones([tf.shape(rows)[0], 1], rows.dtype), [[0, 0], [0, 7]])
+    column = tf.pad(bias[:, None], [[0, 0], [0, 7]])
+    return tf.concat([rows, ones], axis=1), tf.concat([table, column], axis=1)
 
 
 def _check_source_vocab_size(tied: str, source_vocab_size: int | None) -> None:

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from ctranslate2.converters import Converter
 from ctranslate2.specs import TransformerSpec
+from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 from keras import ops
 from numpy.typing import NDArray
@@ -40,13 +41,26 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON, LayerNorm
+from t2t_repro.layers.layer_norm import LayerNorm
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.sublayer import SublayerConnection
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Spec = Any
 """A part of CTranslate2's description of a model; the package has no types."""
+
+_ACTIVATIONS = {
+    "gelu": Activation.GELU,
+    "relu": Activation.RELU,
+    "sigmoid": Activation.Sigmoid,
+    "silu": Activation.SWISH,
+    "swish": Activation.SWISH,
+    "tanh": Activation.Tanh,
+}
+"""Keras's names of what CTranslate2 computes too."""
+
+_NEVER = -1e9
+"""The logit of what is never written."""
 
 _MAX_INPUT_LENGTH = 1024
 """Where CTranslate2 cuts a source off unless told otherwise."""
@@ -100,13 +114,14 @@ class _TransformerConverter(Converter):
                 f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
                 "cannot express; expected full attention: give --format=saved_model."
             )
-        for name, expected in (("activation", "relu"), ("norm", "LayerNorm")):
-            if (found := getattr(translator.model.config, name)) != expected:
+        for name, known in (("activation", _ACTIVATIONS), ("norm", ["LayerNorm"])):
+            if (found := getattr(translator.model.config, name)) not in known:
                 raise UserError(
-                    f"the model has {name}={found!r}, expected {expected!r}, which is exported to "
-                    "CTranslate2: give --format=saved_model."
+                    f"the model has {name}={found!r}, expected {' or '.join(map(repr, known))}, "
+                    "which is exported to CTranslate2: give --format=saved_model."
                 )
         self._model = translator.model
+        self._forbid_pad = translator.forbid_pad
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
         self._positions = longest_source + translator.max_extra_length
 
@@ -114,13 +129,19 @@ class _TransformerConverter(Converter):
         """What CTranslate2 asks a converter for: the description, filled in."""
         model, layer = self._model, self._model.config
         sizes = {"num_layers": model.num_layers, "num_heads": layer.num_heads}
-        options = {"pre_norm": layer.normalization == "pre", "head_dim": self._head_depth()}
+        options = {
+            "pre_norm": layer.normalization == "pre",
+            "head_dim": self._head_depth(),
+            "activation": _ACTIVATIONS[layer.activation],
+        }
         encoder, decoder = (
             stack(**sizes, **options) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
         )
         encoder.embeddings[0].weight = _looked_up(model.source_embedding)
         decoder.embeddings.weight = _looked_up(model.embedding)
         decoder.projection.weight = np.array(model.softmax.table)
+        if self._forbid_pad or model.logits_bias is not None:
+            decoder.projection.bias = self._logits_bias()
         encoder.position_encodings.encodings = self._encodings(model.positional_encoding)
         decoder.position_encodings.encodings = self._encodings(model.target_positional_encoding)
         for spec, stack in ((encoder, model.encoder), (decoder, model.decoder)):
@@ -131,6 +152,16 @@ class _TransformerConverter(Converter):
         spec = TransformerSpec(encoder, decoder)
         self._fill_texts(spec)
         return spec
+
+    def _logits_bias(self) -> NDArray[np.float32]:
+        """[vocab]; CTranslate2 cannot be told in the model to leave PAD out in another way."""
+        model = self._model
+        bias = np.zeros(model.vocab_size, np.float32)
+        if model.logits_bias is not None:
+            bias = np.array(model.logits_bias)
+        if self._forbid_pad:
+            bias[PAD_ID] = _NEVER
+        return bias
 
     def _head_depth(self) -> int:
         """CTranslate2's heads have one depth: the smaller of d_k and d_v is filled with zeros."""
@@ -152,27 +183,27 @@ class _TransformerConverter(Converter):
     def _fill_attention(
         self, spec: Spec, attention: MultiHeadAttention, around: SublayerConnection
     ) -> None:
-        query, key, value, output = (
-            self._of_heads(projection)
-            for projection in (
-                np.array(attention.query_projection.kernel).T,
-                np.array(attention.key_projection.kernel).T,
-                np.array(attention.value_projection.kernel).T,
-                np.array(attention.output_projection.kernel),
-            )
-        )
+        layers = (
+            attention.query_projection, attention.key_projection, attention.value_projection,
+        )  # fmt: skip
         # Self-attention has one product for Q, K and V; attention to the source one for K and V.
         is_self = len(spec.linear) == 2
-        products = [[query, key, value]] if is_self else [[query], [key, value]]
+        products = [layers] if is_self else [layers[:1], layers[1:]]
         for linear, parts in zip(spec.linear, products, strict=False):
-            linear.weight = np.concatenate(parts)
-        spec.linear[-1].weight = output.T
+            linear.weight = np.concatenate([self._of_heads(np.array(d.kernel).T) for d in parts])
+            if attention.use_bias:
+                biases = [self._of_heads(np.array(d.bias)[:, None])[:, 0] for d in parts]
+                linear.bias = np.concatenate(biases)
+        output = attention.output_projection
+        spec.linear[-1].weight = self._of_heads(np.array(output.kernel)).T
+        if attention.use_bias:
+            spec.linear[-1].bias = np.array(output.bias)
         spec.queries_scale = attention.d_k**-0.5
         _fill_norm(spec.layer_norm, around.norm)
 
     def _of_heads(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[heads·depth, d_model] → the same with zeros behind each head, up to the common depth."""
-        heads = rows.reshape(self._model.config.num_heads, -1, self._model.config.d_model)
+        """[heads·depth, width] → the same with zeros behind each head, up to the common depth."""
+        heads = rows.reshape(self._model.config.num_heads, -1, rows.shape[1])
         missing = self._head_depth() - heads.shape[1]
         return np.pad(heads, ((0, 0), (0, missing), (0, 0))).reshape(-1, heads.shape[2])
 
@@ -191,7 +222,7 @@ class _TransformerConverter(Converter):
         spec.config.eos_token = tokens[EOS_ID]
         spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
         spec.config.add_source_eos = True
-        spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+        spec.config.layer_norm_epsilon = self._model.config.norm_epsilon
 
 
 def _pieces(subwords: SubwordModel) -> list[str]:

@@ -16,7 +16,7 @@ from t2t_repro.strangers.json_files import read_json
 
 _KEYS = {
     "trainable", "dtype", "vocab_size", "num_layers", "config", "positional_encoding", "max_length",
-    "neighbourhood", "tied_embeddings", "source_vocab_size",
+    "neighbourhood", "tied_embeddings", "source_vocab_size", "logits_bias",
 }  # fmt: skip
 _OF_TRANSFORMER = {
     name: parameter.default
@@ -26,6 +26,8 @@ _OF_TRANSFORMER = {
 _OF_LAYERS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
 
 Shape = tuple[int, ...]
+
+_ATTENTIONS = {"encoder": ["self_attention"], "decoder": ["self_attention", "memory_attention"]}
 
 _LAYER = re.compile(r"layer_\d+$", re.ASCII)
 
@@ -88,14 +90,18 @@ def _differing(
     """Matrices whose shapes differ: their names, what is described, what is stored."""
     seen: set[str] = set()
     for name, shape in _matrices(sizes):
-        seen |= {name.partition("/")[0], "/".join(name.split("/")[:2])}
+        seen |= {name, name.partition("/")[0], "/".join(name.split("/")[:2])}
         if (there := stored.shape(f"model/{name}")) != shape:
             yield name, shape, there
-    parts = [name for name in stored.parts("model") if name.startswith("own_")]
+    parts = [name for name in stored.parts("model") if name.startswith(("own_", "logits_"))]
     for stack in ("encoder", "decoder"):
         parts += [
             f"{stack}/{name}" for name in stored.parts(f"model/{stack}") if _LAYER.match(name)
         ]
+    for stack, attentions in _ATTENTIONS.items():
+        for attention in attentions:
+            name = f"{stack}/layer_0/{attention}/query_projection"
+            parts += [f"{name}/bias"] * ("bias" in stored.parts(f"model/{name}"))
     yield from ((name, None, ()) for name in sorted(parts) if name not in seen)
 
 
@@ -106,7 +112,7 @@ def _has(shape: Shape | None, name: str) -> str:
 
 
 def _matrices(sizes: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:
-    """Where a Transformer has its matrices, and their shapes."""
+    """Where a Transformer has its matrices, and biases that it need not have; their shapes."""
     config = LayerConfig.of(sizes["config"])
     d_model, rows = config.d_model, sizes["vocab_size"]
     tied = sizes["tied_embeddings"]
@@ -119,21 +125,25 @@ def _matrices(sizes: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:
         tables["positional_encoding"] = tables["target_positional_encoding"] = sizes["max_length"]
     for name, length in tables.items():
         yield f"{name}/table", (length, d_model)
+    if sizes["logits_bias"]:
+        yield "logits_bias", (rows,)
     keys, values = config.num_heads * config.key_depth, config.num_heads * config.value_depth
-    attention = {
+    attention: dict[str, Shape] = {
         "query_projection": (d_model, keys),
         "key_projection": (d_model, keys),
         "value_projection": (d_model, values),
         "output_projection": (values, d_model),
     }
     feed_forward = {"inner": (d_model, config.d_ff), "outer": (config.d_ff, d_model)}
-    encoder = {"self_attention": attention, "feed_forward": feed_forward}
-    stacks = {"encoder": encoder, "decoder": {**encoder, "memory_attention": attention}}
     for number in range(sizes["num_layers"]):
-        for stack, layer in stacks.items():
-            for part, kernels in layer.items():
+        for stack, attentions in _ATTENTIONS.items():
+            for part in (*attentions, "feed_forward"):
+                kernels = attention if part in attentions else feed_forward
                 for name, shape in kernels.items():
-                    yield f"{stack}/layer_{number}/{part}/{name}/_kernel", shape
+                    path = f"{stack}/layer_{number}/{part}/{name}"
+                    yield f"{path}/_kernel", shape
+                    if part in attentions and config.attention_biases:
+                        yield f"{path}/bias", shape[1:]
 
 
 def no_transformer(path: Path) -> UserError:

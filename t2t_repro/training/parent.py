@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from os.path import abspath, expanduser
 from pathlib import Path
 
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from numpy.typing import NDArray
 
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair, matching_ids
 from t2t_repro.errors import UserError
@@ -187,10 +189,22 @@ class Parent:
             if _content(subwords[side]) == _content(self.subwords[side]):
                 # With them the rows that no piece has, which the softmax scores like the others.
                 ids = np.arange(min(table.shape[0], len(rows)))
-            values = np.array(table.numpy())
-            values[: len(ids)][ids >= 0] = rows[ids[ids >= 0]]
-            table.assign(values)
+            _give_values(table, rows, ids)
+            bias, bias_there = model.logits_bias, parent.logits_bias
+            if "softmax" in roles and bias is not None and bias_there is not None:
+                _give_values(bias, bias_there.numpy(), ids)
+                carried[name_of(bias)] = carried[name_of(table)]
+                new[name_of(bias)] = new[name_of(table)]
         return carried, new
+
+
+def _give_values(
+    variable: keras.Variable, values: NDArray[np.float32], ids: NDArray[np.int64]
+) -> None:
+    """Carries over values [rows, ...]: that of ids[i], where it is not negative, to row i."""
+    mixed = np.array(variable.numpy())
+    mixed[: len(ids)][ids >= 0] = values[ids[ids >= 0]]
+    variable.assign(mixed)
 
 
 def _tables(tied: str) -> dict[str, str]:

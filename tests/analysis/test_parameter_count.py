@@ -45,13 +45,20 @@ def millions(vocab_size, num_layers, layer):
         d_k=st.integers(1, 5),
         d_v=st.integers(1, 5),
         normalization=st.sampled_from(["pre", "post"]),
+        attention_biases=st.booleans(),
     ),
     positions=st.sampled_from([("interleaved", None), ("concatenated", 7), ("learned", 7)]),
+    logits_bias=st.booleans(),
 )
-def test_the_closed_form_is_what_keras_counts(vocab_size, num_layers, config, positions):
+def test_the_closed_form_is_what_keras_counts(
+    vocab_size, num_layers, config, positions, logits_bias
+):
     # In a graph nothing is allocated.
     with tf.Graph().as_default():
-        model = Transformer(vocab_size, num_layers, config, *positions)
+        kind, max_length = positions
+        model = Transformer(
+            vocab_size, num_layers, config, kind, max_length, logits_bias=logits_bias
+        )
         model.build()
     assert parameter_count(ModelShape.of(model.get_config())) == model.count_params()
 

@@ -67,6 +67,13 @@ def random_tables(seed: int, batch: int, vocab: int, depth: int) -> np.ndarray:
     return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
 
 
+def with_likely_pad(tables: np.ndarray) -> np.ndarray:
+    """The same, with half of the probability PAD's, and the others' shares of each other kept."""
+    others = np.exp(tables[..., 1:]) / np.exp(tables[..., 1:]).sum(-1, keepdims=True)
+    everything = [np.full_like(others[..., :1], 0.5), others / 2]
+    return np.log(np.concatenate(everything, axis=-1)).astype(np.float32)
+
+
 def log_prob_of(table: np.ndarray, ids: Iterable[int]) -> float:
     """Of some ids, from a table [nodes, vocab]."""
     node, total = 0, 0.0
@@ -95,19 +102,29 @@ class TableModel:
 
 
 def search(
-    tables, limits, beam_size, alpha, n_best=1, max_steps=None, prefix=None, penalty=wu_penalty
+    tables,
+    limits,
+    beam_size,
+    alpha,
+    n_best=1,
+    max_steps=None,
+    prefix=None,
+    penalty=wu_penalty,
+    forbid_pad=False,
 ) -> SearchResult:
     """Runs the search; tables and limits may be of one row, [nodes, vocab] and an int."""
     if len(tables.shape) == 2:
         tables, limits = tables[None], [limits]
     limits = tf.convert_to_tensor(limits)
+    keys = tf.zeros_like(limits, tf.int64)
+    prefix = None if prefix is None else tf.constant(prefix)
     return BeamSearch(beam_size, alpha, penalty).search(
         TableModel(),
         (tf.convert_to_tensor(tables), tf.zeros([tf.shape(tables)[0], beam_size], tf.int32)),
         limits,
         tf.reduce_max(limits) if max_steps is None else max_steps,
         n_best,
-        None if prefix is None else Given(tf.zeros_like(limits, tf.int64), tf.constant(prefix)),
+        Given(keys, prefix, forbid_pad=forbid_pad) if forbid_pad or prefix is not None else None,
     )
 
 
@@ -116,7 +133,15 @@ def plain_wu(length, alpha):
 
 
 def plain_search(
-    table, limit, beam_size, alpha, n_best, early_stop=True, beginning=(), penalty=plain_wu
+    table,
+    limit,
+    beam_size,
+    alpha,
+    n_best,
+    early_stop=True,
+    beginning=(),
+    penalty=plain_wu,
+    first=PAD_ID,
 ):
     """Beam search as one would explain it, for one row: [(score, ids), ...], best first."""
     vocab = table.shape[-1]
@@ -135,7 +160,7 @@ def plain_search(
         candidates = [
             (before + float(table[node, id_]), (*ids, id_), child(node, id_, vocab))
             for before, ids, node in alive
-            for id_ in (beginning[length - 1 : length] or range(vocab))
+            for id_ in (beginning[length - 1 : length] or range(first, vocab))
         ]
         candidates.sort(key=lambda candidate: -candidate[0])
         candidates = candidates[: 2 * beam_size if beam_size > 1 else 1]
@@ -292,6 +317,20 @@ def test_pad_is_an_id_like_any_other():
     best = "<pad> b </s>"
     result = search(table_of(tree, depth=4), 4, beam_size=2, alpha=0.6)
     assert_row(result, 0, [(score(tree, best, 0.6), ids_of(best))])
+
+
+@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (2, 2), (4, 3), (7, 4)])
+def test_pad_can_be_forbidden(beam_size, n_best):
+    """What is left has its own log-probability, that of PAD taken out of none."""
+    limits = [5, 3, 0, 1, 5, 4, 5, 5]
+    tables = random_tables(seed=beam_size, batch=len(limits), vocab=5, depth=5)
+    tables = with_likely_pad(tables)
+    together = search(tables, limits, beam_size, 0.6, n_best, forbid_pad=True)
+    for row, limit in enumerate(limits):
+        expected = plain_search(tables[row], limit, beam_size, 0.6, n_best, first=EOS_ID)
+        assert_row(together, row, expected)
+    allowed = search(tables, limits, beam_size, 0.6)
+    assert (allowed.ids.numpy()[0] != together.ids.numpy()[0, :1]).any()
 
 
 def test_each_row_has_its_own_limit():

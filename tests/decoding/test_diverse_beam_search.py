@@ -20,20 +20,21 @@ from tests.decoding.test_beam_search import (
     assert_same,
     child,
     random_tables,
+    with_likely_pad,
 )
 
 ALPHA = 0.6
 
 
-def run(search, tables, limits, n_best=1, prefix=None):
+def run(search, tables, limits, n_best=1, prefix=None, forbid_pad=False):
     tables, limits = tf.convert_to_tensor(tables), tf.convert_to_tensor(limits)
     batch = tf.shape(tables)[0]
     cache = (tables, tf.zeros([batch, search.beam_size], tf.int32))
-    known = Given(tf.zeros([batch], tf.int64), prefix)
+    known = Given(tf.zeros([batch], tf.int64), prefix, forbid_pad=forbid_pad)
     return search.search(TableModel(), cache, limits, tf.reduce_max(limits), n_best, known)
 
 
-def plain_search(table, limit, groups, size, strength):
+def plain_search(table, limit, groups, size, strength, first=0):
     """For one row: [(score, ids), ...] of all groups, best first."""
     vocab = table.shape[-1]
 
@@ -54,7 +55,7 @@ def plain_search(table, limit, groups, size, strength):
                     child(node, id_, vocab),
                 )
                 for before, against, ids, node in alive[group]
-                for id_ in range(vocab)
+                for id_ in range(first, vocab)
             ]
             candidates.sort(key=lambda one: -(one[0] - one[1]))
             candidates = candidates[: 2 * size if size > 1 else 1]
@@ -90,6 +91,15 @@ def test_is_what_the_paper_says(seed, groups_and_size, strength):
         expected = plain_search(tables[row], limit, groups, size, strength)
         assert_row(every, row, expected[: search.beam_size])
         assert_row(best, row, expected[:1])
+
+
+def test_pad_can_be_forbidden():
+    limits = [4, 2, 0, 1, 4]
+    tables = random_tables(seed=3, batch=len(limits), vocab=5, depth=4)
+    tables = with_likely_pad(tables)
+    found = run(DiverseBeamSearch(2, 4, 0.3, ALPHA), tables, limits, n_best=4, forbid_pad=True)
+    for row, limit in enumerate(limits):
+        assert_row(found, row, plain_search(tables[row], limit, 2, 2, 0.3, first=EOS_ID)[:4])
 
 
 @pytest.mark.parametrize(("groups", "strength"), [(1, 0.5), (4, 0.0)])

@@ -15,13 +15,19 @@ from t2t_repro.decoding.sampling import Sampling, draw, draw_from_nucleus, draw_
 from t2t_repro.decoding.search import Given
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.decoding.test_beam_search import TableModel, child, log_prob_of, random_tables
+from tests.decoding.test_beam_search import (
+    TableModel,
+    child,
+    log_prob_of,
+    random_tables,
+    with_likely_pad,
+)
 
 ROWS = 4000
 KEYS = np.arange(ROWS, dtype=np.int64) * 10**15
 
 
-def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None):
+def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None, forbid_pad=False):
     """Samples, from tables [batch, nodes, vocab] of `TableModel`."""
     tables, limits = tf.convert_to_tensor(tables), tf.convert_to_tensor(limits)
     cache = (tables, tf.zeros([tf.shape(tables)[0], search.beam_size], tf.int32))
@@ -29,6 +35,7 @@ def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None):
         tf.convert_to_tensor(keys),
         None if prefix is None else tf.constant(prefix),
         None if seeds is None else tf.constant(seeds, tf.int64),
+        forbid_pad,
     )
     n_best = n_best or search.beam_size
     depth = {21: 3, 781: 5}[tables.shape[1]]
@@ -46,9 +53,11 @@ def texts_of(result):
     return found
 
 
-def kept(p, temperature=1.0, top_k=None, nucleus=None, **_):
+def kept(p, temperature=1.0, top_k=None, nucleus=None, forbid_pad=False):
     """The distribution that is drawn from, by its definition."""
     p = p.astype(np.float64) ** (1 / temperature)
+    if forbid_pad:
+        p[PAD_ID] = 0
     p /= p.sum()
     order = np.argsort(-p, kind="stable")
     if top_k is not None:
@@ -104,6 +113,19 @@ HOW = [
     {"nucleus": 0.7},
     {"temperature": 0.7, "top_k": 3, "nucleus": 0.8},
 ]
+
+
+@pytest.mark.parametrize("how", [{}, {"temperature": 0.7, "top_k": 2, "nucleus": 0.9}], ids=str)
+def test_pad_can_be_forbidden(how):
+    """It is drawn from what is left; the score is the model's own log-probability."""
+    (table,) = with_likely_pad(random_tables(seed=4, batch=1, vocab=4, depth=3))
+    expected = enumerated(table, 3, forbid_pad=True, **how)
+    search = Sampling(1, **how)
+    found = drawn(search, np.tile(table, [ROWS, 1, 1]), [3] * ROWS, KEYS, forbid_pad=True)
+    texts = [row[0] for row in texts_of(found)]
+    assert_drawn_from(counted(texts), {text: p for text, (p, _) in expected.items()})
+    scores = [expected[text][1] for text in texts]
+    np.testing.assert_allclose(found.scores[:, 0], scores, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)

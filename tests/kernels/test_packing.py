@@ -92,8 +92,8 @@ def test_what_treats_vectors_alike_reads_packed_ones():
     np.testing.assert_array_equal((packed + packed).vectors, 2 * packed.vectors)
 
 
-def small_model(**options):
-    config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS, dropout=0.0)
+def small_model(attention_biases=False, **options):
+    config = LayerConfig(8, 12, HEADS, dropout=0.0, attention_biases=attention_biases)
     model = Transformer(VOCAB, 2, config, **options)
     model.build()
     randomize(model)
@@ -107,7 +107,12 @@ def loss_and_gradients(model, source, target, slots=None):
     return sums, tape.gradient(sums.loss, weights)
 
 
-OPTIONS = [{}, {"neighbourhood": 3}, {"positional_encoding": "learned", "max_length": 9}]
+OPTIONS = [
+    {},
+    {"neighbourhood": 3, "attention_biases": True},
+    {"positional_encoding": "learned", "max_length": 9},
+    {"positional_encoding": "halves", "attention_biases": True, "logits_bias": True},
+]
 
 
 @pytest.mark.parametrize("options", OPTIONS)

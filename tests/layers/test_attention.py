@@ -42,8 +42,9 @@ def test_a_causal_mask_costs_little(dtype):
 
 @pytest.mark.parametrize(("num_heads", "d_k", "d_v"), [(1, 6, 6), (2, 3, 3), (3, 2, 5), (4, 7, 1)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_multi_head_attention_against_a_loop_over_heads(num_heads, d_k, d_v, masked):
-    layer = MultiHeadAttention(num_heads, d_k, d_v)
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_multi_head_attention_against_a_loop_over_heads(num_heads, d_k, d_v, masked, use_bias):
+    layer = MultiHeadAttention(num_heads, d_k, d_v, use_bias=use_bias)
     layer.build((None, None, D_MODEL))
     randomize(layer)
     query, memory = normal(BATCH, QUERY_LENGTH, D_MODEL), normal(BATCH, KEY_LENGTH, D_MODEL)

@@ -34,6 +34,8 @@ def test_a_model_that_was_saved_before_there_was_an_option_has_its_default():
     ("sizes", "message"),
     [
         ({"normalization": "none"}, "'none', expected 'post' or 'pre'"),
+        ({"norm_epsilon": 0}, "0, expected a number above 0 and below 1"),
+        ({"attention_biases": 1}, "1, expected True or False"),
         ({"recompute": "yes"}, "'yes', expected True or False"),
         ({"d_model": 9, "num_heads": 3}, "9, expected an even number"),
         ({"d_model": 10, "num_heads": 3}, "not divisible by num_heads=3"),

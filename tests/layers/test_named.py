@@ -66,3 +66,21 @@ def test_no_activation(name):
 def test_no_norm(name):
     with pytest.raises(UserError, match=r"LayerConfig.norm is .*, expected 'LayerNorm' or 'RMSNor"):
         LayerConfig(norm=name)
+
+
+@pytest.mark.parametrize("norm", ["LayerNorm", "RMSNormalization"])
+def test_epsilon_reaches_every_norm(norm):
+    layer = SublayerConnection(0.0, norm=norm, norm_epsilon=0.5)
+    layer.build((None, None, 2))
+    x = tf.constant([[[3.0, -3.0]]])
+    # The mean is zero: both divide by the root of 9 + ε.
+    expected = x / np.sqrt(9.5)
+    np.testing.assert_allclose(layer(x, sublayer=tf.zeros_like), expected, rtol=1e-6)
+    again = SublayerConnection.from_config(layer.get_config())
+    assert again.norm.epsilon == 0.5
+
+
+def test_a_norm_of_one_s_own_is_given_no_epsilon():
+    assert LayerConfig(norm="test_named>Doubling").norm_epsilon == 1e-6
+    with pytest.raises(UserError, match=r"norm_epsilon is 1e-05, which the norm 'test_named>Dou"):
+        LayerConfig(norm="test_named>Doubling", norm_epsilon=1e-5)

@@ -5,6 +5,7 @@ import tensorflow as tf
 from t2t_repro.layers.positional_encoding import (
     PositionalEncoding,
     concatenated_sinusoids,
+    halved_sinusoids,
     interleaved_sinusoids,
 )
 from tests.layer_test import run_layer_test
@@ -22,6 +23,14 @@ def test_interleaved_is_the_papers_formula(d_model):
     np.testing.assert_allclose(encoding[:, 1::2], np.cos(angles), atol=1e-4)
 
 
+@pytest.mark.parametrize("d_model", [2, 6, 512])
+def test_halves_are_the_papers_sines_and_then_its_cosines(d_model):
+    encoding = halved_sinusoids(tf.range(300), d_model)
+    angles = np.arange(300)[:, None] / 10000 ** (2 * np.arange(d_model // 2) / d_model)
+    expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    np.testing.assert_allclose(encoding, expected, atol=1e-4)
+
+
 @pytest.mark.parametrize("d_model", [4, 6, 512])
 def test_concatenated_is_t2ts_formula(d_model):
     encoding = concatenated_sinusoids(tf.range(300), d_model)
@@ -36,7 +45,7 @@ def test_concatenated_is_what_t2t_computed(variant):
     np.testing.assert_allclose(concatenated_sinusoids(tf.range(20), 32), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["interleaved", "concatenated", "learned"])
+@pytest.mark.parametrize("kind", ["interleaved", "halves", "concatenated", "learned"])
 def test_encoding_is_added_at_every_place(kind):
     layer = PositionalEncoding(kind, max_length=9)
     output = layer(X)

@@ -12,7 +12,7 @@ from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.loss import CrossEntropy
+from t2t_repro.training.loss import CrossEntropy, smoothed_cross_entropy, smoothing_entropy
 from tests.layer_test import randomize, run_layer_test
 
 VOCAB, LENGTH = 13, 6
@@ -21,7 +21,9 @@ SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]],
 TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
 
 RMS = "RMSNormalization"
-OF_LAYERS = "normalization", "norm", "activation", "d_k", "d_v"
+OF_LAYERS = (
+    "normalization", "norm", "activation", "d_k", "d_v", "attention_biases", "norm_epsilon",
+)  # fmt: skip
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
@@ -32,6 +34,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "d_k and d_v": {"d_k": 3, "d_v": 5},
     "own source": {"tied_embeddings": "target_softmax", "source_vocab_size": 17},
     "own softmax": {"tied_embeddings": "source_target", "normalization": "pre", "norm": RMS},
+    "Marian's": {
+        "attention_biases": True,
+        "norm_epsilon": 1e-5,
+        "activation": "swish",
+        "positional_encoding": "halves",
+        "logits_bias": True,
+    },
+    "biases, neighbourhood, own softmax": {
+        "attention_biases": True,
+        "neighbourhood": 3,
+        "d_k": 3,
+        "d_v": 5,
+        "logits_bias": True,
+        "tied_embeddings": "source_target",
+    },
     "none tied": {"tied_embeddings": "none", "activation": "gelu", "norm": RMS},
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
@@ -102,6 +119,39 @@ def gradients(model, tables):
     return [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, [t.value for t in tables])]
 
 
+@pytest.mark.parametrize("variant", ["Marian's", "biases, neighbourhood, own softmax"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_the_loss_is_that_of_logits_with_a_bias(variant, epsilon):
+    """The bias is a column of the softmax's table there; loss and gradients are the same."""
+    model = small_model(variant)
+
+    def of_logits():
+        logits = tf.reshape(model((SOURCE, TARGET)), [-1, VOCAB])
+        labels = tf.constant(TARGET.reshape(-1))
+        loss, _ = smoothed_cross_entropy(logits, labels, epsilon)
+        loss -= smoothing_entropy(VOCAB, epsilon)
+        return tf.reduce_sum(tf.where(labels != 0, loss, 0.0))
+
+    weights = [weight.value for weight in model.trainable_variables]
+    with tf.GradientTape(persistent=True) as tape:
+        found = model.loss_sums(SOURCE, TARGET, CrossEntropy(epsilon)).loss
+        expected = of_logits()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    pairs = zip(tape.gradient(found, weights), tape.gradient(expected, weights), strict=True)
+    for gradient, other in pairs:
+        dense = [tf.convert_to_tensor(one).numpy() for one in (gradient, other)]
+        np.testing.assert_allclose(dense[0], dense[1], atol=1e-4)
+    gradient = tape.gradient(found, model.logits_bias.value)
+    assert np.abs(gradient).min() > 0
+    without = Transformer(**small_config(variant) | {"logits_bias": False})
+    without.build()
+    rest = [w for w in model.trainable_variables if w is not model.logits_bias]
+    for weight, theirs in zip(without.trainable_variables, rest, strict=True):
+        weight.assign(theirs)
+    added = model((SOURCE, TARGET)).numpy() - without((SOURCE, TARGET)).numpy()
+    np.testing.assert_allclose(added, np.broadcast_to(model.logits_bias, added.shape), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -135,8 +185,9 @@ def test_rates_reach_their_layers():
     }
 
 
-def test_keras_file_round_trip(tmp_path):
-    model = small_model("pre-norm")
+@pytest.mark.parametrize("variant", ["pre-norm", "Marian's"])
+def test_keras_file_round_trip(variant, tmp_path):
+    model = small_model(variant)
     logits = model((SOURCE, TARGET))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
@@ -241,7 +292,7 @@ def test_source_and_target_learn_positions_of_their_own():
 # Fast beside obvious
 
 
-@pytest.mark.parametrize("variant", ["paper", "learned"])
+@pytest.mark.parametrize("variant", ["paper", "learned", "Marian's"])
 def test_xla_is_eager_forward_and_backward(variant):
     model = small_model(variant)
     weights = [v.value for v in model.trainable_variables]

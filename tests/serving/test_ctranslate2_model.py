@@ -42,6 +42,16 @@ SIZES: dict[str, dict[str, Any]] = {
     "shallow keys": {"config": LayerConfig(16, 16, 2, d_k=3, d_v=5)},
     "deep keys": {"config": LayerConfig(16, 16, 3, d_k=9, d_v=5)},
     "none tied": {"config": LayerConfig(16, 16, 2), "tied_embeddings": "none"},
+    "Marian's": {
+        "config": LayerConfig(
+            16, 16, 2, activation="swish", attention_biases=True, norm_epsilon=1e-2
+        ),
+        "positional_encoding": "halves",
+        "logits_bias": True,
+    },
+    "biases, deep keys": {
+        "config": LayerConfig(16, 16, 3, d_k=9, d_v=5, attention_biases=True, activation="gelu"),
+    },
 }
 SOURCES = ["the red bird", "a", "a tree, a house", "the river, the stone and the cloud", "x ⁇ 🙂"]
 TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω"]

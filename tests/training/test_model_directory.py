@@ -13,6 +13,7 @@ from t2t_repro.data.batches import CorpusReport, EpochReport
 from t2t_repro.data.subword_model import SubwordPair, shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
+from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training import model_directory
 from t2t_repro.training.checkpoints import Checkpoints
@@ -294,6 +295,7 @@ def test_the_mean_of_checkpoints_is_of_all_of_them(copy):
         ({"vocab_size": 41}, r"with embedding/table of shape \[41, 16\], but .* \[40, 16\]: put"),
         ({"tied_embeddings": "none"}, "with own_source_embedding/table .*, but .* of one without"),
         ({"positional_encoding": "learned", "max_length": 9}, "with positional_encoding/table"),
+        ({"logits_bias": True}, r"with logits_bias of shape \[40\], but .* of one without logits"),
     ],
 )
 def test_a_checkpoint_of_another_model(copy, sizes, message):
@@ -314,6 +316,28 @@ def test_a_checkpoint_of_a_model_with_more_layers(copy, subwords, tmp_path):
         UserError, match=r"without decoder/layer_1, but .*step-7 is of one with dec"
     ):
         copy.load_model("best")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("attention_biases", r"without encoder/layer_0/self_attention/query_projection/bias, but"),
+        ("logits_bias", r"without logits_bias, but .*step-7 is of one with logits_bias"),
+    ],
+)
+def test_biases_that_model_json_leaves_out(option, message, subwords, tmp_path):
+    config = LayerConfig(16, 16, 2, attention_biases=True)
+    model = Transformer(275, 1, config, logits_bias=True)
+    model.build()
+    directory = ModelDirectory(tmp_path)
+    directory.describe(model, subwords[0], "", "")
+    directory.write_imported(model, 7)
+    sizes = json.loads(directory.model_json.read_text())
+    for sizes_there in (sizes, sizes["config"]):
+        sizes_there.pop(option, None)
+    directory.model_json.write_text(json.dumps(sizes))
+    with pytest.raises(UserError, match=message):
+        directory.load_model()
 
 
 def test_what_model_json_does_not_say_no_binding_says(copy):

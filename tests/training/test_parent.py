@@ -103,6 +103,24 @@ def test_rows_are_carried_over_by_piece_whatever_is_tied(there, now, subwords, t
     assert (found.checkpoint, found.model_dir) == ("checkpoints/step-7", str(tmp_path))
 
 
+@pytest.mark.parametrize("tied", ["all", "source_target"])
+def test_the_bias_of_the_logits_is_carried_over_by_piece(tied, subwords, tmp_path):
+    old, new = shared(subwords["one"]), shared(subwords["two"])
+    options = {"tied": tied, "logits_bias": True, "config": {"attention_biases": True}}
+    theirs = write_parent(tmp_path, old, **options)
+    ours = model_of(new, seed=5, **options)
+    parent = Parent(tmp_path)
+    parent.check_fits(ours)
+    found = parent.give(ours, new)
+    before = old.target.pieces()
+    for piece, value in zip(new.target.pieces(), ours.logits_bias.numpy(), strict=True):
+        assert value == (theirs.logits_bias.numpy()[before.index(piece)] if piece in before else 0)
+    assert found.carried_rows["logits_bias"] == found.carried_rows["embedding/table"]
+    assert found.new_rows["logits_bias"] > 0
+    with pytest.raises(UserError, match=r"\(logits_bias True there, False now\)"):
+        parent.check_fits(model_of(new, seed=5, **options | {"logits_bias": False}))
+
+
 @pytest.mark.parametrize(("there", "now"), [(275, 290), (290, 290), (290, 275)])
 def test_rows_that_no_piece_has_are_carried_with_the_same_vocabulary(
     there, now, subwords, tmp_path
