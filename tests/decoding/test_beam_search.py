@@ -330,7 +330,7 @@ def test_pad_can_be_forbidden(beam_size, n_best):
         expected = plain_search(tables[row], limit, beam_size, 0.6, n_best, first=EOS_ID)
         assert_row(together, row, expected)
     allowed = search(tables, limits, beam_size, 0.6)
-    assert (allowed.ids.numpy()[0] != together.ids.numpy()[0, :1]).any()
+    assert (allowed.ids.numpy()[:, 0] != together.ids.numpy()[:, 0]).any()
 
 
 def test_each_row_has_its_own_limit():

@@ -321,7 +321,10 @@ def test_a_checkpoint_of_a_model_with_more_layers(copy, subwords, tmp_path):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("attention_biases", r"without encoder/layer_0/self_attention/query_projection/bias, but"),
+        (
+            "attention_biases",
+            r"without decoder/layer_0/memory_attention/query_projection/bias, but",
+        ),
         ("logits_bias", r"without logits_bias, but .*step-7 is of one with logits_bias"),
     ],
 )
