@@ -91,9 +91,7 @@ class MarianTextOps(tf.Module):
         return word_numbers(self._begins_word, ids)
 
 
-def _with_first(
-    first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor
-) -> tf.RaggedTensor:
+def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor) -> tf.RaggedTensor:
     """Puts an id before each of some rows.
 
     Args:
@@ -111,7 +109,5 @@ def _with_first(
     places = tf.range(splits[-1])
     before = tf.searchsorted(starts, places, side="right", out_type=tf.int64)
     values = tf.gather(tf.pad(others.flat_values, [[1, 0]]), places - before + 1)
-    values = tf.tensor_scatter_nd_update(
-        values, starts[:, None], tf.boolean_mask(first, has_first)
-    )
+    values = tf.tensor_scatter_nd_update(values, starts[:, None], tf.boolean_mask(first, has_first))
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
