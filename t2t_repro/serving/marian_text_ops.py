@@ -38,7 +38,7 @@ class MarianTextOps(tf.Module):
         )
         keys = tf.constant([piece.encode() for piece in subwords.ids])
         values = tf.constant(list(subwords.ids.values()), tf.int64)
-        self._ids = tf.lookup.StaticHashTable(
+        self._vocab_lookup_table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(keys, values), UNK_ID
         )
 
@@ -59,7 +59,7 @@ class MarianTextOps(tf.Module):
         return pieces.with_flat_values(self._look_up(pieces.flat_values))
 
     def _look_up(self, pieces: tf.Tensor) -> tf.Tensor:
-        return tf.cast(self._ids.lookup(pieces), tf.int32)
+        return tf.cast(self._vocab_lookup_table.lookup(pieces), tf.int32)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """The text of every sentence.

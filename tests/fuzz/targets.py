@@ -3,10 +3,13 @@
 Whatever a reader is given, it ends well, or with a UserError.
 """
 
+import base64
 import functools
 import gzip
 import json
+import random
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.corpora.treebank import TreebankCorpus
 from t2t_repro.data.linear_trees import delinearise
+from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.data.prepared import Preparation, PreparedData
 from t2t_repro.data.subword_model import open_pair, open_subwords, shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
@@ -44,6 +48,7 @@ from t2t_repro.strangers.graph import check_graph
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
+from tests.data.marian_directory import write_marian_text
 from tests.data.test_t2t_subwords import VOCABULARY
 from tests.data.test_t2t_subwords import write as write_vocabulary
 from tests.decoding.random_translator import ODD_LINES, TEXT, write_subwords
@@ -180,6 +185,21 @@ def _read_prepared(folder: Path) -> None:
 
 def _read_manifest(folder: Path) -> None:
     PreparedData(folder / "prepared")
+
+
+def _write_marian_subwords(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as theirs:
+        text = read_marian_text(write_marian_text(Path(theirs)), normalize_punctuation=True)
+    (folder / "subwords.model").write_bytes(text.target.file.content())
+
+
+def _spoil_marian_subwords(rng: random.Random, content: bytes) -> bytes:
+    """The file, or SentencePiece's model in it."""
+    if rng.random() < 0.5:
+        return spoil_json(rng, content)
+    values = json.loads(content)
+    spoilt = spoil_sentencepiece(rng, base64.b64decode(values["model"]))
+    return json.dumps(values | {"model": base64.b64encode(spoilt).decode()}).encode()
 
 
 def _read_subwords(folder: Path) -> None:
@@ -353,6 +373,14 @@ TARGETS = {
         lambda folder: write_vocabulary(folder / "subwords.model", VOCABULARY),
         {"*": spoil_bytes},
         _read_subwords,
+    ),
+    "marian_subwords": Target(
+        _write_marian_subwords, {"*.model": _spoil_marian_subwords}, _read_subwords
+    ),
+    "marian_text": Target(
+        write_marian_text,
+        {"*.json": spoil_json, "*": spoil_sentencepiece},
+        lambda folder: read_marian_text(folder, normalize_punctuation=True),
     ),
     "gin": Target(_write_gin, {"*.gin": spoil_bytes}, _read_gin),
     "config.gin expansion": Target(_write_gin, {"*.gin": spoil_gin}, _read_config),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 STRING = 7
-TYPES: dict[int, Any] = {1: ctypes.c_float, 3: ctypes.c_int32, 10: ctypes.c_bool}
+TYPES: dict[int, Any] = {1: ctypes.c_float, 3: ctypes.c_int32, 9: ctypes.c_int64, 10: ctypes.c_bool}
 STRING_BYTES = 24
 
 POINTER = ctypes.c_void_p

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair, shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.data.t2t_subwords import T2TSubwords
@@ -29,6 +30,7 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.serving.saved_model import write_saved_model
 from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.stored_weights import PRECISIONS
+from tests.data.marian_directory import write_marian_text
 from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.decoding.random_translator import write_subwords
 from tests.serving.test_t2t_text_ops import WITHOUT_LETTERS
@@ -75,6 +77,12 @@ def _two(folder: Path) -> SubwordPair[SubwordModel]:
     )
 
 
+def _marian(folder: Path) -> SubwordPair[SubwordModel]:
+    theirs = write_marian_text(folder / "theirs", clean_up_tokenization_spaces=True)
+    pair = read_marian_text(theirs, normalize_punctuation=True).write(folder)
+    return SubwordPair(pair.source, pair.target)
+
+
 KINDS = {
     "paper": Kind(_sentencepiece, more=["prefix", "sample", "alignment"]),
     "t2t": Kind(
@@ -105,6 +113,7 @@ KINDS = {
         Sampling(samples=2, nucleus=0.9),
         ["sample"],
     ),
+    "marian": Kind(_marian, more=["alignment"]),
 }
 
 
