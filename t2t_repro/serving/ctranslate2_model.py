@@ -4,7 +4,8 @@ export_dir/
   model.bin                the weights
   config.json              which tokens are special
   shared_vocabulary.json   the token of every id; or source_ and target_vocabulary.json
-  subwords.model           SentencePiece's; or one for each side, see `data.subword_model`
+  subwords.model           SentencePiece's; or one for each side, see `data.subword_model`. Of a
+                           Marian model too: what an id is called, the vocabularies say
 
 CTranslate2's log-probabilities, and what it writes with a beam of 1, are ours: the very ids, with
 `min_decoding_length=0` and as long as no limit cuts them off. (Its default of 1 forbids the empty
@@ -34,6 +35,7 @@ from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, Transform
 from keras import ops
 from numpy.typing import NDArray
 
+from t2t_repro.data.marian_subwords import MarianSubwords
 from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.translator import Translator
@@ -86,6 +88,8 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         converter.convert(str(aside), quantization=weights, force=True)
+        for name, content in converter.subword_files().items():
+            (aside / name).write_bytes(content)
         aside.rename(target)
     except OSError as error:
         raise UserError(
@@ -124,6 +128,12 @@ class _TransformerConverter(Converter):
         self._forbid_pad = translator.forbid_pad
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
         self._positions = longest_source + translator.max_extra_length
+
+    def subword_files(self) -> dict[str, bytes]:
+        """SentencePiece's models, by the names that they have in the directory."""
+        # One model, where both sides share it.
+        models = map(_sentencepiece, dict.fromkeys(self._subwords))
+        return dict(zip(self._subwords.files(), models, strict=True))
 
     def _load(self) -> Spec:
         """What CTranslate2 asks a converter for: the description, filled in."""
@@ -216,8 +226,6 @@ class _TransformerConverter(Converter):
             source + unknown * (self._model.source_vocab_size - len(source))
         )
         spec.register_target_vocabulary(tokens + unknown * (self._model.vocab_size - len(tokens)))
-        for name, path in self._subwords.files().items():
-            spec.register_file(str(path), name)
         spec.config.unk_token = tokens[UNK_ID]
         spec.config.eos_token = tokens[EOS_ID]
         spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
@@ -225,9 +233,16 @@ class _TransformerConverter(Converter):
         spec.config.layer_norm_epsilon = self._model.config.norm_epsilon
 
 
+def _sentencepiece(subwords: SubwordModel) -> bytes:
+    """The file of SentencePiece, which cuts text into tokens."""
+    if isinstance(subwords, MarianSubwords):
+        return subwords.content.model
+    return subwords.model_path.read_bytes()
+
+
 def _pieces(subwords: SubwordModel) -> list[str]:
     """The token of every id."""
-    if not isinstance(subwords, Subwords):
+    if not isinstance(subwords, Subwords | MarianSubwords):
         raise UserError(
             f"{subwords.model_path} is a vocabulary of Tensor2Tensor, which no library beside "
             "CTranslate2 applies; expected SentencePiece's: give --format=saved_model, or train a "

@@ -34,10 +34,12 @@ def write_subwords(path):
     return path
 
 
-def random_model(subwords: SubwordModel, dtype="float32", d_model=16, num_layers=1, seed=2):
+def random_model(
+    subwords: SubwordModel, dtype="float32", d_model=16, num_layers=1, seed=2, **sizes
+):
     """Inclined to end its sentences, so that finished and unfinished hypotheses are seen."""
     config = LayerConfig(d_model=d_model, d_ff=16, num_heads=2)
-    model = Transformer(subwords.size + 20, num_layers, config=config, dtype=dtype)
+    model = Transformer(subwords.size + 20, num_layers, config=config, dtype=dtype, **sizes)
     model.build()
     generator = np.random.default_rng(seed)
     for weight in model.trainable_variables:
