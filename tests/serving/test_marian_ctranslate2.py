@@ -27,7 +27,7 @@ def translations(folder, lines):
     )
     texts = []
     for line in lines:
-        code, text = re.fullmatch("(?s)(>>.*?<<)?(.*)", line).groups()
+        ((code, text),) = re.findall(r"(?s)\A(>>.*?<<)?(.*)\Z", line)
         tokens = [code] * bool(code) + source.encode(text, out_type=str)
         (found,) = engine.translate_batch(
             [tokens], beam_size=1, min_decoding_length=0, max_decoding_length=len(tokens) + 1 + 30

@@ -3,6 +3,7 @@
 One parent, trained for a few updates on words in reverse; and runs on other sentences.
 """
 
+import json
 import re
 import shutil
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro import experiment
+from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.t2t_subwords import T2TSubwords
@@ -29,6 +31,7 @@ from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.room import configured_preparation, new_model
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.weights import name_of
+from tests.data.marian_directory import write_marian_text
 from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.training.tiny import assert_same, copies
 
@@ -80,6 +83,14 @@ def train(folder, *bindings, model="model", data="data"):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         return experiment.train(folder / model, folder / data)
+
+
+def prepare(folder, *bindings):
+    """Prepares the data of a folder."""
+    configure(folder, *bindings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return experiment.prepare_data(folder / "data")
 
 
 @pytest.fixture(scope="module")
@@ -262,10 +273,7 @@ def test_both_vocabularies_of_a_parent_are_taken(child):
     with pytest.raises(UserError, match=r"bind Transformer\.tied_embeddings = 'target_softmax'"):
         train(child, from_model(child, "two"))
     start = [f"parent = '{child}/two'", "train.init_from = %parent", *bindings]
-    configure(child, *start)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(child)
-        data = experiment.prepare_data(child / "data")
+    data = prepare(child, *start)
     theirs = ModelDirectory(child / "two")
     assert data.subwords.contents() == theirs.subwords().contents()
     assert len(data.subwords.contents()) == 2
@@ -273,6 +281,88 @@ def test_both_vocabularies_of_a_parent_are_taken(child):
         train(child, *start)
     assert "subwords from" not in found.text
     assert found.evaluations[0] == (0, dev_nll(theirs.load_model(), child))
+
+
+# Those of a Marian model: a file for each side, and the same ids in both.
+
+MARIAN = [
+    "Transformer.positional_encoding = 'halves'",
+    "Transformer.logits_bias = True",
+    "LayerConfig.attention_biases = True",
+]
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory):
+    """A folder with a Marian model as `imported`."""
+    folder = tmp_path_factory.mktemp("marian")
+    subwords = read_marian_text(write_marian_text(folder / "theirs")).write(folder)
+    config = LayerConfig(d_model=16, d_ff=16, num_heads=2, attention_biases=True)
+    model = Transformer(
+        subwords.target.size, 1, config, positional_encoding="halves", logits_bias=True
+    )
+    model.build()
+    directory = ModelDirectory(folder / "imported")
+    directory.describe(model, subwords, DECODING, DECODING)
+    directory.write_imported(model, 0)
+    return folder
+
+
+def test_a_marian_model_is_trained_on_killed_and_resumed(marian, child):
+    whole = child.with_name("whole")
+    shutil.copytree(child, whole)
+    start = [from_model(marian, "imported"), *MARIAN]
+    bindings = [*start, "Checkpoints.every_steps = 2", "Pace.steps = 4"]
+    with recorded() as found:
+        train(whole, *bindings)
+    rows = len(json.loads((marian / "theirs" / "vocab.json").read_text()))
+    assert f"rows of pieces: embedding {rows:,} carried over, 0 new" in found.text
+    theirs = ModelDirectory(marian / "imported")
+    assert found.evaluations[0] == (0, dev_nll(theirs.load_model(), whole))
+    killed_at(child, 3, *bindings)
+    with recorded() as found:
+        train(child, *bindings)
+    assert "train: going on after step 2" in found.text
+    assert_same_values(values(child, 4), values(whole, 4))
+    ours = ModelDirectory(child / "model")
+    assert ours.subwords().contents() == theirs.subwords().contents()
+    assert ours.sizes()["source_vocab_size"] is None
+    translator = experiment.load_translator(child / "model")
+    assert isinstance(translator.translate([">>fra<< the fox"])[0][0].text, str)
+
+
+def test_data_are_prepared_with_a_marian_model_s_two_files_and_one_id_space(marian, child):
+    folder = f"'{marian}/imported'"
+    given = [
+        "prepare.subwords = @target/GivenSubwords()",
+        "prepare.source_subwords = @source/GivenSubwords()",
+        *(f"{side}/GivenSubwords.side = '{side}'" for side in ("source", "target")),
+        *(f"{side}/GivenSubwords.model_dir = {folder}" for side in ("source", "target")),
+    ]
+    data = prepare(child, *given)
+    store = data.store("train")
+    assert store.vocab_sizes == (data.subwords.source.size,) * 2
+    source, target = store.padded_batch(np.array([0]), 40, 40, 1)
+    line, translation = (side[0] for side in data.text("train"))
+    for subwords, ids, text in zip(
+        data.subwords, (source, target), (line, translation), strict=True
+    ):
+        assert ids[0][ids[0] != 0].tolist() == subwords.encode([text])[0]
+    own = [*given, "prepare.source_subwords = @SubwordTraining()"]
+    with pytest.raises(UserError, match="gives the source a vocabulary of its own, but Transf"):
+        prepare(child, *own)
+
+
+def test_a_marian_model_s_tags_are_its_language_codes(marian, child):
+    mixture = [
+        *(from_model(marian, "imported"), *MARIAN, "prepare.corpus = @Mixture()"),
+        "Mixture.corpora = {'animals': @TextFilesCorpus()}",
+    ]
+    data = prepare(child, *mixture, "Mixture.tags = {'animals': '>>fra<<'}")
+    code = data.subwords.source.pieces().index(">>fra<<")
+    assert data.store("train").padded_batch(np.array([0]), 40, 40, 1)[0][0, 0] == code
+    with pytest.raises(UserError, match="has no language code <2de>, and symbols cannot be added"):
+        prepare(child, *mixture, "Mixture.tags = {'animals': '<2de>'}")
 
 
 def test_a_vocabulary_of_its_own(parent, child):
