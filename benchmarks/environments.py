@@ -54,13 +54,7 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
     # declares three gigabytes of CUDA's libraries, which only running on a GPU asks for.
     "jax": [
         ["jax==0.10.2", "numpy==2.4.6"],
-        [
-            "--no-deps",
-            "jax-cuda13-plugin==0.10.2",
-            "jax-cuda13-pjrt==0.10.2",
-            "nvidia-cuda-nvcc==13.5.37",
-            "nvidia-nvvm==13.5.37",
-        ],
+        ["--no-deps", "jax-cuda13-plugin==0.10.2", "jax-cuda13-pjrt==0.10.2"],
     ],
 }
 

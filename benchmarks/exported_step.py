@@ -16,6 +16,7 @@ the seeds of dropout, outside of it. `step_in_jax.py` runs the programs.
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -24,10 +25,10 @@ import tensorflow as tf
 
 from peers.ours import random_model
 from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.kernels import cross_entropy
+from t2t_repro.kernels import cross_entropy, global_norm, layer_norm
 from t2t_repro.training.learning_rate import TransformerSchedule
 from t2t_repro.training.loss import CrossEntropy, LossSums
-from t2t_repro.training.optimizer import adam, global_norm
+from t2t_repro.training.optimizer import LARGEST_NORM, adam
 from t2t_repro.training.train_step import TrainStep
 from work import LABEL_SMOOTHING, SIZES, ModelSize
 
@@ -44,14 +45,16 @@ def main() -> None:
     parser.add_argument("--sizes", default="gpu_base,gpu_big")
     parser.add_argument("--dtypes", default="bfloat16")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
+    parser.add_argument("--recompute", action="store_true", help="LayerConfig.recompute")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="padded target tokens a step")
     arguments = parser.parse_args()
     for size in arguments.sizes.split(","):
         for dtype in arguments.dtypes.split(","):
             for length in arguments.lengths:
                 shape = shape_of(arguments.tokens, length)
-                name = f"{size}_{dtype}_{shape.rows}x{length}"
-                write_programs(arguments.output / name, SIZES[size], dtype, shape)
+                name = f"{size}_{dtype}_{shape.rows}x{length}" + "_recompute" * arguments.recompute
+                step = train_step(SIZES[size], dtype, arguments.recompute)
+                write_programs(arguments.output / name, step, shape, SIZES[size], dtype)
                 print(arguments.output / name, flush=True)
 
 
@@ -61,16 +64,18 @@ def shape_of(tokens: int, length: int) -> SliceShape:
     return SliceShape(rows, length, length, rows * length, rows * length)
 
 
-def write_programs(folder: Path, size: ModelSize, dtype: str, shape: SliceShape) -> None:
+def write_programs(
+    folder: Path, step: TrainStep, shape: SliceShape, size: ModelSize, dtype: str
+) -> None:
     """Writes the programs of a step, and what they read and return, to a folder.
 
     Args:
         folder: is made.
-        size: of the model.
-        dtype: "float32" or "bfloat16", that the model computes in.
+        step: of the trainer.
         shape: of the step's slice.
+        size: of the model, for the description.
+        dtype: that it computes in, likewise.
     """
-    step = train_step(size, dtype)
     weights = step.updated
     named = {
         "weight": [(variable.path, tuple(variable.shape), variable.dtype) for variable in weights],
@@ -117,9 +122,15 @@ def write_programs(folder: Path, size: ModelSize, dtype: str, shape: SliceShape)
     (folder / "description.json").write_text(text, encoding="utf-8")
 
 
-def train_step(size: ModelSize, dtype: str) -> TrainStep:
-    """The trainer's step, with the paper's optimizer and schedule, of a model of random weights."""
-    model = random_model(size, dtype)
+def train_step(size: ModelSize, dtype: str, recompute: bool = False) -> TrainStep:
+    """The trainer's step, with the paper's optimizer and schedule, of a model of random weights.
+
+    Args:
+        size: of the model.
+        dtype: "float32" or "bfloat16", that it computes in.
+        recompute: see `LayerConfig`.
+    """
+    model = random_model(size, dtype, recompute)
     optimizer = adam(TransformerSchedule(size.d_model))
     return TrainStep(model, optimizer, 1, jit_compile=True, loss=CrossEntropy(LABEL_SMOOTHING))
 
@@ -142,8 +153,9 @@ def stablehlo(function: Function, inputs: Sequence[tuple]) -> bytes:
     # In lists, TensorFlow would take no specification.
     signature = [tf.TensorSpec(shape, dtype) for _, shape, dtype in inputs]
     program = tf.function(function, input_signature=signature, jit_compile=True, autograph=False)
-    logits = cross_entropy.LOGITS_ON_A_GPU
-    with mock.patch.object(cross_entropy, "_logits_at_once", return_value=logits):
+    with ExitStack() as stack:
+        for kernel in (cross_entropy, global_norm, layer_norm):
+            stack.enter_context(mock.patch.object(kernel, "has_gpu", return_value=True))
         written = program.experimental_get_compiler_ir(*signature)
     return written(stage="stablehlo_serialized", platform_name="GPU")
 
@@ -167,13 +179,17 @@ def _update(step: TrainStep, shape: SliceShape) -> Function:
         *state, number, seeds, source, target = tensors
         weights, m, v = (state[first : first + count] for first in (0, count, 2 * count))
         sums, gradients = _of_slice(step, shape, weights, seeds, source, target)
-        norm = global_norm(gradients)
+        # Not that of `training.optimizer`, which looks again where squares overflow: XLA would hold
+        # all gradients for a branch that a run never takes.
+        norm = global_norm.global_norm(gradients)
+        is_usable = tf.math.is_finite(sums.loss) & (norm <= LARGEST_NORM)
         rate = step.optimizer._learning_rate(number)
         of_each = [
             _adam(step.optimizer, number, rate, *one)
             for one in zip(weights, m, v, gradients, strict=True)
         ]
-        new = [tensor for of_one in zip(*of_each, strict=True) for tensor in of_one]
+        updated = [tensor for of_one in zip(*of_each, strict=True) for tensor in of_one]
+        new = [tf.where(is_usable, *pair) for pair in zip(updated, state, strict=True)]
         return [*new, sums.loss / sums.tokens, sums.nll / sums.tokens, sums.tokens, norm, rate]
 
     return update

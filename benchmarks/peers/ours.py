@@ -118,7 +118,7 @@ def _served(
     return decode
 
 
-def random_model(size: ModelSize, dtype: str) -> Transformer:
+def random_model(size: ModelSize, dtype: str, recompute: bool = False) -> Transformer:
     """A model with random weights, the same every time.
 
     Raises:
@@ -127,7 +127,9 @@ def random_model(size: ModelSize, dtype: str) -> Transformer:
     if dtype not in _POLICIES:
         raise NotImplementedError(f"no {dtype}")
     keras.utils.set_random_seed(1)
-    config = LayerConfig(size.d_model, size.d_ff, size.num_heads, dropout=size.dropout)
+    config = LayerConfig(
+        size.d_model, size.d_ff, size.num_heads, dropout=size.dropout, recompute=recompute
+    )
     model = Transformer(size.vocab_size, size.num_layers, config, dtype=_POLICIES[dtype])
     model.build()
     return model

@@ -9,8 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
+from t2t_repro.kernels.gpu import has_gpu
+
+_LOGITS_ON_A_GPU, _LOGITS_ON_A_CPU = 2**28, 2**22
 """How many are computed at a time: so many fill a GPU, and stay in a CPU's cache (16 MiB)."""
+
+_MULTIPLE_ON_A_GPU = 8
+"""Of tokens at a time: XLA fills up what a GPU's matrix units could not take else, by a copy."""
 
 
 def summed_cross_entropy(
@@ -84,10 +89,10 @@ def _softmax_passes(
         p^T (w x) [vocab, d_model] in float32.
     """
     tokens, d_model = tf.shape(x)[0], x.shape[1]
-    most = max(1, _logits_at_once() // table.shape[0])
+    most, multiple = tokens_at_once(table.shape[0])
     # Blocks of equal size: a last one that is filled up would cost as much as a full one.
     blocks = tf.maximum(-(-tokens // most), 1)
-    at_once = -(-tokens // blocks)
+    at_once = -(-tokens // (blocks * multiple)) * multiple
     table = tf.cast(table, x.dtype)
 
     def in_blocks(values: tf.Tensor) -> tf.Tensor:
@@ -128,5 +133,8 @@ def _softmax_passes(
     return tf.reshape(normalizers.stack(), [-1])[:tokens], p_table, p_x
 
 
-def _logits_at_once() -> int:
-    return LOGITS_ON_A_GPU if tf.config.list_physical_devices("GPU") else LOGITS_ON_A_CPU
+def tokens_at_once(vocab_size: int) -> tuple[int, int]:
+    """How many tokens have logits at a time at most, and which multiple their number is of."""
+    if has_gpu():
+        return max(1, _LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
+    return max(1, _LOGITS_ON_A_CPU // vocab_size), 1

@@ -2,6 +2,9 @@
 
 Replaces a draw of 32 bits an element, as Keras's dropout has it: on a CPU random bits are most of
 what dropout costs. Both draw for every element of its own; which elements fall is another draw.
+
+TensorFlow scrambles a seed whenever it draws, so that draws differ where seeds hardly do. XLA makes
+four programs of that for a GPU. Here it is done before (`scrambled`), outside of XLA.
 """
 
 import tensorflow as tf
@@ -14,17 +17,32 @@ def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
     Args:
         shape: of what is drawn, int32.
-        seed: [2], integers.
+        seed: [2], integers: Philox's key, and what the upper half of its counter is. (Draws count
+            in the lower half.) For what TensorFlow draws with a seed, scrambled.
 
     Returns:
         uint16 of that shape, a function of the seed.
     """
     count = tf.reduce_prod(shape)
-    pairs = tf.random.stateless_uniform(
-        [(count + 1) // 2],
-        tf.bitcast(tf.cast(seed, tf.uint32), tf.int32),
-        minval=None,
-        maxval=None,
+    seed = tf.bitcast(tf.cast(seed, tf.int64), tf.uint64)
+    pairs = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[(count + 1) // 2],
+        key=seed[:1],
+        counter=tf.concat([tf.zeros([1], tf.uint64), seed[1:]], axis=0),
+        alg=tf.random.Algorithm.PHILOX.value,
         dtype=tf.uint32,
     )
     return tf.reshape(tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:count], shape)
+
+
+def scrambled(seed: tf.Tensor) -> tf.Tensor:
+    """Makes of a seed what TensorFlow makes of it before it draws.
+
+    Args:
+        seed: [2], integers.
+
+    Returns:
+        [2] int64, for `random_levels`.
+    """
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
+    return tf.bitcast(tf.concat([key, counter[1:]], axis=0), tf.int64)

@@ -8,11 +8,13 @@ import tensorflow as tf
 
 from t2t_repro import kernels
 from t2t_repro.errors import UserError
+from t2t_repro.kernels import global_norm as fast_norm
 from t2t_repro.kernels.adam import FusedAdam
 from t2t_repro.ranges import Positive, Rate, checked
 from t2t_repro.training.moving_average import MovingAverage
 
 _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
+_global_norm = kernels.fast(fast_norm.global_norm, tf.linalg.global_norm)
 
 LARGEST_NORM = 1.8e19
 """Of a gradient whose square, which Adam keeps and norms are made of, is a float32."""
@@ -64,7 +66,7 @@ def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     Returns:
         a float32 scalar; not finite if a gradient is not.
     """
-    plain = tf.linalg.global_norm(gradients)
+    plain = _global_norm(gradients)
 
     def scaled() -> tf.Tensor:
         largest = tf.reduce_max([tf.reduce_max(tf.abs(gradient)) for gradient in gradients])

@@ -17,6 +17,7 @@ from tensorflow.compiler.xla.service import hlo_pb2
 
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.kernels import PLAIN
+from t2t_repro.kernels.dropout_bits import scrambled
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import CrossEntropy, LossSums
 
@@ -164,4 +165,4 @@ class SliceGradients:
         seeds = tf.random.stateless_uniform(
             [len(states), 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
         )
-        return [tf.cast(seeds[i], state.dtype) for i, state in enumerate(states)]
+        return [tf.cast(scrambled(seeds[i]), state.dtype) for i, state in enumerate(states)]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.kernels.dropout_bits import random_levels
+from t2t_repro.kernels.dropout_bits import random_levels, scrambled
 from t2t_repro.layers import dropout
 from t2t_repro.layers.dropout import Dropout
 
@@ -59,6 +59,14 @@ def test_levels_are_a_function_of_the_seed_and_fill_any_shape(shape):
     np.testing.assert_array_equal(random_levels(shape, seed), levels)
     assert (random_levels(shape, other).numpy() != levels).any()
     assert draw(tf.constant(shape), seed).dtype == tf.uint16
+
+
+@pytest.mark.parametrize("seed", [[0, 0], [1, 2], [2**31 - 2, 5]])
+def test_a_scrambled_seed_draws_what_tensorflow_draws_with_the_seed(seed):
+    pairs = tf.random.stateless_uniform([500], seed, None, None, tf.uint32)
+    expected = pairs.numpy().view(np.uint16)
+    found = random_levels([10, 100], scrambled(tf.constant(seed)))
+    np.testing.assert_array_equal(tf.reshape(found, [-1]), expected)
 
 
 def test_all_levels_are_alike_probable():

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.kernels import layer_norm as kernel
 from t2t_repro.layers import layer_norm
 from t2t_repro.layers.layer_norm import LayerNorm
 from tests.layer_test import randomize, run_layer_test
@@ -35,13 +36,14 @@ def test_layer_norm_as_a_layer():
     run_layer_test(LayerNorm, {"epsilon": 1e-6}, (X,), X.shape, 16)
 
 
-@pytest.mark.parametrize("is_plain", [False, True])
+@pytest.mark.parametrize("program", ["on a CPU", "on a GPU", "plain"])
 @pytest.mark.parametrize("jit_compile", [None, True])
 def test_values_and_gradients_are_those_of_automatic_differentiation(
-    jit_compile, is_plain, monkeypatch
+    jit_compile, program, monkeypatch
 ):
-    if is_plain:
+    if program == "plain":
         monkeypatch.setattr(layer_norm, "_layer_norm", layer_norm.layer_norm)
+    monkeypatch.setattr(kernel, "has_gpu", lambda: program == "on a GPU")
     ours, kerass = layers()
     found = tf.function(lambda: output_and_gradients(ours), jit_compile=jit_compile)()
     expected = output_and_gradients(kerass)

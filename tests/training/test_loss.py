@@ -65,8 +65,9 @@ def sums_and_gradients(vectors, table, target, epsilon, dtype=tf.float32):
     return sums, tape.gradient(sums.loss, [x, table])
 
 
-def set_block(monkeypatch, logits):
-    monkeypatch.setattr(blocks, "_logits_at_once", lambda: logits)
+def set_block(monkeypatch, logits, multiple=1):
+    tokens = max(1, logits // VOCAB), multiple
+    monkeypatch.setattr(blocks, "tokens_at_once", lambda vocab_size: tokens)
 
 
 def assert_like_the_slow_one(batch, epsilon, compute=sums_and_gradients, tolerance=1e-5):
@@ -82,10 +83,17 @@ def assert_like_the_slow_one(batch, epsilon, compute=sums_and_gradients, toleran
 
 # 15 tokens: one at a time, three (a whole number of blocks), four (not one), all.
 @pytest.mark.parametrize("logits", [1, 3 * VOCAB, 4 * VOCAB + 1, 10**6])
+@pytest.mark.parametrize("multiple", [1, 8])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, epsilon):
-    set_block(monkeypatch, logits)
+def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, multiple, epsilon):
+    set_block(monkeypatch, logits, multiple)
     assert_like_the_slow_one(random_batch(), epsilon)
+
+
+def test_a_gpu_has_as_many_logits_at_a_time_as_fill_it(monkeypatch):
+    assert blocks.tokens_at_once(37_000) == (113, 1)
+    monkeypatch.setattr(blocks, "has_gpu", lambda: True)
+    assert blocks.tokens_at_once(37_000) == (7_255, 8)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
