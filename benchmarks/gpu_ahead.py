@@ -63,7 +63,7 @@ def main() -> None:
 
 def write_programs(arguments: argparse.Namespace) -> list[Path]:
     """Writes the programs to folders, in a process of its own: JAX needs the memory afterwards."""
-    command = [sys.executable, HERE / "exported_step.py", f"--output={arguments.work}"]
+    command = [sys.executable, str(HERE / "exported_step.py"), f"--output={arguments.work}"]
     command += [f"--sizes={arguments.sizes}", f"--dtypes={arguments.dtypes}"]
     command += [f"--tokens={arguments.tokens}", "--lengths", *arguments.lengths]
     if arguments.recompute:
@@ -75,7 +75,7 @@ def write_programs(arguments: argparse.Namespace) -> list[Path]:
 
 def compile_for(jax: Path, folder: Path, gpu: str) -> dict[str, Any]:
     """What `compile_ahead.py` says of a folder's step on a GPU."""
-    command = [jax, HERE / "compile_ahead.py", folder, f"--gpu={gpu}"]
+    command = [str(jax), str(HERE / "compile_ahead.py"), str(folder), f"--gpu={gpu}"]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return json.loads(said.splitlines()[-1])
 
