@@ -26,6 +26,7 @@ import tensorflow as tf
 from peers.ours import random_model
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.kernels import cross_entropy, global_norm, layer_norm
+from t2t_repro.layers import attention
 from t2t_repro.training.learning_rate import TransformerSchedule
 from t2t_repro.training.loss import CrossEntropy, LossSums
 from t2t_repro.training.optimizer import LARGEST_NORM, adam
@@ -154,8 +155,8 @@ def stablehlo(function: Function, inputs: Sequence[tuple]) -> bytes:
     signature = [tf.TensorSpec(shape, dtype) for _, shape, dtype in inputs]
     program = tf.function(function, input_signature=signature, jit_compile=True, autograph=False)
     with ExitStack() as stack:
-        for kernel in (cross_entropy, global_norm, layer_norm):
-            stack.enter_context(mock.patch.object(kernel, "has_gpu", return_value=True))
+        for module in (attention, cross_entropy, global_norm, layer_norm):
+            stack.enter_context(mock.patch.object(module, "has_gpu", return_value=True))
         written = program.experimental_get_compiler_ir(*signature)
     return written(stage="stablehlo_serialized", platform_name="GPU")
 

@@ -126,7 +126,11 @@ class Places(NamedTuple):
         number = tf.range(slots)
         holds_token = (number > 0) & (number <= tokens)
         places = tf.where(holds_token, places, batch * length - 1)
-        return cls(batch, length, places, holds_token, slot_of)
+        # The same as `slot_of`, which XLA would add up anew wherever it is read.
+        slot_at = tf.math.unsorted_segment_max(
+            tf.where(holds_token, number, 0), places, batch * length
+        )
+        return cls(batch, length, places, holds_token, tf.maximum(slot_at, 0))
 
     @property
     def positions(self) -> tf.Tensor:

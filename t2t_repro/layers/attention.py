@@ -1,6 +1,6 @@
 """Scaled dot-product and multi-head attention (paper, section 3.2)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro import kernels
+from t2t_repro.kernels.gpu import has_gpu
 from t2t_repro.kernels.packing import Packed, Vectors, each_vector
 from t2t_repro.kernels.softmax import softmax as fast_softmax
 from t2t_repro.layers.cache import KeysValues, Past
@@ -130,9 +131,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def project_memory(self, memory: Vectors) -> KeysValues:
         """K W^K and V W^V of what is attended to, [batch, key_length, d_model]."""
-        return KeysValues(
-            self._heads(self.key_projection, memory), self._heads(self.value_projection, memory)
-        )
+        return KeysValues(*self._heads(memory, self.key_projection, self.value_projection))
 
     def joint_projection(self) -> Projection:
         """W^Q, W^K and W^V of a head side by side, then those of the next one.
@@ -140,7 +139,9 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             a projection to heads·(2·d_k + d_v).
         """
-        layers = (self.query_projection, self.key_projection, self.value_projection)
+        return self._joint((self.query_projection, self.key_projection, self.value_projection))
+
+    def _joint(self, layers: Sequence[Dense]) -> Projection:
         matrix = self._of_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
         if not self.use_bias:
             return Projection(matrix, None)
@@ -153,8 +154,14 @@ class MultiHeadAttention(keras.layers.Layer):
         heads = [tf.reshape(part, [rows, self.num_heads, -1]) for part in parts]
         return tf.reshape(tf.concat(heads, axis=2), [rows, -1])
 
-    def _heads(self, projection: Dense, x: Vectors) -> tf.Tensor:
-        return split_heads(each_vector(projection, x), self.num_heads)
+    def _heads(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
+        """What each of some projections makes of x, [batch, heads, length, depth]."""
+        if len(layers) == 1 or not has_gpu():
+            # One product with all matrices side by side is slower: they must be copied.
+            return [split_heads(each_vector(layer, x), self.num_heads) for layer in layers]
+        # On a GPU it is not: they are cast in any case, and there is less to start.
+        heads = split_heads(each_vector(self._joint(layers).of, x), self.num_heads)
+        return tf.split(heads, [layer.units // self.num_heads for layer in layers], axis=-1)
 
     def call(
         self,
@@ -185,10 +192,15 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         check_last_axis("query", query, self.query_projection.kernel.shape[0])
         if past is None:
-            # One product with W^Q, W^K and W^V side by side is slower: its parts must be copied.
-            queries = self._heads(self.query_projection, query)
+            if memory is None:
+                attention_mask = with_implicit_mask(attention_mask, query)
+                queries, *of_memory = self._heads(
+                    query, self.query_projection, self.key_projection, self.value_projection
+                )
+                memory = KeysValues(*of_memory)
+            else:
+                (queries,) = self._heads(query, self.query_projection)
             if not isinstance(memory, KeysValues):
-                memory = query if memory is None else memory
                 attention_mask = with_implicit_mask(attention_mask, memory)
                 memory = self.project_memory(memory)
             context = self.context(queries, memory, attention_mask, training)
