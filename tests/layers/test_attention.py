@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.layers import attention
 from t2t_repro.layers.attention import MultiHeadAttention, attention_weights
 from t2t_repro.layers.masks import causal_mask
 from tests import reference
@@ -56,6 +57,35 @@ def test_multi_head_attention_against_a_loop_over_heads(num_heads, d_k, d_v, mas
     for b in range(BATCH):
         expected = reference.multi_head_attention(layer, query[b], memory[b], allowed[b])
         np.testing.assert_allclose(output[b], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("has_memory", [False, True])
+def test_on_a_gpu_one_product_gives_what_several_do(has_memory, dtype, use_bias, monkeypatch):
+    layer = MultiHeadAttention(2, 3, 5, use_bias=use_bias, dtype=dtype)
+    layer.build((None, None, D_MODEL))
+    randomize(layer)
+    x = tf.cast(normal(2, 4, D_MODEL), layer.compute_dtype)
+    inputs = [x, tf.cast(normal(2, 3, D_MODEL), x.dtype)] if has_memory else [x]
+
+    def output_and_gradients():
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            output = layer(*inputs)
+        weights = [weight.value for weight in layer.trainable_variables]
+        return tf.nest.flatten([output, tape.gradient(output, [*inputs, *weights])])
+
+    expected = output_and_gradients()
+    monkeypatch.setattr(attention, "has_gpu", lambda: True)
+    # Of the largest: the gradient by a key's bias is nothing but rounding.
+    scale = max(np.abs(one.numpy().astype(np.float32)).max() for one in expected)
+    tolerance = (1e-5 if dtype == "float32" else 0.02) * scale
+    for found, one in zip(output_and_gradients(), expected, strict=True):
+        assert found.dtype == one.dtype
+        np.testing.assert_allclose(
+            tf.cast(found, tf.float32), tf.cast(one, tf.float32), atol=tolerance
+        )
 
 
 def test_self_attention_is_attention_to_oneself():
