@@ -4,8 +4,8 @@
     python benchmarks/same_losses.py --expected=losses.json    # on the GPU
 
 The same model of random weights, in float32, with dropout, makes the same updates on the same few
-random batches, whose loss falls fast. On a GPU it is compiled by XLA, and products are computed once in float32 and once
-in TF32, the default there. A JSON line for either: the largest relative difference of a loss.
+random batches, whose loss falls fast. On a GPU it is compiled by XLA, and products are computed
+once in float32 and once in TF32, the default there. A JSON line for either: the largest relative difference of a loss.
 """
 
 import argparse
@@ -44,11 +44,11 @@ def main() -> None:
     expected = json.loads(options.expected.read_text(encoding="utf-8"))
     for is_tf32, name in ((False, "float32"), (True, "TF32")):
         tf.config.experimental.enable_tensor_float_32_execution(is_tf32)
-        found = losses(expected["size"], len(expected["losses"]))
+        own = losses(expected["size"], len(expected["losses"]))
         labels = {"benchmark": "losses as on a CPU", "case": f"{expected['size']}, {name}"}
-        value = {"value": difference(found, expected["losses"]), "unit": "relative difference"}
-        device = {"gpus": len(tf.config.list_physical_devices("GPU")), "steps": len(found)}
-        print(json.dumps({**labels, **value, **device, "losses": found}), flush=True)
+        value = {"value": difference(own, expected["losses"]), "unit": "relative difference"}
+        device = {"gpus": len(tf.config.list_physical_devices("GPU")), "steps": len(own)}
+        print(json.dumps({**labels, **value, **device, "losses": own}), flush=True)
 
 
 def losses(size: str, steps: int) -> list[float]:
@@ -58,13 +58,13 @@ def losses(size: str, steps: int) -> list[float]:
     step = TrainStep(model, adam(schedule), 1, use_xla(), CrossEntropy(LABEL_SMOOTHING))
     generator = np.random.default_rng(1)
     vocab_size = SIZES[size].vocab_size
-    batches = [
-        [sentences(generator, vocab_size)[None] for _ in range(2)] for _ in range(BATCHES)
-    ]
+    batches = [[sentences(generator, vocab_size)[None] for _ in range(2)] for _ in range(BATCHES)]
     slots = [ROWS * LENGTH + 1] * 2  # one program of XLA for all of them
-    return [
-        float(step(number, *batches[number % BATCHES], slots).loss) for number in range(steps)
-    ]
+    found = []
+    for number in range(steps):
+        source, target = batches[number % BATCHES]
+        found.append(float(step(number, source, target, slots).loss))
+    return found
 
 
 def sentences(generator: np.random.Generator, vocab_size: int) -> np.ndarray:

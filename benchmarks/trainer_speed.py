@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 # As `training/journal.py` writes it where there is no progress bar.
 REPORT = re.compile(
-    r"step (?P<step>\d+)/\d+: loss (?P<loss>\S+), nll (?P<nll>\S+), lr \S+, (?P<value>[\d,]+) src\+tgt"
+    r"step (?P<step>\d+)/\d+: loss (?P<loss>\S+), nll (?P<nll>\S+), "
+    r"lr \S+, (?P<value>[\d,]+) src\+tgt"
 )
 
 

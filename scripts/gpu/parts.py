@@ -1,7 +1,7 @@
 """What is measured on a GPU day, in order: every part has commands and a time limit.
 
-Needs nothing but Python. Programs (`exported_in_jax.py`) come before TensorFlow, which has to be put
-together first; measurements come before trainings.
+Needs nothing but Python. Programs (`exported_in_jax.py`) come before TensorFlow, which has to be
+put together first; measurements come before trainings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -158,9 +158,7 @@ def pace(steps: int, bindings: tuple[str, ...]) -> tuple[str, ...]:
     return (*bindings, *(f"{name} = {value}" for name, value in numbers.items()))
 
 
-def trainer_options(
-    kit: Path, run: Path, name: str, bindings: tuple[str, ...]
-) -> tuple[str, ...]:
+def trainer_options(kit: Path, run: Path, name: str, bindings: tuple[str, ...]) -> tuple[str, ...]:
     """Arguments of the trainer, with data that are prepared."""
     data = name.partition("_")[0]
     gin_file = kit / "gin" / f"{data}.gin"
@@ -172,9 +170,7 @@ def quality(sizes: Sizes, kit: Path, runs: Path) -> Iterator[Part]:
     """Multi30k as published, three seeds, and Table 3 in small with ten times the parameters."""
     for seed in SEEDS:
         run = runs / f"multi30k_seed_{seed}"
-        options = trainer_options(
-            kit, run, "multi30k", (*sizes.quality, f"train.seed = {seed}")
-        )
+        options = trainer_options(kit, run, "multi30k", (*sizes.quality, f"train.seed = {seed}"))
         model = (f"--model_dir={run}", f"--data_dir={kit / 'data' / 'multi30k'}")
         commands = (
             ("benchmarks/trainer_speed.py", f"--case=multi30k seed {seed}", "--", *options),

@@ -4,13 +4,13 @@ A piece is a folder with some chunks of a tar archive, each compressed by itself
 which lists the chunks of all pieces with their checksums. Needs nothing but Python.
 """
 
+import contextlib
 import hashlib
 import json
 import lzma
 import os
 import shutil
 import tarfile
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -103,7 +103,9 @@ def keep(piece: Path, kept: Path) -> None:
     kept.mkdir(parents=True, exist_ok=True)
     there = kept / LIST
     if there.is_file() and there.read_bytes() != listed.read_bytes():
-        raise SystemExit(f"error: {piece} is of another set than the pieces in {kept}: delete those")
+        raise SystemExit(
+            f"error: {piece} is of another set than the pieces in {kept}: delete those"
+        )
     for path in sorted(piece.iterdir()):
         # Whole or not at all: a machine may be taken away meanwhile.
         partial = kept / f"{path.name}.part"
@@ -143,14 +145,13 @@ def unpack(kept: Path, folder: Path) -> None:
         with os.fdopen(reading, "rb") as file, tarfile.open(fileobj=file, mode="r|") as archive:
             archive.extractall(folder, filter="data")
 
-    extracting = threading.Thread(target=extract)
-    extracting.start()
-    try:
-        with ThreadPoolExecutor(os.cpu_count()) as pool, os.fdopen(writing, "wb") as file:
+    with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:
+        extracting = pool.submit(extract)
+        # Where extracting fails, the pipe breaks: what it has to say is told below.
+        with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as file:
             for data in pool.map(chunk, chunks):
                 file.write(data)
-    finally:
-        extracting.join()
+        extracting.result()
 
 
 def _sums(kept: Path) -> Sums:

@@ -6,8 +6,8 @@
 
 Needs nothing but Python of the version that the pieces were made for. A piece is kept in --root
 until all are there. PyTorch and JAX belong into another shell than that of env.sh: what it sets is
-CUDA 12's. TensorFlow is built with CUDA 12; what the pieces do not carry of it is the machine's CUDA
-13, linked under the names that TensorFlow opens: it asks for functions by name, not by version.
+CUDA 12's. TensorFlow is built with CUDA 12; what the pieces do not carry of it is the machine's
+CUDA 13, linked under the names that TensorFlow opens: it asks for functions by name, not by version.
 """
 
 import argparse
@@ -84,7 +84,9 @@ def assemble(root: Path) -> None:
     shutil.rmtree(site, ignore_errors=True)
     pieces.unpack(root / "pieces", site)
     # An environment of its own: the machine's packages do not get in the way.
-    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", root / "venv"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", "--without-pip", root / "venv"], check=True
+    )
     (packages,) = root.glob("venv/lib/python3*/site-packages")
     (packages / "carried.pth").write_text(f"{site.resolve()}\n", encoding="utf-8")
     link_libraries(root)

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import tensorflow as tf
 
@@ -22,7 +23,7 @@ def main() -> None:
     details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
     say("GPUs", len(gpus), "devices", names=[one.get("device_name") for one in details])
     attempts: dict[str, Callable[[], float]] = {
-        **{f"product in {dtype}": lambda dtype=dtype: product(dtype) for dtype in TOLERANCES},
+        **{f"product in {dtype}": partial(product, dtype) for dtype in TOLERANCES},
         "Adam's kernel": adam,
         "a program of XLA": fused,
     }
