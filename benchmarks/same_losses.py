@@ -5,7 +5,8 @@
 
 The same model of random weights, in float32, with dropout, makes the same updates on the same few
 random batches, whose loss falls fast. On a GPU it is compiled by XLA, and products are computed
-once in float32 and once in TF32, the default there. A JSON line for either: the largest relative difference of a loss.
+once in float32 and once in TF32, the default there. A JSON line for either: the largest relative
+difference of a loss.
 """
 
 import argparse

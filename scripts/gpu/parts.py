@@ -4,13 +4,20 @@ Needs nothing but Python. Programs (`exported_in_jax.py`) come before TensorFlow
 put together first; measurements come before trainings.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import table_3
+from table_3 import Bindings
+
 JAX, TENSORFLOW = "jax", "tensorflow"
-TRAINER = ("-m", "t2t_repro.trainer")
-SEEDS = (1, 2, 3)
+RESULTS = "--output={results}"
+"""A command with it appends its rows by itself; of others, JSON lines on standard output are."""
+
+NEWS = ("train", "dev")
+DATA = ("multi30k", "wmt14", "table_3")
 
 
 class Part(NamedTuple):
@@ -20,16 +27,13 @@ class Part(NamedTuple):
         name: in the results.
         limit: seconds that it may take.
         python: which Python runs its commands, `JAX` or `TENSORFLOW`.
-        commands: arguments of that Python, done one after the other; what they print in JSON are
-            results.
-        is_quality: whether it is a training to the end, done when everything else is.
+        commands: arguments of that Python, done one after the other.
     """
 
     name: str
     limit: int
     python: str
     commands: tuple[tuple[str, ...], ...]
-    is_quality: bool = False
 
 
 class Sizes(NamedTuple):
@@ -43,7 +47,12 @@ class Sizes(NamedTuple):
         steps: of the trainer's loop that are timed.
         rounds: of measurements in alternation.
         batch: target tokens of a batch in TensorFlow's own measurements.
-        quality: bindings of Multi30k's trainings; none to train as published.
+        pairs: of the news text, most that are taken.
+        multi30k: bindings beside those of gin/multi30k_tiny.gin.
+        wmt14: bindings beside those of gin/base_ende.gin.
+        table_3: bindings of every row beside those of table_3.py.
+        rows: of Table 3 that are trained.
+        seeds: of trainings to the end.
     """
 
     programs: tuple[str, ...]
@@ -53,21 +62,57 @@ class Sizes(NamedTuple):
     steps: int
     rounds: int
     batch: int
-    quality: tuple[str, ...]
+    pairs: int
+    multi30k: Bindings
+    wmt14: Bindings
+    table_3: Bindings
+    rows: tuple[str, ...]
+    seeds: tuple[int, ...]
 
 
 SIZES = {
-    # 3,125: what each of eight GPUs gets of the paper's batch.
-    "full": Sizes(("gpu_base", "gpu_big"), (3_125, 12_500, 25_000), 40, "base", 400, 3, 25_000, ()),
+    "full": Sizes(
+        programs=("gpu_base", "gpu_big"),
+        tokens=(25_000, 12_500, 3_125),  # the last is what each of eight GPUs gets of the paper's
+        length=40,
+        model="base",
+        steps=400,
+        rounds=3,
+        batch=25_000,
+        pairs=10**9,
+        multi30k=(),
+        wmt14=("train.precision = 'mixed_bfloat16'",),
+        table_3=(),
+        rows=tuple(table_3.ROWS),
+        seeds=(1, 2, 3),
+    ),
     "tiny": Sizes(
-        ("smoke",),
-        (128, 256, 512),
-        8,
-        "smoke",
-        6,
-        1,
-        256,
-        ("Pace.steps = 4", "Checkpoints.every_steps = 2", "Batches.tokens_per_batch = 512"),
+        programs=("smoke",),
+        tokens=(128,),
+        length=8,
+        model="smoke",
+        steps=6,
+        rounds=1,
+        batch=256,
+        pairs=2_000,
+        multi30k=(
+            "Batches.tokens_per_batch = 512",
+            "Pace.steps = 4",
+            "Pace.evaluate_every = 4",
+            "Checkpoints.every_steps = 2",
+            "DevEvaluation.sentences = 8",
+        ),
+        wmt14=(
+            "Batches.tokens_per_batch = 512",
+            "SubwordTraining.vocab_size = 2000",
+            "Transformer.vocab_size = 2048",
+            "Transformer.num_layers = 1",
+            "LayerConfig.d_ff = 64",
+            "d_model = 32",
+        ),
+        table_3=("Pace.steps = 4", "Batches.tokens_per_batch = 256", "d_model = 32"),
+        rows=("base_ende",),
+        seeds=(1,),
     ),
 }
 
@@ -81,22 +126,26 @@ def all_parts(sizes: Sizes, kit: Path, runs: Path, pytorch: str) -> Iterator[Par
         runs: where trainings write.
         pytorch: the Python that has PyTorch.
     """
-    yield from exported(sizes, kit, pytorch)
+    yield from exported(sizes, kit, runs, pytorch)
     yield from in_tensorflow(sizes, kit, runs, pytorch)
     yield from quality(sizes, kit, runs)
 
 
-def exported(sizes: Sizes, kit: Path, pytorch: str) -> Iterator[Part]:
+def exported(sizes: Sizes, kit: Path, runs: Path, pytorch: str) -> Iterator[Part]:
     """The train step's program in JAX, which a machine may have where it has no TensorFlow."""
-    script = "benchmarks/exported_in_jax.py"
-    check = (script, f"--check={kit / 'check'}")
-    yield Part("equal to TensorFlow", 120, JAX, (check,))
+    script, logs = "benchmarks/exported_in_jax.py", f"--log_dir={runs / 'logs'}"
+    check = (script, f"--check={kit / 'check'}", RESULTS)
+    yield Part("program, equal to TensorFlow", 120, JAX, (check,))
+    options = (f"--rounds={sizes.rounds}", f"--pythons=pytorch_compiled={pytorch}", logs, RESULTS)
     for size in sizes.programs:
         for tokens in sizes.tokens:
             program = kit / "programs" / program_name(size, tokens, sizes.length)
-            options = (f"--rounds={sizes.rounds}", f"--pythons=pytorch_compiled={pytorch}")
             command = (script, f"--time={program}", *options)
             yield Part(f"program, {size}, {tokens} tokens", 150, JAX, (command,))
+    for size in sizes.programs:
+        program = kit / "programs" / program_name(size, sizes.tokens[0], sizes.length)
+        command = (script, f"--time={program}", "--peers=exported@triton", *options)
+        yield Part(f"program, {size}, with Triton's products", 200, JAX, (command,))
 
 
 def program_name(size: str, tokens: int, length: int) -> str:
@@ -113,69 +162,80 @@ def in_tensorflow(sizes: Sizes, kit: Path, runs: Path, pytorch: str) -> Iterator
 
     yield part("smoke test", 60, "scripts/gpu/smoke_test.py")
     losses = f"--expected={kit / 'losses.json'}"
-    yield part("losses", 120, "benchmarks/same_losses.py", losses)
-    rounds = f"--rounds={sizes.rounds}"
+    yield part("losses as on a CPU", 120, "benchmarks/same_losses.py", losses)
+    rounds, logs = f"--rounds={sizes.rounds}", f"--log_dir={runs / 'logs'}"
     for size in sizes.programs:
-        batch = f"--tokens_per_batch={sizes.batch}"
-        peer = f"--pythons=pytorch_compiled={pytorch}"
-        own = ("benchmarks/gpu_training.py", f"--sizes={size}", batch, rounds, peer)
-        yield part(f"training, {size}", 240, *own, *kept(runs))
-    for name, bindings in loops(kit).items():
-        options = trainer_options(kit, runs / name, name, pace(sizes.steps, bindings))
-        speed = ("benchmarks/trainer_speed.py", f"--case={name}", "--", *options)
-        yield part(f"trainer, {name}", 150, *speed)
-    xla = ("benchmarks/xla.py", "--precision=mixed_bfloat16", "--repetitions=1")
+        own = ("benchmarks/gpu_training.py", f"--sizes={size}", f"--work={runs / 'work'}", rounds)
+        peer = (f"--pythons=pytorch_compiled={pytorch}", f"--tokens_per_batch={sizes.batch}")
+        yield part(f"training, {size}", 240, *own, *peer, logs, RESULTS)
+    for data, more in (("multi30k", ()), ("wmt14", ()), ("wmt14", ("TrainStep.slices = 1",))):
+        name = ", ".join((data, *more))
+        run = runs / re.sub(r"\W+", "_", name)
+        of_loop = (*more, *pace(sizes.steps))
+        speed = ("benchmarks/trainer_speed.py", f"--case={name}", "--")
+        options = trainer_options(sizes, kit, data, run, of_loop)
+        yield part(f"trainer, {name}", 150, *speed, *options)
     model = "base" if sizes.model == "base" else "quickstart"
-    yield part("XLA", 180, *xla, "--sizes", model, f"--tokens={sizes.batch}")
+    xla = ("benchmarks/xla.py", "--precision=mixed_bfloat16", "--repetitions=1", "--steps=5")
+    yield part("XLA on and off", 180, *xla, "--sizes", model, f"--tokens={sizes.batch}")
     decoding = ("benchmarks/decoding.py", f"--sizes={sizes.model}", "--dtypes=bfloat16", rounds)
-    sources = f"--work={kit / 'work'}"
     for name, peer in (("decoding", "ours@whole"), ("SavedModel", "ours@saved_model")):
-        of_it = (f"--peers={peer}", sources, *kept(runs, work=False))
+        of_it = (f"--peers={peer}", f"--work={kit / 'work'}", logs, RESULTS)
         yield part(name, 150, *decoding, *of_it)
 
 
-def kept(runs: Path, work: bool = True) -> tuple[str, ...]:
-    """Where benchmarks that work in alternation write; their rows go to the results."""
-    options = ("--output={results}", f"--log_dir={runs / 'logs'}")
-    return (*options, f"--work={runs / 'work'}") if work else options
-
-
-def loops(kit: Path) -> Mapping[str, tuple[str, ...]]:
-    """The trainings whose loop is timed: each one's bindings."""
-    bfloat16 = ("train.precision = 'mixed_bfloat16'",)
-    return {
-        "multi30k": (),
-        "wmt14": bfloat16,
-        "wmt14_one_slice": (*bfloat16, "TrainStep.slices = 1"),
-    }
-
-
-def pace(steps: int, bindings: tuple[str, ...]) -> tuple[str, ...]:
+def pace(steps: int) -> Bindings:
     """Has a training take so many steps, and report ten times; no evaluation, no checkpoint."""
-    every = max(1, steps // 10)
-    numbers = {"Pace.steps": steps, "Pace.report_every": every}
+    numbers = {"Pace.steps": steps, "Pace.report_every": max(1, steps // 10)}
     numbers |= dict.fromkeys(("Pace.evaluate_every", "Checkpoints.every_steps"), 10 * steps)
-    return (*bindings, *(f"{name} = {value}" for name, value in numbers.items()))
+    return tuple(f"{name} = {value}" for name, value in numbers.items())
 
 
-def trainer_options(kit: Path, run: Path, name: str, bindings: tuple[str, ...]) -> tuple[str, ...]:
-    """Arguments of the trainer, with data that are prepared."""
-    data = name.partition("_")[0]
-    gin_file = kit / "gin" / f"{data}.gin"
-    options = (f"--gin_file={gin_file}", f"--data_dir={kit / 'data' / data}", f"--model_dir={run}")
+def data_options(sizes: Sizes, kit: Path, data: str) -> tuple[str, ...]:
+    """What datagen and trainer are told of data: "multi30k", "wmt14" or "table_3"."""
+    text = kit / "text"
+    local_dir = f"Multi30kCorpus.local_dir = '{text / 'multi30k'}'"
+    if data == "multi30k":
+        gin_file, bindings = "gin/multi30k_tiny.gin", (local_dir, *sizes.multi30k)
+    elif data == "table_3":
+        gin_file, bindings = "gin/table_3_multi30k.gin", (local_dir,)
+    else:
+        gin_file = "gin/base_ende.gin"
+        news = text / "wmt14" / "{0}"
+        entry = f"TextFilesCorpus.{{0}} = ('{news}.en.gz', '{news}.de.gz')"
+        files = tuple(entry.format(split) for split in NEWS)
+        bindings = ("prepare.corpus = @TextFilesCorpus()", *files, *sizes.wmt14)
+    options = (f"--gin_file={gin_file}", f"--data_dir={kit / 'data' / data}")
     return (*options, *(f"--gin_param={binding}" for binding in bindings))
 
 
+def trainer_options(
+    sizes: Sizes, kit: Path, data: str, run: Path, bindings: Bindings
+) -> tuple[str, ...]:
+    """Arguments of the trainer; the last of two bindings of the same counts."""
+    more = (f"--gin_param={binding}" for binding in bindings)
+    return (*data_options(sizes, kit, data), f"--model_dir={run}", *more)
+
+
 def quality(sizes: Sizes, kit: Path, runs: Path) -> Iterator[Part]:
-    """Multi30k as published, three seeds, and Table 3 in small with ten times the parameters."""
-    for seed in SEEDS:
+    """Multi30k as published, three seeds; and Table 3 in small with ten times the parameters."""
+    for seed in sizes.seeds:
         run = runs / f"multi30k_seed_{seed}"
-        options = trainer_options(kit, run, "multi30k", (*sizes.quality, f"train.seed = {seed}"))
-        model = (f"--model_dir={run}", f"--data_dir={kit / 'data' / 'multi30k'}")
-        commands = (
-            ("benchmarks/trainer_speed.py", f"--case=multi30k seed {seed}", "--", *options),
-            ("-m", "t2t_repro.average", f"--model_dir={run}", "--last=10"),
-            ("-m", "t2t_repro.evaluate", *model, "--split=test"),
-            ("scripts/gpu/score_rows.py", str(run)),
-        )
-        yield Part(f"Multi30k, seed {seed}", 560, TENSORFLOW, commands, is_quality=True)
+        options = trainer_options(sizes, kit, "multi30k", run, (f"train.seed = {seed}",))
+        average = ("-m", "t2t_repro.average", f"--model_dir={run}", "--last=10")
+        commands = (("-m", "t2t_repro.trainer", *options), average, *scored(kit, "multi30k", run))
+        yield Part(f"multi30k, seed {seed}", 560, TENSORFLOW, commands)
+    for seed in sizes.seeds:
+        for row in sizes.rows:
+            run = runs / f"table_3_{row}_seed_{seed}"
+            bindings = (*table_3.BASE, *table_3.ROWS[row], *sizes.table_3, f"train.seed = {seed}")
+            options = trainer_options(sizes, kit, "table_3", run, bindings)
+            commands = (("-m", "t2t_repro.trainer", *options), *scored(kit, "table_3", run))
+            yield Part(f"table 3, {row}, seed {seed}", 300, TENSORFLOW, commands)
+
+
+def scored(kit: Path, data: str, run: Path) -> tuple[tuple[str, ...], ...]:
+    """Scores a model, of Multi30k the average on the test set, and makes rows of the scores."""
+    split = ("--split=dev", "--checkpoint=latest") if data == "table_3" else ("--split=test",)
+    options = (f"--model_dir={run}", f"--data_dir={kit / 'data' / data}", *split)
+    return ("-m", "t2t_repro.evaluate", *options), ("scripts/gpu/score_rows.py", str(run))

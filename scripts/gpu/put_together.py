@@ -7,7 +7,8 @@
 Needs nothing but Python of the version that the pieces were made for. A piece is kept in --root
 until all are there. PyTorch and JAX belong into another shell than that of env.sh: what it sets is
 CUDA 12's. TensorFlow is built with CUDA 12; what the pieces do not carry of it is the machine's
-CUDA 13, linked under the names that TensorFlow opens: it asks for functions by name, not by version.
+CUDA 13, linked under the names that TensorFlow opens: it asks for functions by name, without
+versions.
 """
 
 import argparse
