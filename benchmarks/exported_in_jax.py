@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def check(folder: Path, output: Path) -> bool:
-    """Appends a row for exact products, on a GPU one for TF32's too; says if the former are right."""
+    """Appends a row for exact products, on a GPU one for TF32's; says if the former are right."""
     import jax
 
     from step_in_jax import Program

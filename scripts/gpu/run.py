@@ -72,7 +72,10 @@ def main() -> None:
         python = str(tensorflow / "venv" / "bin" / "python")
     (runs / "logs").mkdir(parents=True, exist_ok=True)
     sizes = parts.SIZES[json.loads((kit / "sizes.json").read_text(encoding="utf-8"))]
-    of_day = list(parts.all_parts(sizes, kit, runs, options.pytorch))
+    of_day = [
+        part._replace(limit=round(part.limit * options.slower))
+        for part in parts.all_parts(sizes, kit, runs, options.pytorch)
+    ]
     known = [row for path in (*options.earlier, results) for row in rows(path)]
     for part in to_do(of_day, known, options.parts):
         if options.list:
@@ -101,6 +104,7 @@ def arguments() -> argparse.Namespace:
     add("--results", type=Path, required=True, help="JSON lines are appended; logs are beside it")
     add("--earlier", type=Path, nargs="*", default=[], help="results of other calls")
     add("--minutes", type=float, default=9.0, help="that this call may take")
+    add("--slower", type=float, default=1.0, help="limits are as many times as long: to rehearse")
     add("--parts", nargs="*", help="names, or how they begin; all by default")
     add("--list", action="store_true", help="say what is to be done, and end")
     add("--root", type=Path, default=Path("/tmp/t2t_gpu_day"))
