@@ -77,12 +77,13 @@ def main() -> None:
         for part in parts.all_parts(sizes, kit, runs, options.pytorch)
     ]
     known = [row for path in (*options.earlier, results) for row in rows(path)]
+    waiting: list[str] = []
     for part in to_do(of_day, known, options.parts):
         if options.list:
             print(f"{part.name}: {part.limit} s at most")
             continue
         if part.python == TENSORFLOW and not python:
-            print(f"== {part.name}: waits for pieces of TensorFlow", flush=True)
+            waiting.append(part.name)
             continue
         if deadline - time.monotonic() < LEAST + GRACE:
             print(f"== {part.name}: no time left in this call", flush=True)
@@ -93,6 +94,8 @@ def main() -> None:
             own = {} if options.use_tensorflow else put_together.environment(tensorflow)
             setting = setting._replace(python=python, environment={**variables(), **own})
         do(part, setting, deadline)
+    if waiting:
+        print(f"{len(waiting)} parts wait for pieces of TensorFlow: {'; '.join(waiting)}")
 
 
 def arguments() -> argparse.Namespace:

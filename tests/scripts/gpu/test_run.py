@@ -117,7 +117,7 @@ def test_a_call_keeps_the_kit_and_waits_for_tensorflow(tmp_path):
     assert "pieces of the kit that have not arrived: 1" in early.stdout
     done = call(f"--kit={out / '1'}")
     assert "== program, equal to TensorFlow: no time left in this call" in done.stdout
-    assert "== smoke test: waits for pieces of TensorFlow" in done.stdout
+    assert "11 parts wait for pieces of TensorFlow: smoke test; " in done.stdout
     # The kit is there now, and what is to be done is told without doing it.
     listed = call("--list", f"--use_tensorflow={sys.executable}")
     assert "smoke test: 60 s at most" in listed.stdout.splitlines()
