@@ -8,7 +8,7 @@ second are the project's aim until they are measured: --base and --big take what
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,12 +79,12 @@ FEWER = 900
 """Kernels of a step that are aimed at."""
 
 
-def models(rates: dict[str, float] | None = None) -> list[Model]:
+def models(rates: Mapping[str, float | None] | None = None) -> list[Model]:
     """Base and big, with tokens a second that were measured, or the aims."""
     found = []
     for name, shape, *_ in EXPERIMENTS:
-        rate, kernels = AIMS[name]
-        rate = (rates or {}).get(name) or rate
+        aim, kernels = AIMS[name]
+        rate = (rates or {}).get(name) or aim
         found.append(Model(name, parameter_count(shape), rate, kernels))
     return found
 

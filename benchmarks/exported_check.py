@@ -2,9 +2,9 @@
 
     python benchmarks/exported_check.py --output=check --size=quickstart
 
-The folder then holds the programs of `exported_step.py`, and check.npz: inputs of the gradients'
-program, in0, in1 and so on, and what TensorFlow's XLA, on this machine, gives for them, out0, out1
-and so on: sums and gradients, in float32 and with dropout.
+The folder then holds the programs of `exported_step.py`, and check.npz: the inputs of the
+gradients' program, in order, and behind them what TensorFlow's XLA, on this machine, gives for
+them: sums and gradients, in float32 and with dropout.
 """
 
 import argparse
@@ -47,9 +47,8 @@ def main() -> None:
         tf.constant(1 / np.count_nonzero(target), tf.float32),
     )
     inputs = [*step.updated, dropout_seeds(step, STEP), source, target]
-    arrays = {f"in{i}": np.asarray(x) for i, x in enumerate(inputs)}
-    arrays |= {f"out{i}": x.numpy() for i, x in enumerate([*sums, *gradients])}
-    np.savez_compressed(options.output / "check.npz", **arrays)
+    arrays = [np.asarray(x) for x in (*inputs, *sums, *gradients)]
+    np.savez_compressed(options.output / "check.npz", *arrays)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ of every update is read. JSON lines are appended to --output as they come.
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,8 +98,8 @@ def check(folder: Path, output: Path) -> bool:
     platform = jax.default_backend()
     program = Program.read(folder, "gradients")
     with np.load(folder / "check.npz") as kept:
-        inputs = [kept[f"in{i}"] for i in range(len(program.inputs))]
-        expected = [kept[f"out{i}"] for i in range(len(program.outputs))]
+        arrays = [kept[f"arr_{i}"] for i in range(len(kept.files))]
+    inputs, expected = arrays[: len(program.inputs)], arrays[len(program.inputs) :]
     is_right = False
     for is_exact in (True, False) if platform == "gpu" else (True,):
         call = jax.jit(program.call(platform.replace("gpu", "cuda"), is_exact))
@@ -123,7 +123,8 @@ def check(folder: Path, output: Path) -> bool:
 
 def error(found: NDArray, expected: NDArray) -> float:
     """The norm of the difference, relative to that of what is expected."""
-    return float(np.linalg.norm(found - expected) / max(np.linalg.norm(expected), 1e-30))
+    norm = float(np.linalg.norm(expected))
+    return float(np.linalg.norm(found - expected)) / max(norm, 1e-30)
 
 
 def write_row(output: Path, row: dict[str, Any]) -> None:
@@ -167,7 +168,7 @@ def get_ready(peer: str, folder: Path, steps: int) -> Round:
     if peer == PYTORCH:
         from peers.pytorch_compiled import training_step
 
-        train = partial(training_step(case.size, case.dtype), case.batch)
+        train: Callable[[], float] = partial(training_step(case.size, case.dtype), case.batch)
     else:
         train = Updates(folder, case.batch, VARIANTS[peer])
 

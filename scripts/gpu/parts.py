@@ -17,6 +17,11 @@ RESULTS = "--output={results}"
 """A command with it appends its rows by itself; of others, JSON lines on standard output are."""
 
 NEWS = ("train", "dev")
+LOOPS: tuple[tuple[str, Bindings], ...] = (
+    ("multi30k", ()),
+    ("wmt14", ()),  # the paper's eight slices, one after the other
+    ("wmt14", ("TrainStep.slices = 1",)),
+)
 DATA = ("multi30k", "wmt14", "table_3")
 
 
@@ -144,8 +149,8 @@ def exported(sizes: Sizes, kit: Path, runs: Path, pytorch: str) -> Iterator[Part
             yield Part(f"program, {size}, {tokens} tokens", 150, JAX, (command,))
     for size in sizes.programs:
         program = kit / "programs" / program_name(size, sizes.tokens[0], sizes.length)
-        command = (script, f"--time={program}", "--peers=exported@triton", *options)
-        yield Part(f"program, {size}, with Triton's products", 200, JAX, (command,))
+        alone = (script, f"--time={program}", "--peers=exported@triton", *options)
+        yield Part(f"program, {size}, with Triton's products", 200, JAX, (alone,))
 
 
 def program_name(size: str, tokens: int, length: int) -> str:
@@ -168,7 +173,7 @@ def in_tensorflow(sizes: Sizes, kit: Path, runs: Path, pytorch: str) -> Iterator
         own = ("benchmarks/gpu_training.py", f"--sizes={size}", f"--work={runs / 'work'}", rounds)
         peer = (f"--pythons=pytorch_compiled={pytorch}", f"--tokens_per_batch={sizes.batch}")
         yield part(f"training, {size}", 240, *own, *peer, logs, RESULTS)
-    for data, more in (("multi30k", ()), ("wmt14", ()), ("wmt14", ("TrainStep.slices = 1",))):
+    for data, more in LOOPS:
         name = ", ".join((data, *more))
         run = runs / re.sub(r"\W+", "_", name)
         of_loop = (*more, *pace(sizes.steps))
@@ -179,8 +184,8 @@ def in_tensorflow(sizes: Sizes, kit: Path, runs: Path, pytorch: str) -> Iterator
     xla = ("benchmarks/xla.py", "--precision=mixed_bfloat16", "--repetitions=1", "--steps=5")
     yield part("XLA on and off", 180, *xla, "--sizes", model, f"--tokens={sizes.batch}")
     decoding = ("benchmarks/decoding.py", f"--sizes={sizes.model}", "--dtypes=bfloat16", rounds)
-    for name, peer in (("decoding", "ours@whole"), ("SavedModel", "ours@saved_model")):
-        of_it = (f"--peers={peer}", f"--work={kit / 'work'}", logs, RESULTS)
+    for name, ours in (("decoding", "ours@whole"), ("SavedModel", "ours@saved_model")):
+        of_it = (f"--peers={ours}", f"--work={kit / 'work'}", logs, RESULTS)
         yield part(name, 150, *decoding, *of_it)
 
 
@@ -194,17 +199,18 @@ def pace(steps: int) -> Bindings:
 def data_options(sizes: Sizes, kit: Path, data: str) -> tuple[str, ...]:
     """What datagen and trainer are told of data: "multi30k", "wmt14" or "table_3"."""
     text = kit / "text"
-    local_dir = f"Multi30kCorpus.local_dir = '{text / 'multi30k'}'"
-    if data == "multi30k":
-        gin_file, bindings = "gin/multi30k_tiny.gin", (local_dir, *sizes.multi30k)
-    elif data == "table_3":
-        gin_file, bindings = "gin/table_3_multi30k.gin", (local_dir,)
-    else:
-        gin_file = "gin/base_ende.gin"
-        news = text / "wmt14" / "{0}"
-        entry = f"TextFilesCorpus.{{0}} = ('{news}.en.gz', '{news}.de.gz')"
-        files = tuple(entry.format(split) for split in NEWS)
-        bindings = ("prepare.corpus = @TextFilesCorpus()", *files, *sizes.wmt14)
+    multi30k = f"Multi30kCorpus.local_dir = '{text / 'multi30k'}'"
+    news = tuple(
+        f"TextFilesCorpus.{split} = ('{text}/wmt14/{split}.en.gz', '{text}/wmt14/{split}.de.gz')"
+        for split in NEWS
+    )
+    files = "prepare.corpus = @TextFilesCorpus()"
+    of_each: dict[str, Bindings] = {
+        "multi30k": ("gin/multi30k_tiny.gin", multi30k, *sizes.multi30k),
+        "table_3": ("gin/table_3_multi30k.gin", multi30k),
+        "wmt14": ("gin/base_ende.gin", files, *news, *sizes.wmt14),
+    }
+    gin_file, *bindings = of_each[data]
     options = (f"--gin_file={gin_file}", f"--data_dir={kit / 'data' / data}")
     return (*options, *(f"--gin_param={binding}" for binding in bindings))
 

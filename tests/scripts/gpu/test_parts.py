@@ -73,8 +73,8 @@ def test_bindings_are_taken(monkeypatch):
 
 def test_table_3_has_the_rows_of_the_paper_and_ten_times_the_parameters():
     script = (CHECKOUT / "scripts" / "reproduce_table3.sh").read_text()
-    listed = re.search(r'all_rows="(.*?)"', script, re.DOTALL)[1].split()
-    assert list(table_3.ROWS) == listed
+    (listed,) = re.findall(r'all_rows="(.*?)"', script, re.DOTALL)
+    assert list(table_3.ROWS) == listed.split()
     d_model, d_ff, layers, vocabulary = 320, 1280, 6, 4000
     assert (
         f"Transformer.num_layers = {layers}",
