@@ -58,6 +58,7 @@ class Sizes(NamedTuple):
         table_3: bindings of every row beside those of table_3.py.
         rows: of Table 3 that are trained.
         seeds: of trainings to the end.
+        last: checkpoints of Multi30k's that are averaged.
     """
 
     programs: tuple[str, ...]
@@ -73,6 +74,7 @@ class Sizes(NamedTuple):
     table_3: Bindings
     rows: tuple[str, ...]
     seeds: tuple[int, ...]
+    last: int
 
 
 SIZES = {
@@ -90,6 +92,7 @@ SIZES = {
         table_3=(),
         rows=tuple(table_3.ROWS),
         seeds=(1, 2, 3),
+        last=10,
     ),
     "tiny": Sizes(
         programs=("smoke",),
@@ -118,6 +121,7 @@ SIZES = {
         table_3=("Pace.steps = 4", "Batches.tokens_per_batch = 256", "d_model = 32"),
         rows=("base_ende",),
         seeds=(1,),
+        last=2,
     ),
 }
 
@@ -228,7 +232,7 @@ def quality(sizes: Sizes, kit: Path, runs: Path) -> Iterator[Part]:
     for seed in sizes.seeds:
         run = runs / f"multi30k_seed_{seed}"
         options = trainer_options(sizes, kit, "multi30k", run, (f"train.seed = {seed}",))
-        average = ("-m", "t2t_repro.average", f"--model_dir={run}", "--last=10")
+        average = ("-m", "t2t_repro.average", f"--model_dir={run}", f"--last={sizes.last}")
         commands = (("-m", "t2t_repro.trainer", *options), average, *scored(kit, "multi30k", run))
         yield Part(f"multi30k, seed {seed}", 560, TENSORFLOW, commands)
     for seed in sizes.seeds:

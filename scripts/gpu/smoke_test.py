@@ -6,10 +6,14 @@ Prints a JSON line for each, also for what fails; exits with 1 if any does.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+
+# What TensorFlow has to say of libraries that it does not find is what a failure is about.
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
 
 import tensorflow as tf
 
