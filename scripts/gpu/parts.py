@@ -111,7 +111,7 @@ SIZES = {
             "DevEvaluation.sentences = 8",
         ),
         wmt14=(
-            "Batches.tokens_per_batch = 512",
+            "Batches.tokens_per_batch = 2048",
             "SubwordTraining.vocab_size = 2000",
             "Transformer.vocab_size = 2048",
             "Transformer.num_layers = 1",
