@@ -10,8 +10,9 @@ import json
 import os
 import statistics
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,12 +140,30 @@ def measure(
     rate_dtype = dtype if dtype == "bfloat16" else "float32"
     asked = {peer: [*options, f"--dtype={dtype}"] for peer in peers}
     asked[MATMUL] = [f"--task={MATMUL}", f"--dtype={rate_dtype}"]
+    commands = {
+        peer: partial(_command, arguments, peer, its_options) for peer, its_options in asked.items()
+    }
+    return alternate(commands, arguments.rounds, arguments.log_dir)
+
+
+def alternate(
+    commands: Mapping[str, Callable[[], Sequence[Path | str]]], rounds: int, log_dir: Path
+) -> list[Measurement]:
+    """Has workers do rounds in turn, once all of them are warm.
+
+    Args:
+        commands: of each peer what makes the command that starts its worker; one that fails is
+            left out with a message.
+        rounds: of each.
+        log_dir: where their standard errors go.
+    """
     running: list[tuple[Measurement, Worker]] = []
     with ExitStack() as stack:
-        for peer, its_options in asked.items():
+        for peer, command in commands.items():
             with _left_out_on_failure(peer):
-                running.append(_warm_worker(stack, arguments, peer, its_options))
-        for _ in range(arguments.rounds):
+                worker = stack.enter_context(running_worker(command(), log_dir / f"{peer}.log"))
+                running.append((Measurement(peer, _libraries(worker), []), worker))
+        for _ in range(rounds):
             for measurement, worker in list(running):
                 running.remove((measurement, worker))
                 with _left_out_on_failure(measurement.peer):
@@ -154,20 +173,22 @@ def measure(
     return [measurement for measurement, _ in running]
 
 
-def _warm_worker(
-    stack: ExitStack, arguments: argparse.Namespace, peer: str, options: Sequence[str]
-) -> tuple[Measurement, Worker]:
-    """Starts a peer, in its environment, and waits until it is warm."""
+def _command(
+    arguments: argparse.Namespace, peer: str, options: Sequence[str]
+) -> Sequence[Path | str]:
+    """What starts the worker of a peer, in its environment."""
     name = OURS if peer == MATMUL else peer.partition("@")[0]
     pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
     python = pythons.get(name) or make_environment(arguments.env_dir, name)
-    command = [python, WORKER, f"--peer={peer}", *options, f"--work={arguments.work}"]
-    log = arguments.log_dir / f"{peer}.log"
-    worker = stack.enter_context(running_worker(command, log))
+    return [python, WORKER, f"--peer={peer}", *options, f"--work={arguments.work}"]
+
+
+def _libraries(worker: Worker) -> dict[str, str]:
+    """Waits until a worker is warm; returns the versions of what it uses."""
     answer = worker.answer()
     if "unsupported" in answer:
         raise RuntimeError(answer["unsupported"])
-    return Measurement(peer, answer["ready"], []), worker
+    return answer["ready"]
 
 
 @contextmanager

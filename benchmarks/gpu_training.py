@@ -71,14 +71,16 @@ def _measure_case(arguments: argparse.Namespace, size: str, dtype: str) -> None:
 def _write_batches(work: Path, size: str, tokens_per_batch: int) -> None:
     generator = np.random.default_rng(1)
     batches = [
-        Batch(*(_sentences(generator, SIZES[size], tokens_per_batch, length) for _ in range(2)))
+        Batch(
+            *(random_sentences(generator, SIZES[size], tokens_per_batch, length) for _ in range(2))
+        )
         for _ in range(_REPEATS)
         for length in _LENGTHS
     ]
     save_training(work / training_file(size), batches)
 
 
-def _sentences(
+def random_sentences(
     generator: np.random.Generator, size: ModelSize, tokens_per_batch: int, length: int
 ) -> NDArray[np.int32]:
     """[batch, length] random ids, a multiple of 8 rows, up to a fifth of each of them PAD."""

@@ -78,6 +78,9 @@ def _peak_device_bytes() -> int:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow and tensorflow.config.list_physical_devices("GPU"):
         return int(tensorflow.config.experimental.get_memory_info("GPU:0")["peak"])
+    if "jax" in sys.modules:
+        statistics = sys.modules["jax"].devices()[0].memory_stats() or {}
+        return int(statistics.get("peak_bytes_in_use", 0))
     return 0
 
 
@@ -137,7 +140,7 @@ def _split(peer: str) -> tuple[str, str]:
 def _versions() -> dict[str, str]:
     """Versions of what has been imported, of the libraries that matter."""
     found: dict[str, Any] = {}
-    for name in ("tensorflow", "keras", "keras_hub", "torch", "transformers", "ctranslate2"):
+    for name in ("tensorflow", "keras", "keras_hub", "torch", "jax", "transformers", "ctranslate2"):
         if name in sys.modules:
             found[name] = getattr(sys.modules[name], "__version__", "?")
     return {"python": sys.version.split()[0], **found}

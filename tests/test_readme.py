@@ -71,8 +71,10 @@ def test_flags_are_defined(command):
 def test_flags_that_are_named_alone_are_somebody_s(flag):
     verbs = "".join(map(text_of, (ROOT / "t2t_repro").glob("*.py")))
     scripts = "".join(map(text_of, (ROOT / "scripts").glob("*.sh")))
+    of_gpu_day = "".join(map(text_of, (ROOT / "scripts" / "gpu").glob("*.py")))
     is_verb_s = f'"{flag}"' in verbs or f'DEFINE_bool("{flag.removeprefix("no")}"' in verbs
-    assert is_verb_s or f"--{flag}=*)" in scripts
+    is_script_s = f"--{flag}=*)" in scripts or f'"--{flag}"' in of_gpu_day
+    assert is_verb_s or is_script_s
 
 
 EXAMPLES = {

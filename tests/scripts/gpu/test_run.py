@@ -1,0 +1,139 @@
+"""Parts are done in order, within their time, once; what they found stays whatever ends them."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+import parts
+import pieces
+import run
+from parts import JAX, Part
+from tests.processes import CHECKOUT
+
+GPU_DAY = CHECKOUT / "scripts" / "gpu_day.sh"
+# A row at once, then a wait for a child that does not heed SIGTERM.
+SLOW = """
+import json, signal, subprocess, sys, time
+print(json.dumps({"benchmark": "slow", "case": "first", "value": 1, "unit": "row"}), flush=True)
+subprocess.run([sys.executable, "-c", "import signal, time; "
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"])
+"""
+
+
+@pytest.fixture
+def setting(tmp_path):
+    python = run.Setting(
+        sys.executable, run.variables(), tmp_path / "results.jsonl", tmp_path / "log"
+    )
+    return python
+
+
+def part(name, *codes, limit=30):
+    return Part(name, limit, JAX, tuple(("-c", code) for code in codes))
+
+
+def says(**row):
+    row = {"benchmark": "b", "case": "c", "value": 1, "unit": "u", **row}
+    return f"import json; print('not a row'); print(json.dumps({row!r}))"
+
+
+def do(one, setting, seconds=60):
+    run.do(one, setting, time.monotonic() + seconds + run.GRACE)
+    return run.rows(setting.results)
+
+
+def test_rows_of_a_part_come_before_how_it_ended(setting):
+    first, second, end = do(part("p", says(case="x"), says(case="y")), setting)
+    assert (first["case"], second["case"]) == ("x", "y")
+    assert (end["benchmark"], end["case"], end["ended"], end["unit"]) == (
+        "gpu day",
+        "p",
+        "done",
+        "s",
+    )
+    assert "not a row" in setting.log.read_text()
+
+
+def test_a_part_that_fails_says_why_and_does_nothing_more(setting):
+    first, end = do(part("p", says(), "raise ValueError('the reason')", says(case="z")), setting)
+    assert first["case"] == "c"
+    assert end["ended"] == "failed"
+    assert "the reason" in end["said"]
+
+
+@pytest.mark.parametrize(("limit", "call"), [(1, 60), (60, 1)])
+def test_a_part_ends_at_its_limit_or_the_call_s_with_all_that_it_started(
+    setting, monkeypatch, limit, call
+):
+    monkeypatch.setattr(run, "GRACE", 1)
+    began = time.monotonic()
+    first, end = do(part("p", SLOW, says(), limit=limit), setting, seconds=call)
+    assert time.monotonic() - began < 8
+    assert first["benchmark"] == "slow"
+    assert end["ended"] == "out of time"
+    assert "here" in setting.log.read_text()
+
+
+def test_a_command_that_appends_by_itself_is_given_the_results(setting):
+    code = "import sys; open(sys.argv[1].split('=')[1], 'a').write(sys.argv[2] + '\\n'); "
+    row = '{"benchmark": "own", "case": "", "value": 1, "unit": ""}'
+    command = ("-c", f"{code} print(sys.argv[2])", parts.RESULTS, row)
+    found = do(Part("p", 30, JAX, (command,)), setting)
+    assert [row["benchmark"] for row in found] == ["own", "gpu day"]
+
+
+def test_what_ended_well_is_not_done_again_and_what_failed_comes_last():
+    of_day = [part(name) for name in ("a", "b", "c")]
+    ended = {"a": "failed", "b": "done"}
+    known = [{"benchmark": "gpu day", "case": name, "ended": how} for name, how in ended.items()]
+    assert [one.name for one in run.to_do(of_day, known, None)] == ["c", "a"]
+    assert [one.name for one in run.to_do(of_day, known, ["a", "b"])] == ["a"]
+    with pytest.raises(SystemExit, match="there is no part 'd'"):
+        run.to_do(of_day, known, ["d"])
+
+
+def test_half_a_line_at_the_end_is_passed_over(tmp_path):
+    results = tmp_path / "results.jsonl"
+    results.write_text('{"benchmark": "b"}\n{"benchmark": "gpu day", "case": "p", "en')
+    assert run.rows(results) == [{"benchmark": "b"}]
+    assert run.rows(tmp_path / "none") == []
+
+
+def test_a_call_keeps_the_kit_and_waits_for_tensorflow(tmp_path):
+    kit, out = tmp_path / "kit", tmp_path / "out"
+    kit.mkdir()
+    (kit / "sizes.json").write_text('"tiny"')
+    pieces.pack(kit, out, 10**6, level=1)
+
+    def call(*arguments):
+        common = [f"--root={tmp_path / 'root'}", "--results=results.jsonl", "--minutes=0"]
+        words = ["bash", GPU_DAY, "run", *common, *arguments]
+        return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+
+    early = call()
+    assert "pieces of the kit that have not arrived: 1" in early.stdout
+    done = call(f"--kit={out / '1'}")
+    assert "== program, equal to TensorFlow: no time left in this call" in done.stdout
+    assert "11 parts wait for pieces of TensorFlow: smoke test; " in done.stdout
+    # The kit is there now, and what is to be done is told without doing it.
+    listed = call("--list", f"--use_tensorflow={sys.executable}")
+    assert "smoke test: 60 s at most" in listed.stdout.splitlines()
+    wrong = call("--parts", "smoke test", "nope")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("error: there is no part 'nope'; there are: program, equal")
+
+
+def test_what_cannot_be_meant_is_said():
+    done = subprocess.run(["bash", GPU_DAY, "go"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: gpu_day.sh was given 'go', expected prepare or run.\n"
+
+
+def test_rows_are_such_as_the_report_reads(setting):
+    from report import tables
+
+    do(part("p", says()), setting)
+    assert "| p | " in tables(json.loads(line) for line in setting.results.read_text().splitlines())
