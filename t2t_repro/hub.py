@@ -40,11 +40,12 @@ def download(name: str, files: Sequence[str], revision: str | None = None) -> Hu
     """
     # The library takes a second to import, and is an extra.
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*files]))
-    # A network fails in dozens of ways, each with a class of its own.
-    except Exception as error:
+    # Of the last two kinds are names that cannot be, and networks that are not there.
+    except (HfHubHTTPError, ValueError, OSError) as error:
         at = f" at {revision}" if revision else ""
         raise UserError(
             f"{name}{at} cannot be downloaded from the Hugging Face hub ({reason_of(error)[:300]}):"

@@ -22,7 +22,8 @@ from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
-SAFETENSORS, TF_WEIGHTS, TORCH = "model.safetensors", "tf_model.h5", "pytorch_model.bin"
+WEIGHTS = ("model.safetensors", "tf_model.h5")
+"""Of these the first that a model has."""
 
 SMALL_FILES = (
     "config.json", "generation_config.json", "vocab.json", "target_vocab.json", "source.spm",
@@ -100,7 +101,7 @@ def _find_model() -> _Model:
     command_line.check_extra("hub", "huggingface_hub")
     small = download(given, SMALL_FILES, FLAGS.revision)
     # One file of weights is enough: the first that there is.
-    for name in (SAFETENSORS, TF_WEIGHTS):
+    for name in WEIGHTS:
         with_weights = download(given, (*SMALL_FILES, name), small.commit)
         if (with_weights.folder / name).is_file():
             break

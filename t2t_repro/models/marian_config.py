@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING
 from t2t_repro.strangers.json_files import read_json
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -133,7 +134,7 @@ class MarianConfig(NamedTuple):
 
     def model(self) -> dict[str, Any]:
         """Returns the arguments of the Transformer."""
-        own_source = self.tied_embeddings in ("target_softmax", "none")
+        own_source = self.tied_embeddings in OWN_SOURCE_EMBEDDING
         return {
             "vocab_size": self.target_rows,
             "num_layers": self.num_layers,

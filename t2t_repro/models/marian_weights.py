@@ -4,7 +4,7 @@ PyTorch has matrices the other way round, [outputs, inputs], and a bias of the l
 Rows of pieces are in the order of their vocabulary. All else is a matter of names.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import keras
@@ -128,7 +128,8 @@ def load_weights(
         UserError: the file is of another model.
     """
     weights = list(weights_of(model))
-    _check_shapes(weights, file)
+    check_shapes({weight.name: weight.shape for weight in weights}, file)
+    _check_no_others([weight.name for weight in weights], file)
     for weight in weights:
         value = weight.ours(_finite(file, weight.name))
         weight.variable.assign(value[rows[weight.rows]] if weight.rows else value)
@@ -140,16 +141,24 @@ def load_weights(
         )
 
 
-def _check_shapes(weights: list[Weight], file: WeightsFile) -> None:
-    for weight in weights:
-        if (there := file.shapes.get(weight.name)) != weight.shape:
+def check_shapes(expected: Mapping[str, tuple[int, ...]], file: WeightsFile) -> None:
+    """Checks that a file has tensors of these shapes, by name.
+
+    Raises:
+        UserError: it has not.
+    """
+    for name, shape in expected.items():
+        if (there := file.shapes.get(name)) != shape:
             found = "no such weight" if there is None else f"the shape {list(there)}"
             raise UserError(
-                f"{file.path} has {found} for {weight.name}, expected {list(weight.shape)} as "
-                "config.json says: give the files of one model."
+                f"{file.path} has {found} for {name}, expected {list(shape)} as config.json says: "
+                "give the files of one model."
             )
-    known = {*(weight.name for weight in weights), SHARED, SOFTMAX, *OWN_TABLES.values()}
-    if others := sorted(file.shapes.keys() - known - {*POSITIONS}):
+
+
+def _check_no_others(names: Collection[str], file: WeightsFile) -> None:
+    known = {*names, SHARED, SOFTMAX, *OWN_TABLES.values(), *POSITIONS}
+    if others := sorted(file.shapes.keys() - known):
         raise UserError(
             f"{file.path} has {', '.join(others[:3])}, expected the weights of a MarianMTModel and "
             "no others: give such a model."
