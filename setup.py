@@ -86,6 +86,7 @@ setup(
         "sacremoses>=0.1.1,<0.3",
         "Babel>=2.14,<3",
         "absl-py>=2.1",
+        "h5py>=3.10",
         "gin-config>=0.5,<0.6",
         "filelock>=3.32,<4",  # earlier ones do not notice that a lock was deleted
         "numpy>=1.26",
@@ -97,6 +98,8 @@ setup(
         "plots": [PLOTS],
         # Beyond Linux, where tensorflow-datasets brings it: data sets stored as ArrayRecords.
         "array_record": [ARRAY_RECORD],
+        # Downloads models by name for import_marian.
+        "hub": ["huggingface_hub>=0.30"],
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "test": [
             "pytest>=8",

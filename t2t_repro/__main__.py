@@ -18,6 +18,7 @@ VERBS = (
     "parse",
     "attention_maps",
     "import_t2t",
+    "import_marian",
 )
 """The command lines, in the order in which one needs them."""
 

@@ -241,6 +241,26 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ],
         "hidden_size=512, but the checkpoint has 8",
     ),
+    "Marian model missing": (
+        "import_marian",
+        ["--model=nowhere", "--model_dir=new"],
+        "--model=nowhere: no such directory; expected one with what MarianMTModel.save_pretrained",
+    ),
+    "no Marian model": (
+        "import_marian",
+        ["--model=t2t", "--model_dir=new"],
+        "t2t/tokenizer_config.json cannot be used",
+    ),
+    "a Marian model over a model": (
+        "import_marian",
+        ["--model=t2t", "--model_dir=model"],
+        "--model_dir=model is there already",
+    ),
+    "revision of a directory": (
+        "import_marian",
+        ["--model=t2t", "--model_dir=new", "--revision=main"],
+        "--revision=main is for a model of the hub, but --model=t2t is a directory",
+    ),
     "vocabulary that does not fit": (
         "import_t2t",
         ["--checkpoint=t2t", "--vocabulary=short.vocab", "--model_dir=new"],

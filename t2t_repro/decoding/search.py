@@ -41,6 +41,27 @@ class StepModel(Protocol):
         ...
 
 
+class WithoutPad(NamedTuple):
+    """A model that never writes PAD: what it would give that, the other ids share.
+
+    Attributes:
+        model: scores the next id.
+    """
+
+    model: StepModel
+
+    def make_room(self, cache: Cache, positions: int) -> Cache:
+        """Prepares a cache for so many more steps."""
+        return self.model.make_room(cache, positions)
+
+    def step(
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
+    ) -> tuple[tf.Tensor, Cache]:
+        """Scores the next id of every hypothesis; see `StepModel`."""
+        logits, cache = self.model.step(ids, parents, position, cache)
+        return without_pad(logits), cache
+
+
 class Given(NamedTuple):
     """What a search may know of the sentences of a batch, besides what the model makes of them.
 

@@ -20,7 +20,13 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import for_each_batch, idle_workers
 from t2t_repro.decoding.pair_scores import PairScore, PairScorer, padded
 from t2t_repro.decoding.random_numbers import keys_of
-from t2t_repro.decoding.search import UNFILLED_SCORE, Given, Search, SearchResult
+from t2t_repro.decoding.search import (
+    UNFILLED_SCORE,
+    Given,
+    Search,
+    SearchResult,
+    WithoutPad,
+)
 from t2t_repro.errors import UserError
 from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
@@ -75,6 +81,8 @@ class Translator:
         choose: chooses among all that the search has found; by default its own order stays.
         forbid_pad: whether PAD is kept out of translations, for models that were never trained not
             to write it, such as Marian's; see `decoding.search.Given`.
+        renormalize: whether the probability of PAD, where it is forbidden, is the others' in scores
+            too.
 
     Raises:
         UserError: one of these is no such number, or no search; or one sentence would take more
@@ -93,12 +101,14 @@ class Translator:
         workers: Annotated[int, Range(least=1, most=1024)] | None = None,
         choose: Choice | None = None,
         forbid_pad: bool = False,
+        renormalize: bool = False,
     ) -> None:
         self._ensemble = model if isinstance(model, Ensemble) else Ensemble([model])
         self.subwords = subwords
         self.search: Search = search or BeamSearch()
         self.choose = choose
         self.forbid_pad = forbid_pad
+        self.renormalize = renormalize
         self.max_extra_length = max_extra_length
         # Learned positions end somewhere; sinusoids do not.
         self._max_positions = self._ensemble.longest or 2**31 - 1
@@ -167,6 +177,7 @@ class Translator:
             self.workers,
             self.choose,
             self.forbid_pad,
+            self.renormalize,
         )
 
     def translate(
@@ -406,9 +417,10 @@ class Translator:
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         max_steps = tf.reduce_max(limits)
         decoder = self._ensemble.decoder(self.search.beam_size)
-        given = Given(keys_of(source), prefix, seeds, self.forbid_pad)
         begun = decoder.begin(source)
-        return self.search.search(decoder, begun, limits, max_steps, n_best, given)
+        scored = WithoutPad(decoder) if self.forbid_pad and self.renormalize else decoder
+        given = Given(keys_of(source), prefix, seeds, self.forbid_pad)
+        return self.search.search(scored, begun, limits, max_steps, n_best, given)
 
     def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:
         """The hypotheses of a sentence: ids [n_best, max_steps], scores [n_best]."""

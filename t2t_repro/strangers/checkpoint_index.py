@@ -69,7 +69,7 @@ def check_index(prefix: str | Path) -> dict[str, tuple[int, ...]]:
         for name, entry in entries.items():
             _check_entry(name, entry, paths, shards)
         for number, path in enumerate(paths):
-            _check_claims(path, sum(one.size for one in entries.values() if one.shard_id == number))
+            check_claims(path, sum(one.size for one in entries.values() if one.shard_id == number))
     except (OSError, ValueError, KeyError, IndexError, struct.error, DecodeError) as error:
         raise UserError(
             f"{prefix}.index is not the index of a whole checkpoint ({reason_of(error)[:200]}): "
@@ -100,7 +100,7 @@ def _data_files(prefix: str | Path) -> list[str]:
     return glob.glob(f"{glob.escape(str(prefix))}.data-?????-of-?????")
 
 
-def _check_claims(path: str, claimed: int) -> None:
+def check_claims(path: str, claimed: int) -> None:
     """Checks that a file holds what is claimed of it: not one part twice, and no holes."""
     status = os.stat(path)
     if claimed > status.st_size:

@@ -125,6 +125,7 @@ TAKEN = {
     "TransformerSchedule.constant": ("0.5", "10.5"),
     "Translator.choose": ("None",),
     "Translator.forbid_pad": FLAG,
+    "Translator.renormalize": FLAG,
     "Translator.max_extra_length": ("0",),
     "Translator.search": ("None",),
     "Translator.workers": ("None",),

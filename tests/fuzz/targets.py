@@ -36,6 +36,7 @@ from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
 from t2t_repro.import_t2t import DECODING
+from t2t_repro.models.marian_model import transformer_from_marian, weights_file
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.serving.json_tensors import read_request
@@ -45,6 +46,7 @@ from t2t_repro.serving.signature import RequestLimits
 from t2t_repro.serving.warm_up import WARM_UP_FILE, read_warm_up
 from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.strangers.graph import check_graph
+from t2t_repro.strangers.weights_file import WeightsFile
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
@@ -62,6 +64,7 @@ from tests.fuzz.mutations import (
     spoil_saved_model,
     spoil_sentencepiece,
 )
+from tests.models.marian_directory import write_marian_model
 from tests.models.test_t2t_checkpoint import t2t_variables, write_checkpoint
 from tests.serving.signatures import signature_of
 from tests.strangers.exports import write_tiny
@@ -189,7 +192,7 @@ def _read_manifest(folder: Path) -> None:
 
 def _write_marian_subwords(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as theirs:
-        text = read_marian_text(write_marian_text(Path(theirs)), normalize_punctuation=True)
+        text = read_marian_text(write_marian_text(Path(theirs)), "moses")
     (folder / "subwords.model").write_bytes(text.target.file.content())
 
 
@@ -209,6 +212,24 @@ def _read_subwords(folder: Path) -> None:
         subwords.decode(ids)
         subwords.labels(ids)
     subwords.decode([3, 5, 10**9, -4, 0])
+
+
+def _spoil_safetensors(rng: random.Random, content: bytes) -> bytes:
+    """The header, with a length that mostly is its own, or any bytes."""
+    length = int.from_bytes(content[:8], "little")
+    if rng.random() < 0.3:
+        return spoil_bytes(rng, content)
+    header = spoil_json(rng, content[8 : 8 + length])
+    return len(header).to_bytes(8, "little") + header + content[8 + length :]
+
+
+def _read_marian_model(folder: Path) -> None:
+    transformer_from_marian(folder, read_marian_text(folder), weights_file(folder))
+
+
+def _read_weights(file: WeightsFile) -> None:
+    for name in file.shapes:
+        file.read(name)
 
 
 def _write_t2t(folder: Path) -> None:
@@ -380,7 +401,21 @@ TARGETS = {
     "marian_text": Target(
         write_marian_text,
         {"*.json": spoil_json, "*": spoil_sentencepiece},
-        lambda folder: read_marian_text(folder, normalize_punctuation=True),
+        lambda folder: read_marian_text(folder, "moses"),
+    ),
+    "marian_model": Target(
+        write_marian_model,
+        {
+            "config.json": spoil_json,
+            "*.safetensors": _spoil_safetensors,
+            "*": lambda rng, content: content,
+        },
+        _read_marian_model,
+    ),
+    "marian_h5": Target(
+        lambda folder: write_marian_model(folder, weights="h5"),
+        {"*.h5": spoil_bytes, "*": lambda rng, content: content},
+        lambda folder: _read_weights(weights_file(folder)),
     ),
     "gin": Target(_write_gin, {"*.gin": spoil_bytes}, _read_gin),
     "config.gin expansion": Target(_write_gin, {"*.gin": spoil_gin}, _read_config),

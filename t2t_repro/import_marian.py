@@ -1,0 +1,136 @@
+r"""Makes a model directory of a Marian model of Hugging Face, such as OPUS-MT's.
+
+    python -m t2t_repro.import_marian --model=Helsinki-NLP/opus-mt-en-de --model_dir=runs/ende/model
+
+--model is a directory that `MarianMTModel.save_pretrained` and its tokenizer's have written, or the
+name of a model on the hub, which is downloaded: pip install 't2t_repro[hub]'.
+
+The directory is complete in itself, as a training run's is: translate, evaluate and the others
+take it. Decoding is set to what the model came with.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import flags, logging
+
+from t2t_repro import command_line
+from t2t_repro.errors import UserError
+from t2t_repro.quiet_start import import_tensorflow
+
+FLAGS = flags.FLAGS
+
+WEIGHTS = ("model.safetensors", "tf_model.h5")
+"""Of these the first that a model has."""
+
+SMALL_FILES = (
+    "config.json", "generation_config.json", "vocab.json", "target_vocab.json", "source.spm",
+    "target.spm", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+)  # fmt: skip
+"""What a model has besides its weights; not every model has all of them."""
+
+
+class _Model(NamedTuple):
+    """Where a model lies, and where it is from."""
+
+    folder: Path
+    origin: str
+    commit: str | None
+
+
+def main() -> None:
+    """Runs the import on its flags."""
+    model_dir = Path(os.path.abspath(FLAGS.model_dir))
+    command_line.check_new("model_dir")
+    found = _find_model()
+    import_tensorflow()
+    from t2t_repro.data.file_lock import held_alone
+    from t2t_repro.data.marian_text import read_marian_text
+    from t2t_repro.models.marian_model import transformer_from_marian, weights_file
+    from t2t_repro.models.size_bindings import size_bindings
+    from t2t_repro.training.ancestry import Ancestor, weights_hash
+    from t2t_repro.training.model_directory import ModelDirectory
+    from t2t_repro.training.weights import name_of
+
+    text = read_marian_text(found.folder, FLAGS.punctuation)
+    file = weights_file(found.folder)
+    model, decoding = transformer_from_marian(found.folder, text, file)
+    config = decoding + size_bindings(model)
+    weights = {name_of(weight): weight.numpy() for weight in model.trainable_variables}
+    checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
+    ancestor = Ancestor(found.origin, checkpoint, weights_hash(weights), {}, {})
+    aside = model_dir.with_name(f".{model_dir.name}.partial")
+    lock = model_dir.with_name(f".{model_dir.name}.lock")
+    with held_alone(lock, FLAGS.model_dir, "give another --model_dir"):
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            directory = ModelDirectory(aside)
+            directory.describe(model, text.write(aside), config, config)
+            directory.write_imported(model, 0)
+            directory.write_ancestor(ancestor, directory)
+            command_line.check_new("model_dir")
+            aside.rename(model_dir)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    logging.info(
+        "imported %s parameters of %s into %s",
+        f"{model.count_params():,}",
+        found.origin if found.commit is None else f"{found.origin} at {found.commit}",
+        FLAGS.model_dir,
+    )
+
+
+def _find_model() -> _Model:
+    """The directory that --model names, or what it names on the hub, downloaded."""
+    given = os.path.expanduser(FLAGS.model)
+    if os.path.isdir(given):
+        if FLAGS.revision:
+            raise UserError(
+                f"--revision={FLAGS.revision} is for a model of the hub, but --model={given} is a "
+                "directory: leave it out."
+            )
+        return _Model(Path(given), os.path.abspath(given), None)
+    from t2t_repro.hub import download, is_hub_name
+
+    if not is_hub_name(given):
+        raise UserError(
+            f"--model={given}: no such directory; expected one with what "
+            "MarianMTModel.save_pretrained writes, or the name of a model on the Hugging Face hub, "
+            "such as Helsinki-NLP/opus-mt-en-de."
+        )
+    command_line.check_extra("hub", "huggingface_hub")
+    small = download(given, SMALL_FILES, FLAGS.revision)
+    # One file of weights is enough: the first that there is.
+    for name in WEIGHTS:
+        with_weights = download(given, (*SMALL_FILES, name), small.commit)
+        if (with_weights.folder / name).is_file():
+            break
+    return _Model(with_weights.folder, given, small.commit)
+
+
+def cli() -> None:
+    """Defines the flags, reads the command line, and imports."""
+    flags.DEFINE_string(
+        "model",
+        None,
+        "A directory of MarianMTModel.save_pretrained, or the name of a model on the hub.",
+        required=True,
+    )
+    command_line.define_path("model_dir", None, "The directory to be made.", is_required=True)
+    flags.DEFINE_string(
+        "revision", None, "Of a model on the hub: a branch, a tag or a commit; the newest if not."
+    )
+    flags.DEFINE_enum(
+        "punctuation",
+        "none",
+        ["none", "unicode", "moses"],
+        "How that of texts is normalised first: not at all, as transformers; or by Moses's "
+        "replace-unicode-punctuation, or normalize-punctuation.",
+    )
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    cli()
