@@ -49,6 +49,9 @@ from t2t_repro.serving.marian_tokenizer import MarianSide, as_json, tokenizer_fi
 from t2t_repro.serving.safetensors_file import write_safetensors
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
+_ACTIVATIONS = {"silu": "swish", **{name: name for name in ACTIVATIONS.values()}}
+"""Keras's names of what transformers compute too, and theirs."""
+
 NEVER = -1000.0
 """A logit that adds nothing to a sum of exponentials in float32."""
 
@@ -193,7 +196,7 @@ class HuggingFaceModel:
             "normalize_before": False,
             "normalize_embedding": False,
             "add_final_layer_norm": False,
-            "activation_function": ACTIVATIONS[layer.activation],
+            "activation_function": _ACTIVATIONS[layer.activation],
             "dropout": layer.dropout,
             "attention_dropout": layer.attention_dropout,
             "activation_dropout": layer.relu_dropout,
@@ -264,7 +267,7 @@ def _check_held(model: Transformer) -> None:
     for name, found, known in (
         ("LayerConfig.normalization", layer.normalization, ["post"]),
         ("LayerConfig.norm", layer.norm, ["LayerNorm"]),
-        ("LayerConfig.activation", layer.activation, list(ACTIVATIONS)),
+        ("LayerConfig.activation", layer.activation, sorted(_ACTIVATIONS)),
         ("LayerConfig.d_k", layer.key_depth, [depth]),
         ("LayerConfig.d_v", layer.value_depth, [depth]),
         ("Transformer.positional_encoding", model.positional_encoding.kind, _POSITIONS),
