@@ -28,7 +28,14 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
     ],
     "pytorch": [["torch==2.13.0", "numpy==2.4.6"]],
     "pytorch_compiled": [["torch==2.13.0", "numpy==2.4.6"]],
-    "hugging_face": [["torch==2.13.0", "transformers==5.23.0", "numpy==2.4.6"]],
+    "hugging_face": [
+        ["torch==2.13.0", "transformers==5.23.0", "sentencepiece==0.2.3", "numpy==2.4.6"]
+    ],
+    # The last with a pipeline for translation; sacremoses has its tokenizer normalise, if anything.
+    "hugging_face_4": [
+        ["torch==2.13.0", "transformers==4.57.6", "sentencepiece==0.2.3"],
+        ["sacremoses==0.2.0", "numpy==2.4.6"],
+    ],
     # All that it declares is a gigabyte of image libraries; its Transformer needs none of them.
     "tf_official": [
         [*_KERAS_2, "gin-config", "six", "sentencepiece", "pyyaml", "scipy", "numpy"],

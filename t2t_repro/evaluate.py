@@ -41,12 +41,14 @@ class _System(NamedTuple):
         translations: a line each.
         checkpoint: of a model, relative to its directory.
         perplexity: of a single model on a split of the data.
+        search: of a model, how it found them.
     """
 
     name: str
     translations: Sequence[str]
     checkpoint: str = ""
     perplexity: float | None = None
+    search: str = ""
 
 
 def main() -> None:
@@ -114,6 +116,7 @@ def _translate(
 ) -> tuple[_System, Sequence[str]]:
     """Translates a file or a split of the data; the references are those given, or the split's."""
     from t2t_repro.data.prepared import open_data
+    from t2t_repro.decoding.search import described
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
     checkpoint = command_line.find_checkpoint()
@@ -136,7 +139,8 @@ def _translate(
             perplexity = HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
     translations = [found[0].text for found in translator.translate(sources)]
     name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
-    return _System(name, translations, checkpoint, perplexity), references
+    search = described(translator.search)
+    return _System(name, translations, checkpoint, perplexity, search), references
 
 
 def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estimate]]":
@@ -184,7 +188,7 @@ def _keep(model: _System, scores: "list[Score]") -> None:
     from t2t_repro.training.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
-    evaluation = Evaluation(model.checkpoint, model.perplexity or 0.0, scores)
+    evaluation = Evaluation(model.checkpoint, model.perplexity or 0.0, scores, model.search)
     try:
         directory.write_scores(FLAGS.split, evaluation.as_dict())
     except OSError as error:

@@ -3,10 +3,13 @@
 It translates without t2t_repro. A SavedModel, for TensorFlow Serving: text in, text out, with the
 beam and the limits of the training run's configuration, on which --gin_param puts others; every
 call writes a new version. A model directory of CTranslate2, an engine for CPUs and GPUs: tokens in,
-tokens out, SentencePiece's model beside it; beam and limits are given to the engine.
+tokens out, SentencePiece's model beside it; beam and limits are given to the engine. A directory of
+Hugging Face's transformers, with tokenizer and model card: theirs is MarianMTModel, which can hold
+a model as the paper has it.
 """
 
 import os
+import re
 from pathlib import Path
 
 from absl import flags, logging
@@ -17,9 +20,16 @@ from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
+_LICENSE = r"[A-Za-z0-9.+-]{1,64}"
+
 
 def main() -> None:
     """Runs the export on its flags."""
+    if FLAGS.license is not None and FLAGS.format != "hugging_face":
+        raise UserError(
+            f"--license={FLAGS.license} with --format={FLAGS.format}, which has no model card: "
+            "leave it out, or give --format=hugging_face."
+        )
     _EXPORTS[FLAGS.format]()
 
 
@@ -55,9 +65,7 @@ def _export_ctranslate2() -> None:
 
     translator = command_line.load_translator(command_line.find_checkpoint(), "float32")
     export_dir = Path(os.path.abspath(FLAGS.export_dir))
-    # Beside it: the directory itself appears whole.
-    lock = export_dir.with_name(f".{export_dir.name}.lock")
-    with held_alone(lock, FLAGS.export_dir, "give another --export_dir"):
+    with held_alone(_lock_beside(export_dir), FLAGS.export_dir, "give another --export_dir"):
         command_line.check_new("export_dir")
         write_ctranslate2_model(translator, FLAGS.weights, export_dir)
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
@@ -71,23 +79,81 @@ def _check_ctranslate2() -> None:
             "--weights=bfloat16 with --format=ctranslate2: expected float32 or int8; CTranslate2 "
             "itself computes in bfloat16, where it can, with compute_type='bfloat16'."
         )
-    if FLAGS.add_signature:
-        raise UserError(
-            f"--add_signature={FLAGS.add_signature[0]} with --format=ctranslate2, which has no "
-            "signatures: leave it out; CTranslate2 itself takes a beginning (target_prefix) and "
-            "samples (sampling_topk, sampling_temperature)."
-        )
-    for name in ("version", "model_name"):
-        if FLAGS[name].present:
-            raise UserError(
-                f"--{name}={FLAGS[name].value} with --format=ctranslate2: --export_dir becomes "
-                f"the model directory itself; leave --{name} out."
-            )
+    _check_whole_directory(
+        "leave it out; CTranslate2 itself takes a beginning (target_prefix) and samples "
+        "(sampling_topk, sampling_temperature)."
+    )
     command_line.check_extra("ctranslate2", "ctranslate2")
     command_line.check_new("export_dir")
 
 
-_EXPORTS = {"saved_model": _export_saved_model, "ctranslate2": _export_ctranslate2}
+def _export_hugging_face() -> None:
+    _check_hugging_face()
+    import_tensorflow()
+    from t2t_repro.analysis.model_card import model_card
+    from t2t_repro.data.file_lock import held_alone
+    from t2t_repro.serving.hugging_face_model import HuggingFaceModel
+    from t2t_repro.training.model_directory import ModelDirectory
+
+    checkpoint = command_line.find_checkpoint()
+    translator = command_line.load_translator(checkpoint, "float32")
+    directory = ModelDirectory(FLAGS.model_dir)
+    exported = HuggingFaceModel(translator, directory.mean_target_length())
+    card = model_card(directory, checkpoint, translator.model, exported.generation, FLAGS.license)
+    export_dir = Path(os.path.abspath(FLAGS.export_dir))
+    with held_alone(_lock_beside(export_dir), FLAGS.export_dir, "give another --export_dir"):
+        command_line.check_new("export_dir")
+        exported.write(export_dir, card)
+    for difference in exported.differences:
+        logging.warning(difference)
+    logging.info("exported for Hugging Face's transformers: %s", FLAGS.export_dir)
+    if not FLAGS.license:
+        logging.info("its model card says that the licence is unknown: --license names it")
+
+
+def _check_hugging_face() -> None:
+    if FLAGS.weights != "float32":
+        raise UserError(
+            f"--weights={FLAGS.weights} with --format=hugging_face: expected float32; transformers "
+            "themselves load in less, with dtype='bfloat16'."
+        )
+    _check_whole_directory("leave it out; transformers' own generate samples (do_sample).")
+    if FLAGS.license and not re.fullmatch(_LICENSE, FLAGS.license):
+        raise UserError(
+            f"--license={FLAGS.license}: expected an identifier, such as apache-2.0 or cc-by-4.0."
+        )
+    command_line.check_new("export_dir")
+
+
+def _check_whole_directory(without_signatures: str) -> None:
+    """Says what only a SavedModel has.
+
+    Args:
+        without_signatures: what to do in place of --add_signature.
+    """
+    if FLAGS.add_signature:
+        raise UserError(
+            f"--add_signature={FLAGS.add_signature[0]} with --format={FLAGS.format}, which has no "
+            f"signatures: {without_signatures}"
+        )
+    for name in ("version", "model_name"):
+        if FLAGS[name].present:
+            raise UserError(
+                f"--{name}={FLAGS[name].value} with --format={FLAGS.format}: --export_dir becomes "
+                f"the model directory itself; leave --{name} out."
+            )
+
+
+def _lock_beside(export_dir: Path) -> Path:
+    """The lock of a directory that appears whole: it cannot lie in it."""
+    return export_dir.with_name(f".{export_dir.name}.lock")
+
+
+_EXPORTS = {
+    "saved_model": _export_saved_model,
+    "ctranslate2": _export_ctranslate2,
+    "hugging_face": _export_hugging_face,
+}
 
 
 def cli() -> None:
@@ -107,6 +173,12 @@ def cli() -> None:
     )
     flags.DEFINE_integer("version", None, "Its number; one more than the largest by default.")
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
+    flags.DEFINE_string(
+        "license",
+        None,
+        "Under which licence the model is given away, for Hugging Face's model card: an "
+        "identifier such as cc-by-4.0.",
+    )
     command_line.run(main)
 
 

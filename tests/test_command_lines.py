@@ -123,6 +123,19 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         ["--model_dir=model", "--input=latin.txt", "--output=x"],
         "latin.txt, line 2: byte 0xe9 at position 3 is not valid UTF-8",
     ),
+    "export to Hugging Face under way": (
+        "export",
+        ["--model_dir=model", "--export_dir=expected", "--format=hugging_face"],
+        "expected is in use by process",
+    ),
+    "signature that transformers lack": (
+        "export",
+        [
+            *("--model_dir=model", "--export_dir=new", "--format=hugging_face"),
+            "--add_signature=sample",
+        ],
+        "--add_signature=sample with --format=hugging_face, which has no signatures: leave it out",
+    ),
     "signature of no SavedModel": (
         "export",
         [
@@ -353,6 +366,36 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         "export",
         ["--model_dir=model", "--export_dir=new", "--format=ctranslate2", "--version=4"],
         "--version=4 with --format=ctranslate2: --export_dir becomes the model directory",
+    ),
+    "weights that transformers make themselves": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--format=hugging_face", "--weights=int8"],
+        "--weights=int8 with --format=hugging_face: expected float32",
+    ),
+    "name of what has none": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--format=hugging_face", "--model_name=a"],
+        "--model_name=a with --format=hugging_face: --export_dir becomes the model directory",
+    ),
+    "licence without a card": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--license=mit"],
+        "--license=mit with --format=saved_model, which has no model card: leave it out",
+    ),
+    "licence that is a sentence": (
+        "export",
+        ["--model_dir=model", "--export_dir=new", "--format=hugging_face", "--license=a: b"],
+        "--license=a: b: expected an identifier, such as apache-2.0 or cc-by-4.0",
+    ),
+    "T2T's model to export for Hugging Face": (
+        "export",
+        ["--model_dir=imported", "--export_dir=new", "--format=hugging_face"],
+        "imported/subwords.model is a vocabulary of Tensor2Tensor, which Hugging",
+    ),
+    "Hugging Face's directory there": (
+        "export",
+        ["--model_dir=model", "--export_dir=model", "--format=hugging_face"],
+        "--export_dir=model is there already; expected a directory to be made",
     ),
     "CTranslate2's directory there": (
         "export",

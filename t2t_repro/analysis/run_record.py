@@ -26,11 +26,14 @@ class Evaluation(NamedTuple):
         checkpoint: which one, relative to the model directory, e.g. "averaged/step-100000".
         perplexity: per subword.
         scores: of every metric, in the experiment's order.
+        search: that found the translations, see `decoding.search.described`; empty in evaluations
+            of before that was written down.
     """
 
     checkpoint: str
     perplexity: float
     scores: list[Score]
+    search: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what `ModelDirectory.write_scores` writes."""
@@ -105,7 +108,8 @@ def _read_evaluation(path: Path) -> Evaluation:
     found = _read(path)
     try:
         scores = [Score(**score) for score in found["scores"]]
-        return Evaluation(str(found["checkpoint"]), float(found["perplexity"]), scores)
+        search = str(found.get("search", ""))
+        return Evaluation(str(found["checkpoint"]), float(found["perplexity"]), scores, search)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(f"{path} holds no evaluation ({error}): run evaluate again.") from error
 

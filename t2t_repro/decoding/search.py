@@ -4,6 +4,7 @@ So is sampling. Another one is a class with `beam_size` and `search`, which gin 
 `Translator.search = @my_project.MySearch()`.
 """
 
+import dataclasses
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import tensorflow as tf
@@ -144,3 +145,17 @@ class Search(Protocol):
                 all keys are 0.
         """
         ...
+
+
+def described(search: Search) -> str:
+    """Says what a search is, such as "BeamSearch(beam_size=4, length_penalty=0.6, ...)".
+
+    Args:
+        search: of one that is no dataclass, only the name is known.
+    """
+    name = type(search).__name__
+    if not dataclasses.is_dataclass(search):
+        return name
+    values = {field.name: getattr(search, field.name) for field in dataclasses.fields(search)}
+    told = (f"{key}={getattr(value, '__name__', repr(value))}" for key, value in values.items())
+    return f"{name}({', '.join(told)})"

@@ -80,6 +80,11 @@ def weights_of(model: Transformer) -> Iterator[Weight]:
         yield Weight(SOFTMAX, model.own_softmax.table, "target")
     assert model.logits_bias is not None
     yield Weight(LOGITS_BIAS, model.logits_bias, "target")
+    yield from layer_weights(model)
+
+
+def layer_weights(model: Transformer) -> Iterator[Weight]:
+    """Lists the weights of all layers; `variable` is None for biases that a model lacks."""
     stacks: dict[str, Encoder | Decoder] = {"encoder": model.encoder, "decoder": model.decoder}
     for name, stack in stacks.items():
         for number, layer in enumerate(stack.layers):

@@ -248,6 +248,17 @@ class ModelDirectory:
             if there.get(name, now[name]) != now[name]
         ]
 
+    def mean_target_length(self) -> float | None:
+        """Returns how many subwords a target sentence of the training data has, EOS included.
+
+        None where no epoch was written down.
+        """
+        try:
+            epoch = read_json(self.epoch_json)
+            return float(epoch["target_tokens"]) / epoch["sentences"]
+        except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError):
+            return None
+
     def subwords(self) -> SubwordPair[SubwordModel]:
         """Opens the subword models of source and target.
 

@@ -1,0 +1,161 @@
+"""Whether transformers make of an exported model what we make of it ourselves.
+
+    python benchmarks/hugging_face_round_trip.py --model_dir=runs/multi30k_tiny/model \
+        --lines=test.en [--peer=hugging_face] [--output=round_trip.jsonl]
+
+Exports the model, and has transformers load it in an environment of their own. Compared are ids and
+decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), and
+translations: greedy, with the model directory's beam, and by the pipeline where there is one. Both
+in float32 on a CPU. Prints a JSON line a figure.
+"""
+
+import argparse
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from environments import DEFAULT_ENV_DIR, make_environment
+from t2t_repro.data.line_files import read_lines
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.experiment import load_translator
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.serving.hugging_face_model import HuggingFaceModel
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.vocabulary import PAD_ID
+from toolkits.steps import Facts, append_row
+
+_ANSWERS = Path(__file__).parent / "toolkits" / "hugging_face_answers.py"
+_PEERS = ["hugging_face", "hugging_face_4"]
+_WITH_LOGITS = 100
+_BY_PIPELINE = 100
+_ODD = [
+    "", " ", "  two   blanks  inside ", "\ttab\t", "naïve café, Zürich – „Anführung“ “quotes” ’s",
+    "🙂👩\u200d👩\u200d👧 ½ ﬁ ① Ａ", "日本語 русский العربية", "</s> <unk> <pad> <s>", "a</s>b",
+    "<0x41> <pad_column>", "a\u2581b", "\u00a0no break\u3000wide", "zero\u200bwidth \u00adsoft",
+    "x" * 400, "<2de> tag", "%\\n\\t", "\u0301combining e\u0301 é", "1,234.56 €", "don't can't",
+    "\ufeffmark", "a >>fra<< b", ">>fra<< a",
+]  # fmt: skip
+
+
+def main() -> None:
+    """Compares, and prints what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model_dir", required=True)
+    parser.add_argument("--checkpoint")
+    parser.add_argument("--lines", type=Path, required=True, help="source sentences")
+    parser.add_argument("--peer", choices=_PEERS, default=_PEERS[0])
+    parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
+    parser.add_argument("--output", type=Path, help="JSON lines are appended to it, too")
+    arguments = parser.parse_args()
+    python = make_environment(arguments.env_dir, arguments.peer)
+    translator = load_translator(
+        arguments.model_dir, checkpoint=arguments.checkpoint, precision="float32"
+    )
+    mean_length = ModelDirectory(arguments.model_dir).mean_target_length()
+    exported = HuggingFaceModel(translator, mean_length)
+    lines = list(read_lines(arguments.lines))
+    with TemporaryDirectory() as folder:
+        exported.write(Path(folder) / "model", "")
+        for row in compare(translator, exported, lines, python, Path(folder)):
+            row = {"benchmark": "Hugging Face round trip", **row}
+            print(json.dumps(row))
+            if arguments.output:
+                append_row(arguments.output, row)
+
+
+def compare(
+    translator: Translator,
+    exported: HuggingFaceModel,
+    lines: list[str],
+    python: Path,
+    folder: Path,
+) -> Iterator[Facts]:
+    """Asks both sides, and compares.
+
+    Args:
+        translator: ours.
+        exported: the same, as it lies in the folder's `model`.
+        lines: source sentences.
+        python: of transformers' environment.
+        folder: for questions and answers.
+
+    Yields:
+        a row a figure.
+    """
+    subwords, model = translator.subwords, translator.model
+    ours = {
+        "greedy": _texts(translator.with_search(BeamSearch(1)), lines),
+        "beam": _texts(translator, lines),
+    }
+    targets = subwords.target.encode(ours["greedy"])
+    beam = {key: exported.generation.get(key) for key in ("num_beams", "length_penalty")}
+    questions = {
+        "lines": lines,
+        "odd": _ODD,
+        "targets": targets,
+        "with_logits": _WITH_LOGITS,
+        "extra": translator.max_extra_length,
+        "searches": {"greedy": {"num_beams": 1}, "beam": beam},
+        "pipeline": _BY_PIPELINE,
+    }
+    (folder / "questions.json").write_text(json.dumps(questions), encoding="utf-8")
+    subprocess.run([python, _ANSWERS, folder], check=True)
+    theirs = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+
+    all_lines = lines + _ODD
+    ids = subwords.source.encode(all_lines)
+    differing = _differing(all_lines, ids, theirs["ids"])
+    yield {"case": "lines with other ids", "value": len(differing), "lines": differing}
+    decoded = [subwords.source.decode(row).strip() for row in theirs["ids"]]
+    differing = _differing(all_lines, decoded, theirs["decoded"])
+    yield {"case": "lines decoded otherwise", "value": len(differing), "lines": differing}
+    apart = _logits_apart(model, ids, targets, folder)
+    yield {"case": "largest difference of a logit", "value": apart}
+    scores = [score.log_probability for score in translator.score(lines, ours["greedy"])]
+    apart = float(np.abs(np.array(scores) - theirs["log_probs"]).max())
+    yield {"case": "largest difference of log P", "value": apart}
+    for name, options in questions["searches"].items():
+        same = len(lines) - len(_differing(lines, ours[name], theirs[name]))
+        seconds = round(theirs[f"{name}_seconds"], 1)
+        row = {"case": f"equal texts, {name}", "value": same, "of": len(lines)}
+        yield {**row, "options": options, "their_seconds": seconds, **theirs["versions"]}
+    if isinstance(theirs["pipeline"], str):
+        yield {"case": "equal texts, pipeline", "value": 0, "because": theirs["pipeline"]}
+        return
+    asked = lines[:_BY_PIPELINE]
+    same = len(asked) - len(_differing(asked, ours["beam"][: len(asked)], theirs["pipeline"]))
+    yield {"case": "equal texts, pipeline", "value": same, "of": len(asked)}
+
+
+def _texts(translator: Translator, lines: list[str]) -> list[str]:
+    return [found[0].text.strip() for found in translator.translate(lines)]
+
+
+def _differing(lines: list[str], ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
+    pairs = zip(lines, ours, theirs, strict=True)
+    return [line for line, one, other in pairs if one != other]
+
+
+def _logits_apart(
+    model: Transformer, sources: list[list[int]], targets: list[list[int]], folder: Path
+) -> float:
+    """Over all logits of the first sentences; PAD's column may stand at the end there."""
+    worst = 0.0
+    with np.load(folder / "logits.npz") as found:
+        for theirs, source, target in zip(found.values(), sources, targets, strict=False):
+            ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
+            if theirs.shape[1] > ours.shape[1]:
+                theirs[:, PAD_ID] = theirs[:, -1]
+            worst = max(worst, float(np.abs(theirs[:, : ours.shape[1]] - ours).max()))
+    return worst
+
+
+if __name__ == "__main__":
+    main()

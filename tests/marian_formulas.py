@@ -1,0 +1,147 @@
+"""A directory of Hugging Face's MarianMTModel, read and computed in plain NumPy: slow and obvious.
+
+Follows what transformers do with such files; nothing of the package, and none of theirs, is in it.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "swish": lambda x: x / (1 + np.exp(-x)),
+    "gelu": np.vectorize(lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+def read_safetensors(path):
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header.pop("__metadata__")
+    data = content[8 + length :]
+    assert (8 + length) % 8 == 0
+    assert max(one["data_offsets"][1] for one in header.values()) == len(data)
+    return {
+        name: np.frombuffer(data[slice(*one["data_offsets"])], "<f4").reshape(one["shape"])
+        for name, one in header.items()
+        if one["dtype"] == "F32"
+    }
+
+
+class Marian:
+    """The model."""
+
+    def __init__(self, folder: Path):
+        self.config = json.loads((folder / "config.json").read_text())
+        self.weights = read_safetensors(folder / "model.safetensors")
+        assert self.config["scale_embedding"]
+        assert not self.config["normalize_before"]
+        self.act = ACTIVATIONS[self.config["activation_function"]]
+
+    def table(self, name):
+        """A table of embeddings; which are tied, the configuration says."""
+        if self.config["tie_word_embeddings"]:
+            if self.config["share_encoder_decoder_embeddings"]:
+                name = "model.shared.weight"
+            elif name == "lm_head.weight":
+                name = "model.decoder.embed_tokens.weight"
+        return self.weights[name].astype(np.float64)
+
+    def embed(self, name, ids):
+        d_model = self.config["d_model"]
+        places = np.arange(len(ids))[:, None]
+        angles = places / 10000 ** (np.arange(0, d_model, 2) / d_model)
+        positions = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        return self.table(name)[ids] * math.sqrt(d_model) + positions
+
+    def linear(self, name, x):
+        return (
+            x @ self.weights[f"{name}.weight"].T.astype(np.float64) + self.weights[f"{name}.bias"]
+        )
+
+    def norm(self, name, x):
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+        return x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+    def attention(self, name, queries, memory, causal=False):
+        heads = self.config["encoder_attention_heads"]
+        q, k, v = (
+            np.split(self.linear(f"{name}.{part}_proj", x), heads, axis=1)
+            for part, x in (("q", queries), ("k", memory), ("v", memory))
+        )
+        outputs = []
+        for one_q, one_k, one_v in zip(q, k, v, strict=True):
+            scores = one_q @ one_k.T / math.sqrt(one_q.shape[1])
+            if causal:
+                scores = np.where(np.tril(np.ones_like(scores)) > 0, scores, -np.inf)
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            outputs.append(weights / weights.sum(-1, keepdims=True) @ one_v)
+        return self.linear(f"{name}.out_proj", np.concatenate(outputs, axis=1))
+
+    def feed_forward(self, name, x):
+        inner = self.act(self.linear(f"{name}.fc1", x))
+        return self.norm(f"{name}.final_layer_norm", x + self.linear(f"{name}.fc2", inner))
+
+    def encode(self, source):
+        x = self.embed("model.encoder.embed_tokens.weight", source)
+        for number in range(self.config["encoder_layers"]):
+            name = f"model.encoder.layers.{number}"
+            attended = self.attention(f"{name}.self_attn", x, x)
+            x = self.norm(f"{name}.self_attn_layer_norm", x + attended)
+            x = self.feed_forward(name, x)
+        return x
+
+    def logits(self, source, target):
+        """[target_length, rows]: of each target id, given those before it."""
+        memory = self.encode(source)
+        begun = [self.config["decoder_start_token_id"], *target[:-1]]
+        x = self.embed("model.decoder.embed_tokens.weight", begun)
+        for number in range(self.config["decoder_layers"]):
+            name = f"model.decoder.layers.{number}"
+            attended = self.attention(f"{name}.self_attn", x, x, causal=True)
+            x = self.norm(f"{name}.self_attn_layer_norm", x + attended)
+            attended = self.attention(f"{name}.encoder_attn", x, memory)
+            x = self.norm(f"{name}.encoder_attn_layer_norm", x + attended)
+            x = self.feed_forward(name, x)
+        return x @ self.table("lm_head.weight").T + self.weights["final_logits_bias"]
+
+
+class MarianTokenizer:
+    """The tokenizer, where it is told to leave special tokens in a text alone."""
+
+    def __init__(self, folder: Path):
+        self.config = json.loads((folder / "tokenizer_config.json").read_text())
+        assert self.config["split_special_tokens"]
+        self.ids = {"source": json.loads((folder / "vocab.json").read_text())}
+        separate = self.config["separate_vocabs"]
+        assert (folder / "target_vocab.json").exists() == separate
+        other = folder / "target_vocab.json"
+        self.ids["target"] = json.loads(other.read_text()) if separate else self.ids["source"]
+        self.models = {
+            side: sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+            for side in ("source", "target")
+        }
+
+    def encode(self, text, side="source"):
+        code, ids = [], self.ids[side]
+        if text.startswith(">>") and "<<" in text:
+            end = text.index("<<") + 2
+            code, text = [text[:end]], text[end:]
+        pieces = code + self.models[side].encode(text, out_type=str)
+        unknown = ids[self.config["unk_token"]]
+        return [*(ids.get(piece, unknown) for piece in pieces), ids[self.config["eos_token"]]]
+
+    def decode(self, ids):
+        names = {number: piece for piece, number in self.ids["target"].items()}
+        special = {self.config[f"{name}_token"] for name in ("pad", "eos", "unk")}
+        pieces = [names[number] for number in ids if names[number] not in special]
+        # What both sides share, theirs decodes by the source's model.
+        side = "target" if self.config["separate_vocabs"] else "source"
+        return self.models[side].decode_pieces(pieces).replace("\u2581", " ").strip()
