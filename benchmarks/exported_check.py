@@ -32,8 +32,8 @@ def main() -> None:
     options = parser.parse_args()
     size = SIZES[options.size]._replace(dropout=options.dropout)
     shape = shape_of(options.tokens, options.length)
-    write_programs(options.output, size, DTYPE, shape)
     step = train_step(size, DTYPE)
+    write_programs(options.output, step, shape, size, DTYPE)
     generator = np.random.default_rng(1)
     source, target = (
         random_sentences(generator, size, options.tokens, options.length) for _ in range(2)

@@ -238,10 +238,10 @@ class HuggingFaceModel:
                 )
         if translator.choose:
             yield "Translator.choose is left out: transformers answer what their search finds"
-        for language in dict.fromkeys((self._source.language, self._target.language)):
-            if language:
+        for rules in dict.fromkeys((self._source.punctuation, self._target.punctuation)):
+            if rules:
                 yield (
-                    f"this model's text has its punctuation normalised for {language}, which "
+                    f"this model's text has its punctuation normalised by the rules {rules}, which "
                     "transformers leave to you"
                 )
 

@@ -32,13 +32,13 @@ class MarianSide:
         model: SentencePiece's, its file.
         pieces: what every id is called, by id.
         clean_spaces: whether blanks before punctuation are taken out of translations.
-        language: whose punctuation has to be normalised first, which this tokenizer does not do.
+        punctuation: by which rules it has to be normalised first, which this tokenizer does not do.
     """
 
     model: bytes
     pieces: list[str]
     clean_spaces: bool = False
-    language: str | None = None
+    punctuation: str | None = None
 
     @classmethod
     def of(cls, subwords: SubwordModel) -> "MarianSide":
@@ -49,7 +49,7 @@ class MarianSide:
         """
         if isinstance(subwords, MarianSubwords):
             content = subwords.content
-            return cls(content.model, content.pieces, content.clean_spaces, content.language)
+            return cls(content.model, content.pieces, content.clean_spaces, content.punctuation)
         if not isinstance(subwords, Subwords):
             raise UserError(
                 f"{subwords.model_path} is a vocabulary of Tensor2Tensor, which Hugging Face's "

@@ -31,11 +31,13 @@ class WeightsFile(Protocol):
 
     Attributes:
         path: of the file.
-        shapes: of every tensor, by its name.
     """
 
     path: Path
-    shapes: Mapping[str, Shape]
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shape of every tensor, by its name."""
 
     def read(self, name: str) -> NDArray[np.float32]:
         """Reads a tensor.
