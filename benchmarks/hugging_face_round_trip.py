@@ -96,13 +96,14 @@ def compare(
     }
     targets = subwords.target.encode(ours["greedy"])
     beam = {key: exported.generation.get(key) for key in ("num_beams", "length_penalty")}
+    searches = {"greedy": {"num_beams": 1}, "beam": beam}
     questions = {
         "lines": lines,
         "odd": _ODD,
         "targets": targets,
         "with_logits": _WITH_LOGITS,
         "extra": translator.max_extra_length,
-        "searches": {"greedy": {"num_beams": 1}, "beam": beam},
+        "searches": searches,
         "pipeline": _BY_PIPELINE,
     }
     (folder / "questions.json").write_text(json.dumps(questions), encoding="utf-8")
@@ -121,7 +122,7 @@ def compare(
     scores = [score.log_probability for score in translator.score(lines, ours["greedy"])]
     apart = float(np.abs(np.array(scores) - theirs["log_probs"]).max())
     yield {"case": "largest difference of log P", "value": apart}
-    for name, options in questions["searches"].items():
+    for name, options in searches.items():
         same = len(lines) - len(_differing(lines, ours[name], theirs[name]))
         seconds = round(theirs[f"{name}_seconds"], 1)
         row = {"case": f"equal texts, {name}", "value": same, "of": len(lines)}

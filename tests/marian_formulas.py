@@ -6,11 +6,12 @@ Follows what transformers do with such files; nothing of the package, and none o
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Any] = {
     "relu": lambda x: np.maximum(x, 0),
     "swish": lambda x: x / (1 + np.exp(-x)),
     "gelu": np.vectorize(lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),

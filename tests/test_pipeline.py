@@ -181,6 +181,7 @@ def test_the_task_is_learnt(run):
     assert found["checkpoint"] == f"averaged/step-{STEPS}"
     assert f"{found['perplexity']:.3f}" in perplexity
     assert found["scores"][0]["value"] == own.value
+    assert found["search"] == "BeamSearch(beam_size=4, length_penalty=0.6, penalty=wu_penalty)"
     epoch = json.loads((run.model_dir / "epoch.json").read_text())
     assert 3900 < epoch["sentences"] <= 4000
 

@@ -449,6 +449,16 @@ def test_a_run_that_goes_on_with_other_batches_is_told(tmp_path):
     assert directory.differing_epoch(report) == []
 
 
+def test_the_mean_length_of_targets_is_the_epochs_or_unknown(tmp_path):
+    directory = ModelDirectory(tmp_path)
+    assert directory.mean_target_length() is None
+    directory.write_epoch(EpochReport(100, 2, 3, 20, 900, 1250, 2400))
+    assert directory.mean_target_length() == 12.5
+    for damaged in ("{", "[]", "{}", '{"target_tokens": 5, "sentences": 0}'):
+        directory.epoch_json.write_text(damaged)
+        assert directory.mean_target_length() is None
+
+
 def test_a_run_goes_on_whose_directory_is_older_than_a_choice(copy, subwords):
     saved = json.loads(copy.model_json.read_text())
     older = {**saved, "config": dict(saved["config"])}
