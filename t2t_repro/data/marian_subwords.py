@@ -90,8 +90,8 @@ class MarianSubwords:
         codes, texts = [], []
         for line in lines:
             text = line.encode("utf-8", errors="replace").decode()
-            if self.content.language is not None:
-                text = punctuation_normalizer(self.content.language)(text)
+            if self.content.punctuation is not None:
+                text = punctuation_normalizer(self.content.punctuation)(text)
             code = _CODE.match(text)
             codes.append([code[0]] if code else [])
             texts.append(text[code.end() :] if code else text)

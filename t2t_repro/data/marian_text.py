@@ -9,19 +9,22 @@ tokenizer_config.json    languages, and how special tokens are called
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.data.marian_subwords import MarianSubwords
+from t2t_repro.data.moses_punctuation import MOSES, UNICODE
 from t2t_repro.data.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.strangers.json_files import read_json
-from t2t_repro.strangers.marian_file import MarianFile, check_language, check_pieces
+from t2t_repro.strangers.marian_file import MarianFile, check_pieces, check_punctuation
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.whole_files import write_whole
+
+Punctuation = Literal["none", "unicode", "moses"]
 
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """How they are called unless the configuration says otherwise, in the order of our ids."""
@@ -76,13 +79,13 @@ class MarianText:
         return SubwordPair(*(MarianSubwords(folder / name) for name in sides))
 
 
-def read_marian_text(directory: Path, normalize_punctuation: bool = False) -> MarianText:
+def read_marian_text(directory: Path, punctuation: Punctuation = "none") -> MarianText:
     """Reads what `MarianTokenizer.save_pretrained` wrote.
 
     Args:
         directory: where it lies.
-        normalize_punctuation: whether text has its punctuation normalised first, by the rules of
-            its side's language; see `data.moses_punctuation`. Hugging Face's own does not.
+        punctuation: how that of a text is normalised first, with "moses" by the rules of its
+            side's language; see `data.moses_punctuation`. Hugging Face's own does nothing.
 
     Raises:
         UserError: a file is missing or cannot be used, or says what we do not do.
@@ -100,7 +103,7 @@ def read_marian_text(directory: Path, normalize_punctuation: bool = False) -> Ma
         file = MarianFile(
             model=_read(directory / f"{side}.spm", _read_sentencepiece),
             pieces=pieces,
-            language=_language(directory, config, side) if normalize_punctuation else None,
+            punctuation=_rules(punctuation, directory / _CONFIG, config, side),
             clean_spaces=config.get("clean_up_tokenization_spaces") or False,
         )
         sides[side] = MarianSide(file, ids)
@@ -212,15 +215,16 @@ def _content(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _language(directory: Path, config: dict[str, Any], side: str) -> str:
-    language = config.get(name := f"{side}_lang")
+def _rules(punctuation: Punctuation, path: Path, config: dict[str, Any], side: str) -> str | None:
+    """What the file of a side says of punctuation."""
+    if punctuation != "moses":
+        return UNICODE if punctuation == "unicode" else None
+    rules = f"{MOSES}{config.get(name := f'{side}_lang') or ''}"
     try:
-        if not language:
-            raise ValueError("there is none")
-        check_language(language)
+        check_punctuation(rules)
     except ValueError as error:
         raise UserError(
-            f"{directory / _CONFIG} has {name} = {language!r} ({error}); expected the language "
-            "whose punctuation is to be normalised."
+            f"{path} has {name} = {config.get(name)!r}, expected the language whose punctuation is "
+            "to be normalised, such as 'en': write it there, or leave the normalisation out."
         ) from error
-    return str(language)
+    return rules

@@ -28,7 +28,7 @@ class MarianTextOps(tf.Module):
         self._size = subwords.size
         self._begins_word = np.array(subwords.begins_word())
         self._pieces = np.array([piece.encode() for piece in content.pieces], dtype=object)
-        self._rules = punctuation_rules(content.language) if content.language else ()
+        self._rules = punctuation_rules(content.punctuation) if content.punctuation else ()
         self._clean_spaces = content.clean_spaces
         # Of two models without names in one SavedModel, Python's loader takes one for both.
         name = f"subwords_{hashlib.sha256(content.model).hexdigest()}"

@@ -4,7 +4,7 @@ It is JSON, all on one line:
 
     marian        the version of the form, 1
     pieces        what every id is called, by id: PAD, EOS, UNK, and the others
-    language      "en": punctuation is normalised as this language's first; or null
+    punctuation   which rules it is normalised by first, see `data.moses_punctuation`; or null
     clean_spaces  whether blanks before punctuation are taken out of decoded text
     model         SentencePiece's model of this side, in base64
 """
@@ -25,8 +25,8 @@ START = b'{"marian":'
 """What such a file begins with, and no file of other subwords does."""
 
 _VERSION = 1
-# OPUS-MT has names of whole groups, such as fr+fr_BE+fr_CA.
-_LANGUAGE = re.compile(r"[\w+-]{1,500}", re.ASCII)
+# OPUS-MT has names of whole groups of languages, such as fr+fr_BE+fr_CA.
+_RULES = re.compile(r"unicode|moses:[\w+-]{1,500}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class MarianFile:
     Attributes:
         model: SentencePiece's, its file.
         pieces: what every id is called, by id.
-        language: whose punctuation is normalised, or None.
+        punctuation: by which rules it is normalised, or None.
         clean_spaces: whether blanks before punctuation are taken out of decoded text.
     """
 
     model: bytes
     pieces: list[str]
-    language: str | None
+    punctuation: str | None
     clean_spaces: bool
 
     def content(self) -> bytes:
@@ -50,7 +50,7 @@ class MarianFile:
         values = {
             "marian": _VERSION,
             "pieces": self.pieces,
-            "language": self.language,
+            "punctuation": self.punctuation,
             "clean_spaces": self.clean_spaces,
             "model": base64.b64encode(self.model).decode("ascii"),
         }
@@ -65,7 +65,7 @@ def read_marian_file(path: Path) -> MarianFile:
         ValueError: it is no such file.
     """
     values = read_json(path)
-    names = {"marian", "pieces", "language", "clean_spaces", "model"}
+    names = {"marian", "pieces", "punctuation", "clean_spaces", "model"}
     if not isinstance(values, dict) or values.keys() != names:
         raise ValueError(f"it has not {', '.join(sorted(names))}")
     if values["marian"] != _VERSION or isinstance(values["marian"], bool):
@@ -73,10 +73,10 @@ def read_marian_file(path: Path) -> MarianFile:
     if not isinstance(values["clean_spaces"], bool):
         raise ValueError("clean_spaces is neither true nor false")
     check_pieces(values["pieces"])
-    check_language(values["language"])
+    check_punctuation(values["punctuation"])
     model = _decoded(values["model"])
     check_sentencepiece(model)
-    return MarianFile(model, values["pieces"], values["language"], values["clean_spaces"])
+    return MarianFile(model, values["pieces"], values["punctuation"], values["clean_spaces"])
 
 
 def check_pieces(pieces: Any) -> None:
@@ -95,16 +95,16 @@ def check_pieces(pieces: Any) -> None:
         raise ValueError("it has a piece twice")
 
 
-def check_language(language: Any) -> None:
-    """Checks a language's code, such as "en" or "cmn_Hans"; or None.
+def check_punctuation(rules: Any) -> None:
+    """Checks the name of rules of punctuation; or None.
 
     Raises:
         ValueError: it is something else.
     """
-    if language is None:
+    if rules is None:
         return
-    if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
-        raise ValueError("its language is no code such as en or cmn_Hans")
+    if not isinstance(rules, str) or not _RULES.fullmatch(rules):
+        raise ValueError("its punctuation is neither unicode nor moses:en, or another language")
 
 
 def _is_no_text(piece: str) -> bool:

@@ -33,7 +33,7 @@ def write_marian_text(folder: Path, separate: bool = False, **config: Any) -> Pa
     folder.mkdir(parents=True, exist_ok=True)
     pieces = {}
     for side, text in (("source", SOURCE_TEXT), ("target", TARGET_TEXT)):
-        model = _train(text)
+        model = train(text)
         (folder / f"{side}.spm").write_bytes(model)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces[side] = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
@@ -49,13 +49,14 @@ def write_marian_text(folder: Path, separate: bool = False, **config: Any) -> Pa
     return folder
 
 
-def _train(text: list[str]) -> bytes:
+def train(text: list[str], vocab_size: int = 90) -> bytes:
+    """Returns a SentencePiece model of a text."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(text),
         model_writer=model,
         model_type="unigram",
-        vocab_size=90,
+        vocab_size=vocab_size,
         hard_vocab_limit=False,
         eos_id=0,
         unk_id=1,

@@ -15,8 +15,15 @@ from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.data.subword_dropout import SubwordDropout
 from t2t_repro.data.subword_model import open_subwords, shared
 from t2t_repro.errors import UserError
+from t2t_repro.strangers.marian_file import MarianFile
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
-from tests.data.marian_directory import CODES, SOURCE_TEXT, TARGET_TEXT, write_marian_text
+from tests.data.marian_directory import (
+    CODES,
+    SOURCE_TEXT,
+    TARGET_TEXT,
+    train,
+    write_marian_text,
+)
 from tests.real_corpora import shared_folder
 
 PARTS = [
@@ -100,12 +107,16 @@ def test_each_side_s_text_comes_back(made):
             assert ours.decode(ids) == line
 
 
-def test_text_never_becomes_a_special_id_but_unk(made):
-    lines = ["</s>", "<pad> a </s> b", "<unk>", ">></s><<", "<s>", "<pad>" * 3]
-    for ours, _, _ in made:
-        for ids in ours.encode(lines):
-            assert not {PAD_ID, EOS_ID} & {*ids[:-1]}
-            assert ids[-1] == EOS_ID
+def test_text_never_becomes_a_special_id_but_unk(tmp_path):
+    """Where letters are unknown, what is written as PAD is, is one piece."""
+    path = tmp_path / "subwords.model"
+    pieces = ["<pad>", "</s>", "<unk>", "\u2581", "1", "2", ">></s><<"]
+    path.write_bytes(MarianFile(train(["1 2 12 21"] * 9, 12), pieces, None, False).content())
+    subwords = MarianSubwords(path)
+    found = subwords.encode(["<pad>", "</s>", "1 <pad> 2 </s>", "<unk>", ">></s><< <pad>"])
+    assert found[0] == found[1] == found[3] == [3, UNK_ID, EOS_ID]
+    assert not {PAD_ID, EOS_ID} & {*chain.from_iterable(ids[:-1] for ids in found)}
+    assert found[4] == [6, 3, UNK_ID, EOS_ID]
 
 
 def test_a_block_is_its_lines_stripped(made):
@@ -146,14 +157,18 @@ def test_spaces_before_punctuation_go_where_the_configuration_says_so(tmp_path):
 
 def test_punctuation_is_normalised_as_sacremoses_does_where_that_is_asked_for(tmp_path):
     folder = write_marian_text(tmp_path / "theirs")
-    plain, normalised = (
-        read_marian_text(folder, asked).write(tmp_path / f"{asked}").source
-        for asked in (False, True)
+    plain, by_moses, by_unicode = (
+        read_marian_text(folder, asked).write(tmp_path / asked).source
+        for asked in ("none", "moses", "unicode")
     )
-    line = "“the” dog – ‘a’ fox ( man ) …,"
-    assert plain.encode([line]) != normalised.encode([line])
-    expected = MosesPunctNormalizer("en").normalize(line)
-    assert normalised.encode([line, ""]) == plain.encode([expected, ""])
+    line = " \u201cthe\u201d dog \u2013 \u2018a\u2019 fox\u3002 ( man ) \u2026,"
+    sacremoses = MosesPunctNormalizer("en")
+    for subwords, expected in (
+        (by_moses, sacremoses.normalize(line)),
+        (by_unicode, sacremoses.replace_unicode_punct(line)),
+    ):
+        assert subwords.encode([line, ""]) == plain.encode([expected, ""])
+        assert subwords.encode([line]) != plain.encode([line])
 
 
 def test_language_codes_are_the_symbols_that_there_can_be(made):
@@ -182,7 +197,7 @@ def test_files_that_are_none(tmp_path):
         "a piece twice": content | {"pieces": [*content["pieces"], "<pad>"]},
         "no list": content | {"pieces": ["a", "b"]},
         "a piece that is no text": content | {"pieces": [*content["pieces"], 5]},
-        "language": content | {"language": "\x1b[1m"},
+        "punctuation": content | {"punctuation": "moses:\x1b[1m"},
         "clean_spaces": content | {"clean_spaces": 1},
     }
     for message, values in spoilt.items():

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from t2t_repro.data.marian_text import read_marian_text
+from t2t_repro.data.marian_text import Punctuation, read_marian_text
 from t2t_repro.data.subword_model import matching_ids, open_pair, open_subwords
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
@@ -51,14 +51,20 @@ def test_older_versions_name_special_tokens_in_files_of_their_own(tmp_path):
         read_marian_text(folder)
 
 
-def test_punctuation_is_normalised_as_each_side_s_language_where_that_is_asked_for(tmp_path):
+def test_punctuation_is_normalised_where_that_is_asked_for(tmp_path):
     folder = write_marian_text(tmp_path / "theirs")
-    asked = read_marian_text(folder, normalize_punctuation=True)
-    assert (asked.source.file.language, asked.target.file.language) == ("en", "de")
+    ways: dict[Punctuation, list[str | None]] = {
+        "none": [None, None],
+        "unicode": ["unicode", "unicode"],
+        "moses": ["moses:en", "moses:de"],
+    }
+    for asked, rules in ways.items():
+        text = read_marian_text(folder, asked)
+        assert [side.file.punctuation for side in (text.source, text.target)] == rules
     folder = write_marian_text(tmp_path / "nameless", source_lang=None)
-    assert read_marian_text(folder).source.file.language is None
-    with pytest.raises(UserError, match=r"has source_lang = None \(there is none\); expected the"):
-        read_marian_text(folder, normalize_punctuation=True)
+    read_marian_text(folder, "unicode")
+    with pytest.raises(UserError, match="has source_lang = None, expected the language whose"):
+        read_marian_text(folder, "moses")
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def _read_manifest(folder: Path) -> None:
 
 def _write_marian_subwords(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as theirs:
-        text = read_marian_text(write_marian_text(Path(theirs)), normalize_punctuation=True)
+        text = read_marian_text(write_marian_text(Path(theirs)), "moses")
     (folder / "subwords.model").write_bytes(text.target.file.content())
 
 
@@ -401,7 +401,7 @@ TARGETS = {
     "marian_text": Target(
         write_marian_text,
         {"*.json": spoil_json, "*": spoil_sentencepiece},
-        lambda folder: read_marian_text(folder, normalize_punctuation=True),
+        lambda folder: read_marian_text(folder, "moses"),
     ),
     "marian_model": Target(
         write_marian_model,

@@ -1,13 +1,14 @@
 """Marian's subwords in a graph, against those in Python."""
 
 import random
+from typing import Any
 
 import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.marian_text import read_marian_text
+from t2t_repro.data.marian_text import Punctuation, read_marian_text
 from t2t_repro.data.moses_punctuation import punctuation_normalizer, punctuation_rules
 from t2t_repro.serving.marian_text_ops import MarianTextOps
 from tests.data.marian_directory import CODES, SOURCE_TEXT, TARGET_TEXT, write_marian_text
@@ -20,16 +21,17 @@ PUNCTUATION = [
     *("a", "b", "1", "\u0663", " ", "\t", "\u00a0", "\u2003", "\n", "\r", "n\u00ba", "\u00baC"),
     *("cm", "(", ")", "<", "-", "%", "`", "''", '"', *".!:?;,'"),
     *("\u201e", "\u201c", "\u201d", "\u2013", "\u2014", "\u00b4", "\u2018", "\u201a", "\u2019"),
-    *("\u2026", "\u00ab", "\u00bb"),
+    *("\u2026", "\u00ab", "\u00bb", *"，。、∶：？《》）！（；」「０１９．～━〈〉【】％"),
 ]
 TEXTS = st.lists(
     st.sampled_from(PARTS + ENDS) | st.sampled_from(PUNCTUATION) | st.text(max_size=4), max_size=9
 ).map("".join)
-CONFIGURATIONS = {
-    "plain": {},
-    "two vocabularies": {"separate": True},
-    "clean spaces": {"clean_up_tokenization_spaces": True},
-    "punctuation": {},
+CONFIGURATIONS: dict[str, tuple[dict[str, Any], Punctuation]] = {
+    "plain": ({}, "none"),
+    "two vocabularies": ({"separate": True}, "none"),
+    "clean spaces": ({"clean_up_tokenization_spaces": True}, "none"),
+    "moses": ({}, "moses"),
+    "unicode": ({}, "unicode"),
 }
 
 
@@ -37,8 +39,8 @@ CONFIGURATIONS = {
 def sides(request, tmp_path_factory):
     """The subwords of source and target, each with what does the same in a graph."""
     folder = tmp_path_factory.mktemp("marian")
-    theirs = write_marian_text(folder / "theirs", **CONFIGURATIONS[request.param])
-    text = read_marian_text(theirs, normalize_punctuation=request.param == "punctuation")
+    config, punctuation = CONFIGURATIONS[request.param]
+    text = read_marian_text(write_marian_text(folder / "theirs", **config), punctuation)
     return [(subwords, MarianTextOps(subwords)) for subwords in text.write(folder)]
 
 
@@ -94,14 +96,17 @@ def test_no_text_at_all(sides):
     assert texts_of(text_ops.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]
 
 
-@pytest.mark.parametrize("language", ["en", "de", "es", "fr", "cs", "cz", "ru"])
-def test_punctuation_rules_are_sacremoses_own(language):
+LANGUAGES = ("en", "de", "es", "fr", "cs", "cz", "ru")
+
+
+@pytest.mark.parametrize("rules", ["unicode", *(f"moses:{code}" for code in LANGUAGES)])
+def test_punctuation_rules_are_sacremoses_own(rules):
     generator = random.Random(1)
     texts = ["".join(generator.choices(PUNCTUATION, k=n % 15)) for n in range(3000)]
     found = tf.constant([text.encode() for text in texts])
-    for pattern, replacement in punctuation_rules(language):
+    for pattern, replacement in punctuation_rules(rules):
         found = tf.strings.regex_replace(found, pattern, replacement)
-    normalize = punctuation_normalizer(language)
+    normalize = punctuation_normalizer(rules)
     assert [text.strip() for text in texts_of(found)] == [normalize(text) for text in texts]
 
 

@@ -79,7 +79,7 @@ def _two(folder: Path) -> SubwordPair[SubwordModel]:
 
 def _marian(folder: Path) -> SubwordPair[SubwordModel]:
     theirs = write_marian_text(folder / "theirs", clean_up_tokenization_spaces=True)
-    return read_marian_text(theirs, normalize_punctuation=True).write(folder)
+    return read_marian_text(theirs, "moses").write(folder)
 
 
 KINDS = {
