@@ -49,13 +49,15 @@ def main() -> None:
     from t2t_repro.data.file_lock import held_alone
     from t2t_repro.data.marian_text import read_marian_text
     from t2t_repro.models.marian_model import transformer_from_marian, weights_file
+    from t2t_repro.models.size_bindings import size_bindings
     from t2t_repro.training.ancestry import Ancestor, weights_hash
     from t2t_repro.training.model_directory import ModelDirectory
     from t2t_repro.training.weights import name_of
 
-    text = read_marian_text(found.folder, FLAGS.normalize_punctuation)
+    text = read_marian_text(found.folder, FLAGS.punctuation)
     file = weights_file(found.folder)
     model, decoding = transformer_from_marian(found.folder, text, file)
+    config = decoding + size_bindings(model)
     weights = {name_of(weight): weight.numpy() for weight in model.trainable_variables}
     checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
     ancestor = Ancestor(found.origin, checkpoint, weights_hash(weights), {}, {})
@@ -65,7 +67,7 @@ def main() -> None:
         shutil.rmtree(aside, ignore_errors=True)
         try:
             directory = ModelDirectory(aside)
-            directory.describe(model, text.write(aside), decoding, decoding)
+            directory.describe(model, text.write(aside), config, config)
             directory.write_imported(model, 0)
             directory.write_ancestor(ancestor, directory)
             command_line.check_new("model_dir")
@@ -120,10 +122,12 @@ def cli() -> None:
     flags.DEFINE_string(
         "revision", None, "Of a model on the hub: a branch, a tag or a commit; the newest if not."
     )
-    flags.DEFINE_bool(
-        "normalize_punctuation",
-        False,
-        "Whether text has its punctuation normalised first, by the rules of sacremoses.",
+    flags.DEFINE_enum(
+        "punctuation",
+        "none",
+        ["none", "unicode", "moses"],
+        "How that of texts is normalised first: not at all, as transformers; or by Moses's "
+        "replace-unicode-punctuation, or normalize-punctuation.",
     )
     command_line.run(main)
 

@@ -36,6 +36,7 @@ def main() -> None:
     from t2t_repro.data.file_lock import held_alone
     from t2t_repro.data.subword_model import shared
     from t2t_repro.data.t2t_subwords import T2TSubwords
+    from t2t_repro.models.size_bindings import size_bindings
     from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.training.model_directory import ModelDirectory
 
@@ -47,7 +48,8 @@ def main() -> None:
         shutil.rmtree(aside, ignore_errors=True)
         try:
             directory = ModelDirectory(aside)
-            directory.describe(model, shared(subwords), DECODING, DECODING)
+            config = DECODING + size_bindings(model)
+            directory.describe(model, shared(subwords), config, config)
             directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
             command_line.check_new("model_dir")
             aside.rename(model_dir)

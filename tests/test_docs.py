@@ -17,8 +17,9 @@ CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = {
     path.name: path.read_text(encoding="utf-8")
     for path in (CHECKOUT / "README.md", *DOCS.glob("*.md"))
-    # What it shows needs an exported model: tests/serving/test_ctranslate2_model.py runs it.
-    if path.name != "serving.md"
+    # What they show needs an exported model: tests/serving/test_ctranslate2_model.py and
+    # test_marian_ctranslate2.py run it.
+    if path.name not in ("serving.md", "marian_text.md")
 }
 
 
