@@ -27,15 +27,15 @@ MAX_BYTES = 2**35
 
 
 class WeightsFile(Protocol):
-    """Tensors by name, with the names and the shapes that PyTorch's models have.
+    """Tensors by name, with the names and the shapes that PyTorch's models have."""
 
-    Attributes:
-        path: of the file.
-        shapes: of every tensor, by its name.
-    """
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
 
-    path: Path
-    shapes: Mapping[str, Shape]
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shape of every tensor, by its name."""
 
     def read(self, name: str) -> NDArray[np.float32]:
         """Reads a tensor.

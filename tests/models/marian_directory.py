@@ -132,7 +132,7 @@ def write_h5(path: Path, tensors: Weights) -> None:
 
 def logits_of(weights: Weights, source: list[int], target: list[int], pad: int) -> NDArray:
     """Scores each id of a target given those before it, from their ids: [target_length, vocab]."""
-    shared = weights.get("model.shared.weight")
+    shared = weights.get("model.shared.weight", np.zeros((0, D_MODEL), np.float32))
     of_source = weights.get("model.encoder.embed_tokens.weight", shared)
     of_target = weights.get("model.decoder.embed_tokens.weight", shared)
     memory = _stack(weights, "encoder", _embedded(of_source, source))
