@@ -27,13 +27,11 @@ MAX_BYTES = 2**35
 
 
 class WeightsFile(Protocol):
-    """Tensors by name, with the names and the shapes that PyTorch's models have.
+    """Tensors by name, with the names and the shapes that PyTorch's models have."""
 
-    Attributes:
-        path: of the file.
-    """
-
-    path: Path
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
 
     @property
     def shapes(self) -> Mapping[str, Shape]:

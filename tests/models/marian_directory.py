@@ -132,11 +132,9 @@ def write_h5(path: Path, tensors: Weights) -> None:
 
 def logits_of(weights: Weights, source: list[int], target: list[int], pad: int) -> NDArray:
     """Scores each id of a target given those before it, from their ids: [target_length, vocab]."""
-    shared = "model.shared.weight"
-    of_source, of_target = (
-        weights[name if name in weights else shared]
-        for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
-    )
+    shared = weights.get("model.shared.weight", np.zeros((0, D_MODEL), np.float32))
+    of_source = weights.get("model.encoder.embed_tokens.weight", shared)
+    of_target = weights.get("model.decoder.embed_tokens.weight", shared)
     memory = _stack(weights, "encoder", _embedded(of_source, source))
     x = _stack(weights, "decoder", _embedded(of_target, [pad, *target[:-1]]), memory)
     return x @ weights.get("lm_head.weight", of_target).T + weights["final_logits_bias"][0]

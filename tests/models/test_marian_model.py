@@ -33,8 +33,8 @@ def test_logits_are_those_of_the_formulas(shares, ties, tmp_path):
     source = [*rng.integers(3, 50, 7), 1]
     target = [*rng.integers(3, 50, 5), 1]
     found = model((np.array([source], np.int32), np.array([target], np.int32)))[0].numpy()
-    of_source, of_target = text.source.ids[source].tolist(), text.target.ids[target].tolist()
-    expected = logits_of(weights, of_source, of_target, config["pad_token_id"])
+    theirs = text.source.ids[source].tolist(), text.target.ids[target].tolist()
+    expected = logits_of(weights, theirs[0], theirs[1], config["pad_token_id"])
     np.testing.assert_allclose(found, expected[:, text.target.ids], atol=2e-5)
 
 

@@ -40,7 +40,7 @@ def test_numbers_become_float32(dtype, kind, tmp_path):
 
 
 def test_what_is_written_is_read(tmp_path):
-    tensors = {"b": VALUES, "a": VALUES.T, "": np.array(3, np.float32), "no": VALUES[:0]}
+    tensors = {"b": VALUES, "a": VALUES.T, "": np.full([], 3.0, np.float32), "no": VALUES[:0]}
     write_safetensors(tmp_path / "x", tensors)
     file = SafetensorsFile(tmp_path / "x")
     assert file.shapes == {name: value.shape for name, value in tensors.items()}
