@@ -16,7 +16,7 @@ from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.guard_rails import activation_bytes
+from t2t_repro.training.compiled_memory import compiled_bytes
 
 GB = 1e9
 
@@ -173,8 +173,11 @@ def space_table() -> Iterator[str]:
     yield _row(["---"] * 7)
     for name, shape, *_ in EXPERIMENTS:
         count = parameter_count(shape)
-        model = Transformer(shape.vocab_size, shape.num_layers, shape.config)
-        held, activations = count * IN_MEMORY, activation_bytes(model, LONGEST)
+        model = Transformer(
+            shape.vocab_size, shape.num_layers, shape.config, dtype="mixed_bfloat16"
+        )
+        model.build()
+        held, activations = count * IN_MEMORY, compiled_bytes(model, LONGEST, on_gpu=True)
         sizes = (held, activations, held + activations, count * ON_DISK, KEPT * count * ON_DISK)
         yield _row((f"`{name}`", f"{count:,}", *map(_gigabytes, sizes)))
 

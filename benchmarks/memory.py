@@ -4,8 +4,7 @@
 
 Prints Markdown. XLA compiles the train step's program for the device that there is (a GPU, or this
 CPU) and says what memory it will take; nothing is run. On a CPU a row takes one to two minutes.
-What is compared is what lies beside weights and gradients; the estimate (`activation_bytes`) is of
-float32.
+What is compared is what lies beside weights and gradients.
 """
 
 import argparse
@@ -13,8 +12,9 @@ from collections.abc import Iterator
 
 from cost import EXPERIMENTS, GB, Experiment
 from t2t_repro.data.slice_shapes import SliceShape
+from t2t_repro.kernels.gpu import has_gpu
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.guard_rails import activation_bytes
+from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
 
@@ -52,7 +52,7 @@ def rows(experiment: Experiment, precision: str, shapes: tuple[SliceShape, ...])
     # What goes in and what comes out, in float32.
     held = 2 * 4 * model.count_params()
     for shape in shapes:
-        estimate = activation_bytes(model, shape)
+        estimate = compiled_bytes(model, shape, has_gpu())
         peak = step.slice_gradients.peak_bytes(shape) - held
         cells = (
             f"`{experiment.name}`",

@@ -34,6 +34,7 @@ from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noq
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
+from t2t_repro.kernels.gpu import has_gpu
 from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import AtMost, Seed, Several, Text, checked
@@ -42,10 +43,10 @@ from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.cluster import find_cluster
+from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.deaf import deaf
 from t2t_repro.training.devices import choose_strategy, own_replicas, use_xla
 from t2t_repro.training.guard_rails import (
-    activation_bytes,
     check_disk,
     check_gpus,
     check_memory,
@@ -244,7 +245,8 @@ def _train(
 
     # The model directory: a run that goes on, or begins.
     config, operative = gin.config_str(), gin.operative_config_str()
-    check_memory(model, batches.shapes, step.slices_per_replica, len(own_replicas(step.strategy)))
+    replicas = len(own_replicas(step.strategy))
+    check_memory(model, batches.shapes, step.slices_per_replica, replicas, step.jit_compile)
     differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
     with workers.chief_first():
         if workers.is_chief:
@@ -312,7 +314,10 @@ def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:
         seconds = time.monotonic() - began
         logging.info("train: compiled %d shapes with XLA in %.1f s", compiled, seconds)
         if is_new:
-            largest = max(batches.shapes, key=lambda shape: activation_bytes(step.model, shape))
+            on_gpu = has_gpu()
+            largest = max(
+                batches.shapes, key=lambda shape: compiled_bytes(step.model, shape, on_gpu)
+            )
             peak = step.slice_gradients.peak_bytes(largest)
             logging.info(
                 "train: the largest program, %d x %d x %d, needs %.3g GB on every device, by XLA's "

@@ -11,6 +11,7 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
     cache_in_place       a cache that is copied            layers/cache.py                  1.05
     cross_entropy        the label-smoothed loss           training/loss.py                 1.26
     dropout_bits         32 random bits for an element     layers/dropout.py                1.06
+    global_norm          tf.linalg.global_norm             training/optimizer.py            †
     layer_norm           automatic differentiation         layers/layer_norm.py             1.03
     look_up              a gradient made of slices         layers/embedding.py              1.01
     packing              vectors of padding                models/transformer.py            1.09
@@ -19,6 +20,7 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
 
 The gain is the speed of training or decoding with all kernels over that with all but this one, on
 two CPU cores, where it was largest: benchmarks/kernels.py measures it, EXPERIMENTS.md has it all.
+A dagger: on a GPU alone (see `gpu`), where it starts fewer programs.
 With a star it is memory: what the activations of long sentences take without the kernel over what
 they take with it. (`recompute` pays for that with time, and is an option.)
 """

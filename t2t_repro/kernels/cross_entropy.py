@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_repro.kernels.gpu import has_gpu
 
-_LOGITS_ON_A_GPU, _LOGITS_ON_A_CPU = 2**28, 2**22
+LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
 """How many are computed at a time: so many fill a GPU, and stay in a CPU's cache (16 MiB)."""
 
 _MULTIPLE_ON_A_GPU = 8
@@ -136,5 +136,5 @@ def _softmax_passes(
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
     """How many tokens have logits at a time at most, and which multiple their number is of."""
     if has_gpu():
-        return max(1, _LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
-    return max(1, _LOGITS_ON_A_CPU // vocab_size), 1
+        return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
+    return max(1, LOGITS_ON_A_CPU // vocab_size), 1

@@ -16,6 +16,7 @@ from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
+from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.model_directory import ModelDirectory
 
 _FLOAT_BYTES = 4
@@ -104,18 +105,24 @@ def check_disk(
 
 
 def check_memory(
-    model: Transformer, shapes: Sequence[SliceShape], slices_per_replica: int, replicas: int
+    model: Transformer,
+    shapes: Sequence[SliceShape],
+    slices_per_replica: int,
+    replicas: int,
+    jit_compile: bool,
 ) -> None:
     """Holds an estimate of what an update needs against the memory that is available on a CPU.
 
     Gradients are certain to be made; less memory than they take is an error. The activations of
-    the largest shape are estimated (see `activation_bytes`); less than that is a warning.
+    the largest shape are estimated (see `activation_bytes` and `compiled_bytes`); less than that is
+    a warning.
 
     Args:
         model: the Transformer; it and the optimizer's moments are in memory already.
         shapes: of the slices.
         slices_per_replica: that each takes, one after the other.
         replicas: that work at the same time.
+        jit_compile: whether XLA compiles the forward and backward pass.
 
     Raises:
         UserError: there is too little for certain.
@@ -126,7 +133,12 @@ def check_memory(
     # Of every replica, the sum over its slices and what is added to it.
     sums = replicas * (2 if slices_per_replica > 1 else 1)
     gradients = _FLOAT_BYTES * model.count_params() * sums
-    most = max(activation_bytes(model, shape) for shape in shapes) * replicas
+    most = replicas * max(
+        compiled_bytes(model, shape, on_gpu=False)
+        if jit_compile
+        else activation_bytes(model, shape)
+        for shape in shapes
+    )
     needed = gradients + most
     text = (
         f"an update needs about {_gigabytes(needed)} of memory ({_gigabytes(gradients)} for "
@@ -137,7 +149,7 @@ def check_memory(
 
 
 def activation_bytes(model: Transformer, shape: SliceShape) -> int:
-    """Estimates what the forward pass of a slice keeps for the backward pass, in bytes.
+    """Estimates what the forward pass of a slice keeps for the backward pass without XLA, in bytes.
 
     Counted per slot and layer: vectors of d_model, see above, and the feed-forward network's hidden
     vector twice (before and after ReLU). And per pair of positions the attention weights three

@@ -6,7 +6,7 @@ from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.layers.layer_config import LayerConfig
 
-SMALL = Experiment("small", ModelShape(50, 1, LayerConfig(32, 64, 2, dropout=0.0)), 1, "")
+SMALL = Experiment("small", ModelShape(50, 3, LayerConfig(32, 64, 2)), 1, "")
 
 
 def test_xla_needs_about_what_is_estimated():
@@ -14,4 +14,4 @@ def test_xla_needs_about_what_is_estimated():
     (row,) = memory.rows(SMALL, "float32", (shape,))
     name, precision, lengths, *_, ratio = row.strip("| ").split(" | ")
     assert [name, precision, lengths] == ["`small`", "`float32`", "16 × 40, 40"]
-    assert 0.4 < float(ratio) < 1.6
+    assert 0.8 < float(ratio) < 1.2
