@@ -9,12 +9,14 @@ import tensorflow as tf
 
 from t2t_repro.data.subword_model import shared
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.decoding.random_numbers import keys_of
+from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import Given
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models.step_decoder import StepDecoder
-from t2t_repro.vocabulary import EOS_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.extending import examples
 from tests.models.test_transformer import SOURCE, small_model
 
@@ -71,6 +73,33 @@ def test_gin_binds_it():
     gin.clear_config()
     greedy = translator_with(BeamSearch(1)).translate(lines)
     assert drawn == [found[0].text for found in greedy]
+
+
+@pytest.mark.parametrize("search", [BeamSearch(1), BeamSearch(3), Sampling(2)])
+def test_pad_that_is_forbidden_leaves_its_probability_or_gives_it_away(search):
+    """The others share what PAD had, where that is asked for: scores are those without it."""
+    words: Any = Words()
+    model = small_model("Marian's")
+    bias = np.zeros(model.vocab_size, np.float32)
+    bias[PAD_ID] = 9.0
+    model.logits_bias.assign(bias)
+    lines = ["a bird sees a tree", "the house"]
+    found = {}
+    for forbid, renormalize in ((False, False), (True, False), (True, True)):
+        translator = Translator(
+            model, shared(words), search, 3, forbid_pad=forbid, renormalize=renormalize
+        ).with_search(search)
+        sources = tf.constant(padded(words.encode(lines)))
+        result = translator.search_batch(sources, 1)
+        found[forbid, renormalize] = result.ids.numpy()[:, 0], result.scores.numpy()[:, 0]
+    ids, scores = found[True, False]
+    assert (found[False, False][0][:, 0] == PAD_ID).all()
+    for row in ids.tolist():
+        length = row.index(PAD_ID) if PAD_ID in row else len(row)
+        assert row[length - 1] == EOS_ID or length in (6, 9)
+        assert not any(row[length:])
+    # Of some 9 nats that PAD is above the others, each id has got most.
+    assert (found[True, True][1] > scores + 3).all()
 
 
 @pytest.mark.parametrize("search", [4, "beam", BeamSearch])

@@ -1,0 +1,148 @@
+"""Marian models of Hugging Face, imported by the command line; and what Hugging Face computed.
+
+The reference values are not in the repository; see `real_corpora`.
+"""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (its operations)
+
+from t2t_repro import experiment
+from t2t_repro.data.marian_text import read_marian_text
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.length_penalty import power_penalty
+from t2t_repro.decoding.pair_scores import padded
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.models.marian_model import transformer_from_marian, weights_file
+from t2t_repro.training.ancestry import weights_hash
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.weights import name_of
+from t2t_repro.vocabulary import PAD_ID
+from tests.commands import outcomes_of
+from tests.models.marian_directory import write_marian_model
+from tests.real_corpora import shared_folder
+
+LINES = ["the quick brown fox", "a man in a blue shirt!", "", ">>deu<< the dogs"]
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """A folder with a model of theirs, `theirs`, imported as `model`."""
+    folder = tmp_path_factory.mktemp("imported")
+    write_marian_model(folder / "theirs")
+    (folder / "lines").write_text("".join(f"{line}\n" for line in LINES))
+    flags = ["--model=theirs", "--model_dir=model"]
+    (outcome,) = outcomes_of([("import_marian", flags, "")], folder)
+    assert outcome.status == 0, outcome.err
+    assert "parameters of" in outcome.err
+    return folder
+
+
+def test_the_directory_is_complete_in_itself_and_says_where_it_is_from(imported):
+    theirs = imported / "theirs"
+    model, decoding = transformer_from_marian(
+        theirs, read_marian_text(theirs), weights_file(theirs)
+    )
+    directory = ModelDirectory(imported / "model")
+    found = directory.load_model()
+    for ours, other in zip(found.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, other)
+    (ancestor,) = directory.ancestors()
+    assert (ancestor.model_dir, ancestor.checkpoint) == (str(theirs), "model.safetensors")
+    weights = {name_of(weight): weight.numpy() for weight in found.trainable_variables}
+    assert ancestor.weights_sha256 == weights_hash(weights)
+    assert directory.config_gin.read_text().startswith(decoding)
+    assert not list(imported.glob(".*"))
+
+
+def test_it_translates_as_its_settings_say_and_is_served_alike(imported):
+    commands = [
+        ("translate", ["--model_dir=model", "--input=lines"], ""),
+        ("export", ["--model_dir=model", "--export_dir=servable"], ""),
+        ("export", ["--model_dir=model", "--export_dir=engine", "--format=ctranslate2"], ""),
+        ("score", ["--model_dir=model", "--source=lines", "--target=lines"], ""),
+    ]
+    outcomes = outcomes_of(commands, imported)
+    assert [outcome.status for outcome in outcomes] == [0] * 4, [o.err for o in outcomes]
+    served = tf.saved_model.load(str(imported / "servable" / "1")).signatures["serving_default"]
+    texts = served(source=tf.constant(LINES))["translation"].numpy()
+    assert b"".join(text + b"\n" for text in texts).decode() == outcomes[0].out
+    assert len({*outcomes[0].out.splitlines()}) > 2
+    translator = experiment.load_translator(imported / "model")
+    search = translator.search
+    assert isinstance(search, BeamSearch)
+    assert (search.beam_size, search.length_penalty, search.penalty) == (3, 0.5, power_penalty)
+    assert translator.forbid_pad
+    assert translator.max_source_length == 64
+
+
+def test_what_fails_leaves_nothing(tmp_path):
+    weights = tmp_path / "theirs" / "model.safetensors"
+    write_marian_model(weights.parent)
+    weights.write_bytes(weights.read_bytes()[:-1])
+    flags = ["--model=theirs", "--model_dir=model"]
+    missing = ["--model=no-such-owner/no-such-model", "--model_dir=model"]
+    truncated, absent = outcomes_of(
+        [("import_marian", flags, ""), ("import_marian", missing, "")], tmp_path
+    )
+    assert (truncated.status, absent.status) == (2, 2)
+    assert truncated.err.splitlines()[-1].startswith("error: theirs/model.safetensors cannot be")
+    last = absent.err.splitlines()[-1]
+    assert "pip install 't2t_repro[hub]'" in last or "cannot be downloaded from the Hug" in last
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"theirs"}
+
+
+# What Hugging Face computed
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    """Its folder, the model, its text, and of every id of theirs that of ours."""
+    folder = shared_folder("marian_oracle")
+    text = read_marian_text(folder)
+    model, _ = transformer_from_marian(folder, text, weights_file(folder))
+    return folder, model, text, np.argsort(text.target.ids)
+
+
+def test_encoder_logits_and_losses_are_theirs(oracle):
+    folder, model, text, ours = oracle
+    with np.load(folder / "oracle.npz") as values:
+        source, target = (ours[values[f"{side}_ids"]] for side in ("source", "target"))
+        tokens = source != PAD_ID
+        found = model.encode(source.astype(np.int32)).numpy()
+        np.testing.assert_allclose(found[tokens], values["encoder_output"][tokens], atol=1e-4)
+        pair = source.astype(np.int32), target.astype(np.int32)
+        expected = values["logits"][..., text.target.ids]
+        np.testing.assert_allclose(model(pair), expected, atol=1e-4)
+        nll = -model.token_log_probabilities(*pair).numpy()
+        np.testing.assert_allclose(nll, values["nll_per_token"], atol=1e-4)
+
+
+def translated(translator, subwords, lines, ours):
+    """Of every line: ids with EOS, text, score, and whether it has ended."""
+    sources = tf.constant(padded([ours[line["source_ids"]].tolist() for line in lines]))
+    found = tf.function(translator.search_batch, autograph=False)(sources, 1)
+    for row, ids in enumerate(found.ids.numpy()[:, 0].tolist()):
+        kept = [token for token in ids if token != PAD_ID]
+        score, has_ended = float(found.scores[row, 0]), bool(found.finished[row])
+        yield kept, subwords.target.decode(kept), score, has_ended
+
+
+@pytest.mark.parametrize(
+    ("search", "least"), [(BeamSearch(4, 1.0, power_penalty), 45), (BeamSearch(4, 0.6), 30)]
+)
+def test_how_many_translations_of_beam_4_are_theirs(search, least, oracle, tmp_path):
+    """With their length penalty all 45; with the paper's, which favours shorter ones, 33."""
+    folder, model, text, ours = oracle
+    subwords = text.write(tmp_path)
+    lines = json.loads((folder / "translations.json").read_text())
+    translator = Translator(model, subwords, search, max_extra_length=49, forbid_pad=True)
+    found = list(translated(translator, subwords, lines, ours))
+    pairs = list(zip(lines, found, strict=True))
+    assert sum(decoded == line["beam4"] for line, (_, decoded, *_) in pairs) >= least
+    for line, (_, _, score, has_ended) in pairs:
+        if search.penalty is power_penalty and has_ended:
+            assert score == pytest.approx(line["beam4_score"], abs=1e-4)
