@@ -1,7 +1,6 @@
 """Marian models of Hugging Face, imported by the command line; and what Hugging Face computed.
 
-The reference values lie beside the checkout, as tests/real_corpora.py has corpora: where they are
-not, their tests are left out.
+The reference values are not in the repository; see `real_corpora`.
 """
 
 import json
@@ -21,13 +20,10 @@ from t2t_repro.models.marian_model import transformer_from_marian, weights_file
 from t2t_repro.training.ancestry import weights_hash
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.weights import name_of
-from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from t2t_repro.vocabulary import PAD_ID
 from tests.commands import outcomes_of
 from tests.models.marian_directory import write_marian_model
-from tests.processes import CHECKOUT
-
-ORACLE = CHECKOUT.parent / "shared" / "marian_oracle"
-needs_oracle = pytest.mark.skipif(not ORACLE.is_dir(), reason="needs the reference values")
+from tests.real_corpora import shared_folder
 
 LINES = ["the quick brown fox", "a man in a blue shirt!", "", ">>deu<< the dogs"]
 
@@ -58,7 +54,7 @@ def test_the_directory_is_complete_in_itself_and_says_where_it_is_from(imported)
     assert (ancestor.model_dir, ancestor.checkpoint) == (str(theirs), "model.safetensors")
     weights = {name_of(weight): weight.numpy() for weight in found.trainable_variables}
     assert ancestor.weights_sha256 == weights_hash(weights)
-    assert directory.config_gin.read_text() == decoding
+    assert directory.config_gin.read_text().startswith(decoding)
     assert not list(imported.glob(".*"))
 
 
@@ -104,16 +100,16 @@ def test_what_fails_leaves_nothing(tmp_path):
 
 @pytest.fixture(scope="module")
 def oracle():
-    """The model, its text, and of every id of theirs that of ours."""
-    text = read_marian_text(ORACLE)
-    model, _ = transformer_from_marian(ORACLE, text, weights_file(ORACLE))
-    return model, text, np.argsort(text.target.ids)
+    """Its folder, the model, its text, and of every id of theirs that of ours."""
+    folder = shared_folder("marian_oracle")
+    text = read_marian_text(folder)
+    model, _ = transformer_from_marian(folder, text, weights_file(folder))
+    return folder, model, text, np.argsort(text.target.ids)
 
 
-@needs_oracle
 def test_encoder_logits_and_losses_are_theirs(oracle):
-    model, text, ours = oracle
-    with np.load(ORACLE / "oracle.npz") as values:
+    folder, model, text, ours = oracle
+    with np.load(folder / "oracle.npz") as values:
         source, target = (ours[values[f"{side}_ids"]] for side in ("source", "target"))
         tokens = source != PAD_ID
         found = model.encode(source.astype(np.int32)).numpy()
@@ -135,33 +131,14 @@ def translated(translator, subwords, lines, ours):
         yield kept, subwords.target.decode(kept), score, has_ended
 
 
-@needs_oracle
-def test_greedy_ids_and_texts_are_theirs(oracle, tmp_path):
-    model, text, ours = oracle
-    subwords = text.write(tmp_path)
-    lines = json.loads((ORACLE / "translations.json").read_text())
-    # Theirs have EOS as the last of source ids + 50, whatever comes.
-    translator = Translator(model, subwords, BeamSearch(1), max_extra_length=49, forbid_pad=True)
-    at_the_limit = 0
-    found = translated(translator, subwords, lines, ours)
-    for line, (ids, decoded, _, finished) in zip(lines, found, strict=True):
-        expected = ours[line["greedy_ids"][1:]].tolist()
-        assert ids == (expected if finished else expected[:-1])
-        assert expected[-1] == EOS_ID
-        assert decoded == line["greedy"]
-        at_the_limit += not finished
-    assert at_the_limit == 1
-
-
-@needs_oracle
 @pytest.mark.parametrize(
     ("search", "least"), [(BeamSearch(4, 1.0, power_penalty), 45), (BeamSearch(4, 0.6), 30)]
 )
 def test_how_many_translations_of_beam_4_are_theirs(search, least, oracle, tmp_path):
     """With their length penalty all 45; with the paper's, which favours shorter ones, 33."""
-    model, text, ours = oracle
+    folder, model, text, ours = oracle
     subwords = text.write(tmp_path)
-    lines = json.loads((ORACLE / "translations.json").read_text())
+    lines = json.loads((folder / "translations.json").read_text())
     translator = Translator(model, subwords, search, max_extra_length=49, forbid_pad=True)
     found = list(translated(translator, subwords, lines, ours))
     pairs = list(zip(lines, found, strict=True))
