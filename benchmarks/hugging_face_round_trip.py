@@ -5,8 +5,8 @@
 
 Exports the model, and has transformers load it in an environment of their own. Compared are ids and
 decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), and
-translations: greedy, with the model directory's beam, and by the pipeline where there is one. Both
-in float32 on a CPU. Prints a JSON line a figure.
+translations: greedy, with the exported settings of beam search, also beside ours with their penalty,
+and by the pipeline where there is one. Both in float32 on a CPU. Prints a JSON line a figure.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import tensorflow as tf
 from environments import DEFAULT_ENV_DIR, make_environment
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.length_penalty import power_penalty
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.experiment import load_translator
 from t2t_repro.models.transformer import Transformer
@@ -35,6 +36,7 @@ _ANSWERS = Path(__file__).parent / "toolkits" / "hugging_face_answers.py"
 _PEERS = ["hugging_face", "hugging_face_4"]
 _WITH_LOGITS = 100
 _BY_PIPELINE = 100
+_SEARCH = ("num_beams", "length_penalty")
 _ODD = [
     "", " ", "  two   blanks  inside ", "\ttab\t", "naïve café, Zürich – „Anführung“ “quotes” ’s",
     "🙂👩\u200d👩\u200d👧 ½ ﬁ ① Ａ", "日本語 русский العربية", "</s> <unk> <pad> <s>", "a</s>b",
@@ -93,9 +95,10 @@ def compare(
     ours = {
         "greedy": _texts(translator.with_search(BeamSearch(1)), lines),
         "beam": _texts(translator, lines),
+        "their penalty": _texts(translator.with_search(_with_their_penalty(exported)), lines),
     }
     targets = subwords.target.encode(ours["greedy"])
-    beam = {key: exported.generation.get(key) for key in ("num_beams", "length_penalty")}
+    beam = {key: exported.generation[key] for key in _SEARCH if key in exported.generation}
     searches = {"greedy": {"num_beams": 1}, "beam": beam}
     questions = {
         "lines": lines,
@@ -127,12 +130,20 @@ def compare(
         seconds = round(theirs[f"{name}_seconds"], 1)
         row = {"case": f"equal texts, {name}", "value": same, "of": len(lines)}
         yield {**row, "options": options, "their_seconds": seconds, **theirs["versions"]}
+    same = len(lines) - len(_differing(lines, ours["their penalty"], theirs["beam"]))
+    yield {"case": "equal texts, beam, ours with their penalty", "value": same, "of": len(lines)}
     if isinstance(theirs["pipeline"], str):
         yield {"case": "equal texts, pipeline", "value": 0, "because": theirs["pipeline"]}
         return
     asked = lines[:_BY_PIPELINE]
     same = len(asked) - len(_differing(asked, ours["beam"][: len(asked)], theirs["pipeline"]))
     yield {"case": "equal texts, pipeline", "value": same, "of": len(asked)}
+
+
+def _with_their_penalty(exported: HuggingFaceModel) -> BeamSearch:
+    generation = exported.generation
+    alpha = generation.get("length_penalty", 0.0)
+    return BeamSearch(generation["num_beams"], alpha, power_penalty)
 
 
 def _texts(translator: Translator, lines: list[str]) -> list[str]:
