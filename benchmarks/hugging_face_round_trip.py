@@ -5,8 +5,8 @@
 
 Exports the model, and has transformers load it in an environment of their own. Compared are ids and
 decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), and
-translations: greedy, with the exported settings of beam search, also beside ours with their
-penalty, and by the pipeline where there is one. Both in float32 on a CPU. Prints a JSON line a figure.
+translations: greedy, with the exported beam (and ours with their penalty), and by the
+pipeline where there is one. Both in float32 on a CPU. Prints a JSON line a figure.
 """
 
 import argparse

@@ -268,7 +268,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an activation that theirs lack": (
         {"config": LayerConfig(16, 16, 2, activation="softsign")},
-        "LayerConfig.activation = 'softsign', .* expected 'gelu' or 'linear'",
+        "LayerConfig.activation = 'softsign', .* expected 'gelu' or 'linear' or 'relu'",
     ),
     "deep keys": ({"config": LayerConfig(16, 16, 2, d_k=9)}, "LayerConfig.d_k = 9, .* expected 8"),
     "shallow values": (
