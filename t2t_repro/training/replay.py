@@ -130,7 +130,10 @@ def _first_bad_operation(step: TrainStep, batch: BadBatch) -> str:
         frames = [
             f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
             for frame in traceback.extract_tb(error.__traceback__)
-            if "t2t_repro" in (parts := Path(frame.filename).parts) and parts[-1] != _PLUMBING
+            if "t2t_repro" in (parts := Path(frame.filename).parts)
+            and parts[-1] != _PLUMBING
+            # Of Python 3.11 a list in brackets is a function of its own.
+            and not frame.name.startswith("<")
         ]
         where = f" in {' > '.join(frames[-4:])}" if frames else ""
         return f"first not finite: the output of {operation}{where}"

@@ -309,7 +309,7 @@ def marian(tmp_path_factory):
 
 
 def test_a_marian_model_is_trained_on_killed_and_resumed(marian, child):
-    whole = child.with_name("whole")
+    whole = child.with_name(f"{child.name}_whole")
     shutil.copytree(child, whole)
     start = [from_model(marian, "imported"), *MARIAN]
     bindings = [*start, "Checkpoints.every_steps = 2", "Pace.steps = 4"]
@@ -427,7 +427,7 @@ def killed_at(folder, step, *bindings):
 
 def test_killed_and_resumed_is_uninterrupted_even_where_the_parent_is_gone(parent, child):
     shutil.copytree(parent / "model", child / "parent")
-    whole = child.with_name("whole")
+    whole = child.with_name(f"{child.name}_whole")
     shutil.copytree(child, whole)
     bindings = [
         *("train.init_from = 'parent'", "Checkpoints.every_steps = 2", "Pace.steps = 4"),
