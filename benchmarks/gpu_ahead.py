@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from environments import DEFAULT_ENV_DIR, make_environment
+from toolkits.steps import append_row
 from work import DEFAULT_DIRECTORY
 
 HERE = Path(__file__).resolve().parent
@@ -57,8 +58,7 @@ def main() -> None:
             found = compile_for(jax, folder, gpu)
             print(row(found), flush=True)
             if arguments.output:
-                with arguments.output.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(found) + "\n")
+                append_row(arguments.output, found)
 
 
 def write_programs(arguments: argparse.Namespace) -> list[Path]:

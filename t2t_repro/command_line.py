@@ -12,7 +12,8 @@ import re
 import shlex
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -341,6 +342,29 @@ def check_new(flag: str) -> None:
             f"--{flag}={path} is there already; expected a directory to be made: give another, or "
             "delete it."
         )
+
+
+@contextmanager
+def making(flag: str) -> Iterator[Path]:
+    """Keeps other processes from making the same directory.
+
+    Args:
+        flag: that names it.
+
+    Yields:
+        its absolute path.
+
+    Raises:
+        UserError: another process makes it; it is named.
+    """
+    from t2t_repro.data.file_lock import held_alone
+
+    given = str(flags.FLAGS[flag].value)
+    path = Path(os.path.abspath(given))
+    # Beside it: the directory itself appears whole.
+    lock = path.with_name(f".{path.name}.lock")
+    with held_alone(lock, given, f"give another --{flag}"):
+        yield path
 
 
 def check_extra(extra: str, *modules: str) -> None:

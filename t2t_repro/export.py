@@ -8,7 +8,6 @@ Hugging Face's transformers, with tokenizer and model card: theirs is MarianMTMo
 a model as the paper has it.
 """
 
-import os
 import re
 from pathlib import Path
 
@@ -60,12 +59,10 @@ def _export_saved_model() -> None:
 def _export_ctranslate2() -> None:
     _check_ctranslate2()
     import_tensorflow()
-    from t2t_repro.data.file_lock import held_alone
     from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 
     translator = command_line.load_translator(command_line.find_checkpoint(), "float32")
-    export_dir = Path(os.path.abspath(FLAGS.export_dir))
-    with held_alone(_lock_beside(export_dir), FLAGS.export_dir, "give another --export_dir"):
+    with command_line.making("export_dir") as export_dir:
         command_line.check_new("export_dir")
         write_ctranslate2_model(translator, FLAGS.weights, export_dir)
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
@@ -91,7 +88,6 @@ def _export_hugging_face() -> None:
     _check_hugging_face()
     import_tensorflow()
     from t2t_repro.analysis.model_card import model_card
-    from t2t_repro.data.file_lock import held_alone
     from t2t_repro.serving.hugging_face_model import HuggingFaceModel
     from t2t_repro.training.model_directory import ModelDirectory
 
@@ -100,8 +96,7 @@ def _export_hugging_face() -> None:
     directory = ModelDirectory(FLAGS.model_dir)
     exported = HuggingFaceModel(translator, directory.mean_target_length())
     card = model_card(directory, checkpoint, translator.model, exported.generation, FLAGS.license)
-    export_dir = Path(os.path.abspath(FLAGS.export_dir))
-    with held_alone(_lock_beside(export_dir), FLAGS.export_dir, "give another --export_dir"):
+    with command_line.making("export_dir") as export_dir:
         command_line.check_new("export_dir")
         exported.write(export_dir, card)
     for difference in exported.differences:
@@ -142,11 +137,6 @@ def _check_whole_directory(without_signatures: str) -> None:
                 f"--{name}={FLAGS[name].value} with --format={FLAGS.format}: --export_dir becomes "
                 f"the model directory itself; leave --{name} out."
             )
-
-
-def _lock_beside(export_dir: Path) -> Path:
-    """The lock of a directory that appears whole: it cannot lie in it."""
-    return export_dir.with_name(f".{export_dir.name}.lock")
 
 
 _EXPORTS = {

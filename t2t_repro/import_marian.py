@@ -10,7 +10,6 @@ take it. Decoding is set to what the model came with.
 """
 
 import os
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from absl import flags, logging
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
 from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.whole_files import whole_directory
 
 FLAGS = flags.FLAGS
 
@@ -42,38 +42,28 @@ class _Model(NamedTuple):
 
 def main() -> None:
     """Runs the import on its flags."""
-    model_dir = Path(os.path.abspath(FLAGS.model_dir))
     command_line.check_new("model_dir")
     found = _find_model()
     import_tensorflow()
-    from t2t_repro.data.file_lock import held_alone
     from t2t_repro.data.marian_text import read_marian_text
     from t2t_repro.models.marian_model import transformer_from_marian, weights_file
     from t2t_repro.models.size_bindings import size_bindings
     from t2t_repro.training.ancestry import Ancestor, weights_hash
     from t2t_repro.training.model_directory import ModelDirectory
-    from t2t_repro.training.weights import name_of
+    from t2t_repro.training.weights import named_values
 
     text = read_marian_text(found.folder, FLAGS.punctuation)
     file = weights_file(found.folder)
     model, decoding = transformer_from_marian(found.folder, text, file)
     config = decoding + size_bindings(model)
-    weights = {name_of(weight): weight.numpy() for weight in model.trainable_variables}
     checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
-    ancestor = Ancestor(found.origin, checkpoint, weights_hash(weights), {}, {})
-    aside = model_dir.with_name(f".{model_dir.name}.partial")
-    lock = model_dir.with_name(f".{model_dir.name}.lock")
-    with held_alone(lock, FLAGS.model_dir, "give another --model_dir"):
-        shutil.rmtree(aside, ignore_errors=True)
-        try:
-            directory = ModelDirectory(aside)
-            directory.describe(model, text.write(aside), config, config)
-            directory.write_imported(model, 0)
-            directory.write_ancestor(ancestor, directory)
-            command_line.check_new("model_dir")
-            aside.rename(model_dir)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+    ancestor = Ancestor(found.origin, checkpoint, weights_hash(named_values(model)), {}, {})
+    with command_line.making("model_dir") as model_dir, whole_directory(model_dir) as aside:
+        directory = ModelDirectory(aside)
+        directory.describe(model, text.write(aside), config, config)
+        directory.write_imported(model, 0)
+        directory.write_ancestor(ancestor, directory)
+        command_line.check_new("model_dir")
     logging.info(
         "imported %s parameters of %s into %s",
         f"{model.count_params():,}",

@@ -7,8 +7,6 @@ The directory is complete in itself, as a training run's is: translate, evaluate
 take it. Decoding is set to what T2T does unless told otherwise: beam 4, alpha 0.6, 50 extra tokens.
 """
 
-import os
-import shutil
 from pathlib import Path
 
 from absl import flags, logging
@@ -16,6 +14,7 @@ from absl import flags, logging
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
 from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.whole_files import whole_directory
 
 FLAGS = flags.FLAGS
 
@@ -29,11 +28,9 @@ Translator.max_extra_length = 50
 
 def main() -> None:
     """Runs the import on its flags."""
-    model_dir = Path(os.path.abspath(FLAGS.model_dir))
     command_line.check_new("model_dir")
     _check_files()
     import_tensorflow()
-    from t2t_repro.data.file_lock import held_alone
     from t2t_repro.data.subword_model import shared
     from t2t_repro.data.t2t_subwords import T2TSubwords
     from t2t_repro.models.size_bindings import size_bindings
@@ -42,19 +39,12 @@ def main() -> None:
 
     subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
-    aside = model_dir.with_name(f".{model_dir.name}.partial")
-    lock = model_dir.with_name(f".{model_dir.name}.lock")
-    with held_alone(lock, FLAGS.model_dir, "give another --model_dir"):
-        shutil.rmtree(aside, ignore_errors=True)
-        try:
-            directory = ModelDirectory(aside)
-            config = DECODING + size_bindings(model)
-            directory.describe(model, shared(subwords), config, config)
-            directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
-            command_line.check_new("model_dir")
-            aside.rename(model_dir)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+    config = DECODING + size_bindings(model)
+    with command_line.making("model_dir") as model_dir, whole_directory(model_dir) as aside:
+        directory = ModelDirectory(aside)
+        directory.describe(model, shared(subwords), config, config)
+        directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
+        command_line.check_new("model_dir")
     logging.info(
         "imported %s parameters and %d subwords into %s",
         f"{model.count_params():,}",

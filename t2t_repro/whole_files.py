@@ -1,6 +1,7 @@
-"""Files that are there whole or not at all, whoever else writes them."""
+"""Files and directories that are there whole or not at all, whoever else writes them."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,3 +38,25 @@ def whole_file(path: Path) -> Iterator[Path]:
         written = Path(aside) / path.name
         yield written
         os.replace(written, path)
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Gives an empty directory to write to, beside a new one; then puts it in its place.
+
+    After an error nothing is left; what a killed writer left is deleted.
+
+    Args:
+        path: of the directory, which nobody else makes at the same time.
+
+    Raises:
+        OSError: it cannot be written, or is there already, with something in it.
+    """
+    aside = path.with_name(f".{path.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir(parents=True)
+        yield aside
+        aside.rename(path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -36,11 +36,15 @@ def read_safetensors(path):
 
 
 class Marian:
-    """The model."""
+    """The model, of its configuration and its weights by name."""
 
-    def __init__(self, folder: Path):
-        self.config = json.loads((folder / "config.json").read_text())
-        self.weights = read_safetensors(folder / "model.safetensors")
+    @classmethod
+    def read(cls, folder: Path):
+        config = json.loads((folder / "config.json").read_text())
+        return cls(config, read_safetensors(folder / "model.safetensors"))
+
+    def __init__(self, config, weights):
+        self.config, self.weights = config, weights
         assert self.config["scale_embedding"]
         assert not self.config["normalize_before"]
         self.act = ACTIVATIONS[self.config["activation_function"]]

@@ -3,7 +3,9 @@
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from t2t_repro import kernels
 from t2t_repro.kernels.look_up import look_up
@@ -73,6 +75,15 @@ class SharedEmbedding(keras.layers.Layer):
         vectors = vectors * self.d_model**0.5
         is_token = tf.cast(tf.not_equal(ids, PAD_ID), vectors.dtype)
         return vectors * is_token[..., None]
+
+    def looked_up(self) -> NDArray[np.float32]:
+        """What ids look up, for those who have no mask: E [vocab, d_model], with zeros for PAD.
+
+        The softmax has PAD's own row, so that look-up and softmax cannot be one table there.
+        """
+        table = np.array(self.table)
+        table[PAD_ID] = 0
+        return table
 
     def transposed_table(self) -> tf.Tensor:
         """E^T [d_model, vocab], in the computation's dtype."""

@@ -23,7 +23,6 @@ So with α = 0 and no limit reached, the scores of equal ids are equal, and none
 has a higher one than ours. With α > 0 scores mean different things.
 """
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,11 @@ from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import MultiHeadAttention
-from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_norm import LayerNorm
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.sublayer import SublayerConnection
+from t2t_repro.serving.export_directory import export_directory
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Spec = Any
@@ -83,21 +82,11 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
             already or cannot be written.
     """
     converter = _TransformerConverter(translator)
-    target = export_dir.absolute()
-    aside = target.with_name(f".{target.name}.partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with export_directory(export_dir) as aside:
+        # The directory is there, if empty.
         converter.convert(str(aside), quantization=weights, force=True)
         for name, content in converter.subword_files().items():
             (aside / name).write_bytes(content)
-        aside.rename(target)
-    except OSError as error:
-        raise UserError(
-            f"--export_dir={export_dir}: {error.strerror}; expected a directory that can be "
-            "written to."
-        ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 class _TransformerConverter(Converter):
@@ -147,8 +136,8 @@ class _TransformerConverter(Converter):
         encoder, decoder = (
             stack(**sizes, **options) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
         )
-        encoder.embeddings[0].weight = _looked_up(model.source_embedding)
-        decoder.embeddings.weight = _looked_up(model.embedding)
+        encoder.embeddings[0].weight = model.source_embedding.looked_up()
+        decoder.embeddings.weight = model.embedding.looked_up()
         decoder.projection.weight = np.array(model.softmax.table)
         if self._forbid_pad or model.logits_bias is not None:
             decoder.projection.bias = self._logits_bias()
@@ -256,17 +245,6 @@ def _fill_feed_forward(spec: Spec, network: FeedForward, around: SublayerConnect
         linear.weight = np.array(dense.kernel).T
         linear.bias = np.array(dense.bias)
     _fill_norm(spec.layer_norm, around.norm)
-
-
-def _looked_up(embedding: SharedEmbedding) -> NDArray[np.float32]:
-    """What ids look up.
-
-    PAD looks up as zero, at the decoder's start and wherever else it is written. The softmax has
-    PAD's own row, so that look-up and softmax cannot be one table.
-    """
-    table = np.array(embedding.table)
-    table[PAD_ID] = 0
-    return table
 
 
 def _fill_norm(spec: Spec, norm: LayerNorm) -> None:

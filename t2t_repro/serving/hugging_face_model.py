@@ -23,7 +23,6 @@ The weights are ours, in the order of `models.marian_weights`. What differs:
 - A translation may be as long as positions last; ours as its source and 50 more.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.search import Search
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.layers.embedding import SharedEmbedding
 from t2t_repro.models.marian_config import ACTIVATIONS
 from t2t_repro.models.marian_order import (
     THEIR_EPSILON,
@@ -45,6 +43,7 @@ from t2t_repro.models.marian_order import (
 )
 from t2t_repro.models.marian_weights import LOGITS_BIAS, OWN_TABLES, SHARED, SOFTMAX
 from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.serving.export_directory import export_directory
 from t2t_repro.serving.marian_tokenizer import MarianSide, as_json, tokenizer_files
 from t2t_repro.serving.safetensors_file import write_safetensors
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -100,28 +99,16 @@ class HuggingFaceModel:
         Raises:
             UserError: the directory is there already or cannot be written.
         """
-        target = export_dir.absolute()
-        aside = target.with_name(f".{target.name}.partial")
         files = {
             **self._text(),
             "config.json": as_json(self._config()),
             "generation_config.json": as_json(self.generation),
             "README.md": card.encode(),
         }
-        try:
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
+        with export_directory(export_dir) as aside:
             for name, content in files.items():
                 (aside / name).write_bytes(content)
             write_safetensors(aside / "model.safetensors", self.weights())
-            aside.rename(target)
-        except OSError as error:
-            raise UserError(
-                f"--export_dir={export_dir}: {error.strerror}; expected a directory that can be "
-                "written to."
-            ) from error
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """Returns all weights by their names."""
@@ -133,13 +120,13 @@ class HuggingFaceModel:
 
     def _tables(self) -> dict[str, NDArray[np.float32]]:
         model = self._model
-        target = np.concatenate([_looked_up(model.embedding), *(c[None] for c in self._column)])
+        target = np.concatenate([model.embedding.looked_up(), *(c[None] for c in self._column)])
         tables = {SHARED: target} if self._is_shared else {}
         if self._has_own_softmax:
             tables[SOFTMAX] = np.array(model.softmax.table)
         if not self._is_shared or self._has_own_softmax:
             # With a softmax of its own theirs ties nothing: what is shared has to be there twice.
-            tables[OWN_TABLES["source"]] = _looked_up(model.source_embedding)
+            tables[OWN_TABLES["source"]] = model.source_embedding.looked_up()
             tables[OWN_TABLES["target"]] = target
         return tables
 
@@ -283,10 +270,3 @@ def _check_held(model: Transformer) -> None:
             f"the model has LayerConfig.norm_epsilon = {layer.norm_epsilon}, where Hugging Face's "
             f"MarianMTModel has {THEIR_EPSILON}; expected that at most: give --format=saved_model."
         )
-
-
-def _looked_up(embedding: SharedEmbedding) -> NDArray[np.float32]:
-    """The table with zeros for PAD, as which PAD looks up in ours."""
-    table = np.array(embedding.table)
-    table[PAD_ID] = 0
-    return table

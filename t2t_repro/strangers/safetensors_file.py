@@ -5,7 +5,6 @@ The library of that name gives NumPy no bfloat16, and all of a file or none of i
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,27 +115,3 @@ def _as_float32(content: bytes, dtype: str) -> NDArray[np.float32]:
         # The upper half of a float32.
         return (np.frombuffer(content, "<u2").astype("<u4") << 16).view("<f4")
     return np.frombuffer(content, "<f4" if dtype == "F32" else "<f2").astype(np.float32)
-
-
-def write_safetensors(path: Path, tensors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Writes a file of safetensors, in float32.
-
-    Args:
-        path: of the file.
-        tensors: by name, in the order in which they will lie.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    header: dict[str, Any] = {_METADATA: {"format": "pt"}}
-    end = 0
-    for name, tensor in tensors.items():
-        begin, end = end, end + 4 * tensor.size
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [begin, end]}
-    described = json.dumps(header).encode()
-    # Tensors begin at a multiple of 8 bytes.
-    described += b" " * (-len(described) % 8)
-    with path.open("wb") as file:
-        file.write(len(described).to_bytes(_LENGTH_BYTES, "little") + described)
-        for tensor in tensors.values():
-            file.write(np.ascontiguousarray(tensor, "<f4").tobytes())

@@ -22,7 +22,7 @@ from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Tran
 from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.training.ancestry import Ancestor, weights_hash
 from t2t_repro.training.model_directory import ModelDirectory
-from t2t_repro.training.weights import name_of
+from t2t_repro.training.weights import name_of, named_values
 
 _FREE = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
 """What may differ from the parent's."""
@@ -159,7 +159,7 @@ class Parent:
                 parent = self.directory.load_model(self.checkpoint, "float32")
         except UserError as error:
             raise UserError(f"train.init_from: {error}") from error
-        weights = {name_of(weight): weight.numpy() for weight in parent.trainable_variables}
+        weights = named_values(parent)
         carried, new = self._give_rows(parent, model, subwords)
         for weight in model.trainable_variables:
             if name_of(weight) not in carried:

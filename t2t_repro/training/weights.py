@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.literal_paths import literal
@@ -23,6 +25,11 @@ def name_of(weight: keras.Variable) -> str:
     Keras numbers the models of a process: their names say nothing.
     """
     return str(weight.path).partition("/")[2]
+
+
+def named_values(model: Transformer) -> dict[str, NDArray[np.float32]]:
+    """Returns the values of all trainable weights by their names, see `name_of`."""
+    return {name_of(weight): weight.numpy() for weight in model.trainable_variables}
 
 
 def load_weights(model: Transformer, checkpoint: str) -> None:

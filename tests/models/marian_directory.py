@@ -1,7 +1,6 @@
 """A small Marian model as Hugging Face saves it, and what such a model computes, in NumPy."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.strangers.safetensors_file import write_safetensors
+from t2t_repro.serving.safetensors_file import write_safetensors
 from tests.data.marian_directory import write_marian_text
-from tests.reference import softmax
 
 D_MODEL, HEADS, D_FF, LAYERS = 8, 2, 12, 2
 Weights = dict[str, NDArray[np.float32]]
@@ -125,64 +123,3 @@ def write_h5(path: Path, tensors: Weights) -> None:
                 below = "/".join([parts[1], layers, *parts[4:], last])
                 place = f"model/tf_marian_mt_model/model/{below}"
             file[f"{place}:0"] = value.T if place.endswith("kernel") else value
-
-
-# What it computes
-
-
-def logits_of(weights: Weights, source: list[int], target: list[int], pad: int) -> NDArray:
-    """Scores each id of a target given those before it, from their ids: [target_length, vocab]."""
-    shared = weights.get("model.shared.weight", np.zeros((0, D_MODEL), np.float32))
-    of_source = weights.get("model.encoder.embed_tokens.weight", shared)
-    of_target = weights.get("model.decoder.embed_tokens.weight", shared)
-    memory = _stack(weights, "encoder", _embedded(of_source, source))
-    x = _stack(weights, "decoder", _embedded(of_target, [pad, *target[:-1]]), memory)
-    return x @ weights.get("lm_head.weight", of_target).T + weights["final_logits_bias"][0]
-
-
-def _embedded(table: Any, ids: list[int]) -> NDArray:
-    angles = np.arange(len(ids))[:, None] / 10000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
-    return table[ids] * D_MODEL**0.5 + np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-
-
-def _stack(weights: Weights, stack: str, x: NDArray, memory: NDArray | None = None) -> NDArray:
-    for number in range(LAYERS):
-        of_layer = _below(weights, f"model.{stack}.layers.{number}.")
-        x = _normed(of_layer, "self_attn", x, _attention(of_layer, "self_attn", x, x, memory))
-        if memory is not None:
-            read = _attention(of_layer, "encoder_attn", x, memory, None)
-            x = _normed(of_layer, "encoder_attn", x, read)
-        inner = _dense(of_layer, "fc1", x)
-        x = _normed(of_layer, "final", x, _dense(of_layer, "fc2", inner / (1 + np.exp(-inner))))
-    return x
-
-
-def _below(weights: Weights, prefix: str) -> Weights:
-    return {n.removeprefix(prefix): value for n, value in weights.items() if n.startswith(prefix)}
-
-
-def _dense(weights: Mapping[str, NDArray], name: str, x: NDArray) -> NDArray:
-    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-
-
-def _normed(weights: Weights, name: str, x: NDArray, more: NDArray) -> NDArray:
-    x = x + more
-    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-    return x * weights[f"{name}_layer_norm.weight"] + weights[f"{name}_layer_norm.bias"]
-
-
-def _attention(
-    weights: Weights, name: str, x: NDArray, memory: NDArray, causal: NDArray | None
-) -> NDArray:
-    """Of a decoder's own, which has a memory to attend to as well, no position sees later ones."""
-    of = _below(weights, f"{name}.")
-    depth = D_MODEL // HEADS
-    q, k, v = _dense(of, "q_proj", x), _dense(of, "k_proj", memory), _dense(of, "v_proj", memory)
-    heads = []
-    for head in range(HEADS):
-        part = slice(head * depth, (head + 1) * depth)
-        scores = q[:, part] @ k[:, part].T / depth**0.5
-        if causal is not None:
-            scores = np.where(np.tri(len(x)) > 0, scores, -np.inf)
-        heads.append(softmax(scores) @ v[:, part])
-    return _dense(of, "out_proj", np.concatenate(heads, axis=-1))

@@ -10,9 +10,10 @@ from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.errors import UserError
 from t2t_repro.models.marian_config import read_marian_config
 from t2t_repro.models.marian_model import transformer_from_marian, weights_file
-from t2t_repro.models.marian_weights import weights_of
-from t2t_repro.strangers.safetensors_file import write_safetensors
-from tests.models.marian_directory import logits_of, read, write_h5, write_marian_model
+from t2t_repro.models.marian_weights import OWN_TABLES, SHARED, weights_of
+from t2t_repro.serving.safetensors_file import write_safetensors
+from tests.marian_formulas import Marian
+from tests.models.marian_directory import read, write_h5, write_marian_model
 
 
 def loaded(folder):
@@ -28,13 +29,16 @@ def test_logits_are_those_of_the_formulas(shares, ties, tmp_path):
     model, _, text = loaded(tmp_path)
     kinds = {(True, True): "all", (True, False): "source_target", (False, True): "target_softmax"}
     assert model.tied_embeddings == kinds.get((shares, ties), "none")
-    config = read(tmp_path / "config.json")
+    config = read(tmp_path / "config.json") | {"normalize_before": False}
     rng = np.random.default_rng(1)
     source = [*rng.integers(3, 50, 7), 1]
     target = [*rng.integers(3, 50, 5), 1]
     found = model((np.array([source], np.int32), np.array([target], np.int32)))[0].numpy()
     theirs = text.source.ids[source].tolist(), text.target.ids[target].tolist()
-    expected = logits_of(weights, theirs[0], theirs[1], config["pad_token_id"])
+    if shares:
+        # Theirs make one tensor of these three.
+        weights |= dict.fromkeys(OWN_TABLES.values(), weights[SHARED])
+    expected = Marian(config, weights).logits(theirs[0], theirs[1])
     np.testing.assert_allclose(found, expected[:, text.target.ids], atol=2e-5)
 
 

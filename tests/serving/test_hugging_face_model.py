@@ -106,7 +106,7 @@ def with_pad_column(logits, rows):
 
 def test_logits_and_probabilities_are_ours(pair, subwords):
     translator, folder = pair
-    theirs = Marian(folder)
+    theirs = Marian.read(folder)
     for source, target in zip(*map(subwords.encode, (SOURCES, TARGETS)), strict=True):
         ours = translator.model((tf.constant([source]), tf.constant([target])))[0].numpy()
         found = theirs.logits(source, target)
@@ -119,7 +119,7 @@ def test_logits_and_probabilities_are_ours(pair, subwords):
 
 def test_pad_looks_up_as_zero_and_is_never_written(pair):
     translator, folder = pair
-    theirs = Marian(folder)
+    theirs = Marian.read(folder)
     for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
         assert not theirs.table(name)[PAD_ID].any()
     generation = json.loads((folder / "generation_config.json").read_text())
@@ -130,7 +130,7 @@ def test_pad_looks_up_as_zero_and_is_never_written(pair):
 
 
 def test_every_id_has_a_name_and_lines_have_our_ids(pair, subwords):
-    theirs, config = MarianTokenizer(pair[1]), Marian(pair[1]).config
+    theirs, config = MarianTokenizer(pair[1]), Marian.read(pair[1]).config
     assert sorted(theirs.ids["source"].values()) == list(range(config["vocab_size"]))
     assert sorted(theirs.ids["target"].values()) == list(range(config["decoder_vocab_size"]))
     for line, ids in zip(LINES, subwords.encode(LINES), strict=True):
@@ -149,7 +149,7 @@ def test_a_row_of_zeros_for_pad_needs_no_column(subwords, tmp_path):
     table[PAD_ID] = 0
     model.embedding.table.assign(table)
     HuggingFaceModel(Translator(model, shared(subwords))).write(tmp_path / "made", "")
-    theirs = Marian(tmp_path / "made")
+    theirs = Marian.read(tmp_path / "made")
     assert theirs.config["vocab_size"] == subwords.size
     np.testing.assert_array_equal(theirs.weights["final_logits_bias"][0], model.logits_bias)
     np.testing.assert_array_equal(theirs.weights["model.shared.weight"], table[:, SINES_FIRST])
@@ -176,7 +176,7 @@ def test_imported_again_it_is_the_same_model(pair, subwords, tmp_path):
 def test_imported_and_exported_again_it_is_the_same_bit_for_bit(pair, tmp_path):
     model, pieces = imported(pair[1], tmp_path)
     HuggingFaceModel(Translator(model, pieces)).write(tmp_path / "again", "")
-    before, after = Marian(pair[1]).weights, Marian(tmp_path / "again").weights
+    before, after = Marian.read(pair[1]).weights, Marian.read(tmp_path / "again").weights
     assert before.keys() == after.keys()
     for name, weight in before.items():
         np.testing.assert_array_equal(weight, after[name])
@@ -186,7 +186,7 @@ def test_imported_and_exported_again_it_is_the_same_bit_for_bit(pair, tmp_path):
 
 def test_weights_are_ours_bit_for_bit_but_for_order_and_powers_of_two(pair):
     translator, folder = pair
-    stored = [np.sort(np.abs(weight), axis=None) for weight in Marian(folder).weights.values()]
+    stored = [np.sort(np.abs(weight), axis=None) for weight in Marian.read(folder).weights.values()]
     scale = scale_for(translator.model.config.norm_epsilon)
     for weight in translator.model.trainable_variables:
         if "table" in weight.path or "logits" in weight.path:
@@ -209,7 +209,9 @@ def test_vectors_that_vary_little_are_normalised_as_ours_are(subwords, tmp_path)
     HuggingFaceModel(Translator(model, shared(subwords))).write(tmp_path / "made", "")
     source, target = subwords.encode(["the red bird", "a tree"])
     ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
-    theirs = with_pad_column(Marian(tmp_path / "made").logits(source, target), model.vocab_size)
+    theirs = with_pad_column(
+        Marian.read(tmp_path / "made").logits(source, target), model.vocab_size
+    )
     apart = np.abs(theirs - ours).max()
     set_epsilon(model, 1e-5)
     unscaled = model((tf.constant([source]), tf.constant([target])))[0].numpy()
@@ -239,7 +241,7 @@ def test_two_vocabularies(subwords, tmp_path):
     assert theirs.encode("die wolke", "target") == ids
     assert theirs.decode(ids) == "die wolke"
     ours = model((tf.constant([source]), tf.constant([ids])))[0].numpy()
-    rows = with_pad_column(Marian(tmp_path / "made").logits(source, ids), model.vocab_size)
+    rows = with_pad_column(Marian.read(tmp_path / "made").logits(source, ids), model.vocab_size)
     np.testing.assert_allclose(rows, ours, atol=1e-4, rtol=1e-5)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.strangers.safetensors_file import SafetensorsFile, write_safetensors
+from t2t_repro.serving.safetensors_file import write_safetensors
+from t2t_repro.strangers.safetensors_file import SafetensorsFile
 from t2t_repro.strangers.tf_weights_file import TFWeightsFile
 from tests.models.marian_directory import write_h5
 
