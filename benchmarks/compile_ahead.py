@@ -20,7 +20,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from optimised_program import kernels_by_kind
+from optimised_program import bytes_moved, kernels_by_kind
 from step_in_jax import Program
 
 
@@ -147,6 +147,7 @@ def compile_for(gpu: Gpu, program: Program) -> tuple[dict[str, Any], str]:
         "peak": memory.peak_memory_in_bytes,
         "kernels": sum(kinds.values()),
         "kinds": dict(kinds.most_common()),
+        "moved": bytes_moved(text),
         "seconds": round(seconds, 1),
     }
     return found, text

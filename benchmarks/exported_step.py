@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from peers.ours import random_model
 from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.kernels import cross_entropy, global_norm, layer_norm
+from t2t_repro.kernels import cross_entropy, global_norm, layer_norm, relu
 from t2t_repro.layers import attention
 from t2t_repro.training.learning_rate import TransformerSchedule
 from t2t_repro.training.loss import CrossEntropy, LossSums
@@ -155,7 +155,7 @@ def stablehlo(function: Function, inputs: Sequence[tuple]) -> bytes:
     signature = [tf.TensorSpec(shape, dtype) for _, shape, dtype in inputs]
     program = tf.function(function, input_signature=signature, jit_compile=True, autograph=False)
     with ExitStack() as stack:
-        for module in (attention, cross_entropy, global_norm, layer_norm):
+        for module in (attention, cross_entropy, global_norm, layer_norm, relu):
             stack.enter_context(mock.patch.object(module, "has_gpu", return_value=True))
         written = program.experimental_get_compiler_ir(*signature)
     return written(stage="stablehlo_serialized", platform_name="GPU")

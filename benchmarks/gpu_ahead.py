@@ -34,6 +34,7 @@ COLUMNS = (
     "library calls",
     "fusions and copies",
     "kernels a step",
+    "moved by them",
     "compiled in",
 )
 
@@ -93,6 +94,7 @@ def row(found: dict[str, Any]) -> str:
         f"{calls:,}",
         f"{found['kernels'] - calls:,}",
         f"{found['kernels']:,}",
+        f"{found['moved'] / GIB:.1f} GiB",
         f"{found['seconds']:.0f} s",
     )
     return f"| {' | '.join(cells)} |"

@@ -1,5 +1,6 @@
-"""Reads the text of a program that XLA has optimised for a GPU: which kernels run, how often."""
+"""Reads the text of a program that XLA has optimised for a GPU: which kernels run, what they move."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -7,6 +8,8 @@ from typing import NamedTuple
 
 _COMPUTATION = re.compile(r"(ENTRY )?%(\S+) \(.*\{$")
 _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%(\S+) = (.*)")
+_ARRAY = re.compile(r"([a-z]+)([0-9]*)\[([0-9,]*)\]")
+_NAME = re.compile(r"%([\w.-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 
 # Of these nothing is launched.
@@ -34,11 +37,13 @@ class Instruction(NamedTuple):
 
     Attributes:
         name: of what it computes.
+        type: of that, an array's or a tuple's.
         opcode: such as "fusion".
         text: from the opcode on.
     """
 
     name: str
+    type: str
     opcode: str
     text: str
 
@@ -48,6 +53,10 @@ class Instruction(NamedTuple):
         if not found:
             raise ValueError(f"{self.name} has no {attribute}: {self.text[:200]}")
         return found[1]
+
+    def arguments(self) -> set[str]:
+        """The names of what it reads."""
+        return set(_NAME.findall(self.text[: self.text.index(")")]))
 
 
 Computations = dict[str, list[Instruction]]
@@ -73,6 +82,39 @@ def kernels_by_kind(text: str) -> Counter[str]:
     return kinds
 
 
+def bytes_moved(text: str) -> int:
+    """Adds up how large the arguments and results are of all that one run of a program launches.
+
+    What goes through the GPU's memory is less: a kernel may read a part of its argument, or find it
+    in the cache. A library's workspace is left out.
+
+    Args:
+        text: of the optimised program.
+
+    Returns:
+        bytes.
+    """
+    computations = _computations(text)
+    types = {one.name: one.type for lines in computations.values() for one in lines}
+    return sum(
+        times * (_result(one) + sum(_bytes(types.get(name, "")) for name in one.arguments()))
+        for one, times in _launched(computations, ENTRY, 1)
+    )
+
+
+def _result(instruction: Instruction) -> int:
+    arrays = list(_ARRAY.finditer(instruction.type))
+    return _bytes(arrays[0][0] if instruction.opcode == "custom-call" else instruction.type)
+
+
+def _bytes(of_type: str) -> int:
+    """The size of an array, or of all arrays of a tuple."""
+    return sum(
+        math.prod(map(int, filter(None, shape.split(",")))) * max(1, int(bits or 8) // 8)
+        for _, bits, shape in _ARRAY.findall(of_type)
+    )
+
+
 def _computations(text: str) -> Computations:
     found: Computations = {}
     lines: list[Instruction] = []
@@ -80,8 +122,10 @@ def _computations(text: str) -> Computations:
         if start := _COMPUTATION.match(line):
             lines = found[ENTRY if start[1] else start[2]] = []
         elif instruction := _INSTRUCTION.match(line):
-            behind_type = _behind_type(instruction[2])
-            lines.append(Instruction(instruction[1], behind_type.split("(")[0], behind_type))
+            name, text = instruction.groups()
+            behind_type = _behind_type(text)
+            of_type = text.removesuffix(behind_type)
+            lines.append(Instruction(name, of_type, behind_type.split("(")[0], behind_type))
     return found
 
 

@@ -22,6 +22,10 @@ from t2t_repro.vocabulary import PAD_ID
 # Matrix units take eight numbers at a time.
 _MULTIPLE = 8
 
+# XLA on a GPU sums over many tokens in two steps. Where their number has a divisor between its root
+# and half of that, it makes in the first of them what is summed.
+_MANY = 2**14
+
 # The shortest shape holds about this share of all tokens.
 _SHARE_OF_THE_SHORTEST = 0.15
 
@@ -61,7 +65,7 @@ class SliceShape(NamedTuple):
     def slots(self) -> tuple[int, int]:
         """Into how many vectors source and target are packed: one more than there are tokens."""
         source, target = self.tokens
-        return _round_up(source + 1), _round_up(target + 1)
+        return _slots(source + 1), _slots(target + 1)
 
 
 def choose_shapes(
@@ -181,6 +185,14 @@ def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.integer]]:
     if min(source.min(), target.min()) < 1:
         raise ValueError("a sentence has no ids, expected one, EOS, at least.")
     return [source, target]
+
+
+def _slots(vectors: int) -> int:
+    """So many or a few more: of many, to a multiple of the largest power of 2 below their root."""
+    if vectors < _MANY:
+        return _round_up(vectors)
+    power_of_2 = 2 ** ((vectors.bit_length() - 1) // 2)
+    return -(-vectors // power_of_2) * power_of_2
 
 
 def _round_up(number: Any) -> Any:

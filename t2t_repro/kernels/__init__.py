@@ -16,11 +16,12 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
     look_up              a gradient made of slices         layers/embedding.py              1.01
     packing              vectors of padding                models/transformer.py            1.09
     recompute            the activations of a layer        layers/encoder.py, decoder.py    4.9 *
+    relu                 tf.nn.relu                        layers/named.py                  †
     softmax              a softmax kept in float32         layers/attention.py              1.6 *
 
 The gain is the speed of training or decoding with all kernels over that with all but this one, on
 two CPU cores, where it was largest: benchmarks/kernels.py measures it, EXPERIMENTS.md has it all.
-A dagger: on a GPU alone (see `gpu`), where it starts fewer programs.
+A dagger: on a GPU alone (see `gpu`), where it starts fewer programs, or keeps less.
 With a star it is memory: what the activations of long sentences take without the kernel over what
 they take with it. (`recompute` pays for that with time, and is an option.)
 """

@@ -97,25 +97,30 @@ def _softmax_passes(
 
     def in_blocks(values: tf.Tensor) -> tf.Tensor:
         missing = tf.pad(values, [[0, blocks * at_once - tokens], [0, 0]])
-        return tf.reshape(missing, [blocks, at_once, d_model])
+        return tf.reshape(missing, [blocks, at_once, values.shape[1]])
 
     x_blocks = in_blocks(x)
-    weighted_blocks = in_blocks(x * tf.cast(weights, x.dtype)[:, None])
+    weight_blocks = in_blocks(weights[:, None])
 
     def add_block(
         block: tf.Tensor, p_x: tf.Tensor, normalizers: tf.TensorArray, p_table: tf.TensorArray
     ) -> tuple:
-        logits = tf.cast(tf.matmul(x_blocks[block], table, transpose_b=True), tf.float32)
-        p = tf.nn.softmax(logits)
-        # The largest p is 1 / Σ exp(z - max z): the normalizer costs no pass of exponentials.
-        normalizer = tf.reduce_max(logits, axis=1) - tf.math.log(tf.reduce_max(p, axis=1))
-        p = tf.cast(p, x.dtype)
-        p_x += tf.cast(tf.matmul(p, weighted_blocks[block], transpose_a=True), tf.float32)
+        x_block = x_blocks[block]
+        logits = tf.cast(tf.matmul(x_block, table, transpose_b=True), tf.float32)
+        largest = tf.reduce_max(logits, axis=1, keepdims=True)
+        # p = e / s: to divide what is as wide as the model is cheaper than what is as wide as the
+        # vocabulary.
+        e = tf.exp(logits - largest)
+        s = tf.reduce_sum(e, axis=1, keepdims=True)
+        e = tf.cast(e, x.dtype)
+        weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
+        p_x += tf.cast(tf.matmul(e, weighted, transpose_a=True), tf.float32)
+        of_block = tf.cast(tf.cast(tf.matmul(e, table), tf.float32) / s, x.dtype)
         return (
             block + 1,
             p_x,
-            normalizers.write(block, normalizer),
-            p_table.write(block, tf.matmul(p, table)),
+            normalizers.write(block, tf.squeeze(largest + tf.math.log(s), axis=1)),
+            p_table.write(block, of_block),
         )
 
     _, p_x, normalizers, p_table = tf.while_loop(

@@ -15,8 +15,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_repro import kernels
 from t2t_repro.errors import UserError
+from t2t_repro.kernels.relu import relu as fast_relu
 from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON, LayerNorm
+
+_relu = kernels.fast(fast_relu, keras.activations.relu)
 
 _NORMS = {"LayerNorm": LayerNorm, "RMSNormalization": keras.layers.RMSNormalization}
 
@@ -33,7 +37,7 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     if callable(found := _registered(name)):
         return found
     try:
-        found = keras.activations.get(str(name))
+        found = _relu if name == "relu" else keras.activations.get(str(name))
         traced = tf.function(found, autograph=False)
         # Some of Keras's need arguments, or halve what they are given.
         if traced.get_concrete_function(tf.TensorSpec([1, 2])).output_shapes == [1, 2]:

@@ -1,6 +1,6 @@
 import pytest
 
-from optimised_program import kernels_by_kind
+from optimised_program import bytes_moved, kernels_by_kind
 
 TEXT = """
 HloModule jit_call, is_scheduled=true
@@ -49,6 +49,12 @@ TRIPS = 'backend_config={"known_trip_count":{"n":"4"},"known_init_step":{"init":
 def test_what_a_run_launches_is_counted_by_kind():
     found = kernels_by_kind(TEXT.replace("LOOP", TRIPS))
     assert found == {"reduce": 1, "elementwise": 4, "cublas lt matmul": 4, "copy": 1}
+
+
+def test_what_kernels_move_are_their_arguments_and_results():
+    sums, in_loop, product, copy = 128 + 32, 4 + 64, 64 + 32, 4 + 32
+    moved = bytes_moved(TEXT.replace("LOOP", TRIPS))
+    assert moved == sums + 4 * (in_loop + product) + copy
 
 
 def test_a_loop_without_a_known_end_is_not_counted_as_one():

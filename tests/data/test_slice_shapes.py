@@ -1,5 +1,6 @@
 """The shapes of slices: few, every sentence fits, and the slots are full."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -47,6 +48,16 @@ def test_any_corpus_is_planned_soundly(pairs, repeats, tokens_per_slice, max_sha
     assert assignment.tolist() == slow_assignment(shapes, source, target)
     assert set(assignment.tolist()) == set(range(len(shapes)))
     check_epoch(epoch_plan(shapes, source, target, slices, seed, 0), shapes, source, target)
+
+
+@given(st.integers(2**14 - 1, 2**18))
+def test_many_slots_have_a_divisor_between_their_root_and_half_of_it(tokens):
+    slots, fewer = SliceShape(1, 8, 8, tokens, 8).slots
+    assert fewer == 16
+    assert tokens < slots <= tokens * (1 + 2**-7) + 1
+    root = math.isqrt(slots)
+    assert any(slots % divisor == 0 for divisor in range(root // 2 + 1, root + 1))
+    assert slots % 8 == 0
 
 
 def full_share(shapes, source, target, slices):
