@@ -95,6 +95,33 @@ def test_what_fails_leaves_nothing(tmp_path):
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"theirs"}
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_a_model_of_the_hub(name, tmp_path, monkeypatch):
+    """Where the hub's library has brought it, without a network."""
+    pytest.importorskip("huggingface_hub")
+    commit, hub_name = "0123456789abcdef" * 2 + "01234567", "Helsinki-NLP/opus-mt-en-de"
+    there = tmp_path / "hub" / f"models--{hub_name.replace('/', '--')}"
+    folder = there / "snapshots" / commit
+    write_marian_model(folder)
+    (folder / "model.safetensors").rename(folder / name)
+    (there / "refs").mkdir()
+    (there / "refs" / "main").write_text(commit)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    flags = [f"--model={hub_name}", "--model_dir=model"]
+    (outcome,) = outcomes_of([("import_marian", flags, "")], tmp_path)
+    if name == "model.safetensors":
+        assert outcome.status == 0, outcome.err
+        (ancestor,) = ModelDirectory(tmp_path / "model").ancestors()
+        assert (ancestor.model_dir, ancestor.checkpoint) == (hub_name, f"{name}@{commit}")
+    else:
+        assert outcome.status == 2
+        last = outcome.err.splitlines()[-1]
+        assert "has no model.safetensors or tf_model.h5 on the hub: convert it once, " in last
+        assert f"from_pretrained('{hub_name}', revision='{commit}')" in last
+        assert not (tmp_path / "model").exists()
+
+
 # What Hugging Face computed
 
 
@@ -135,7 +162,7 @@ def translated(translator, subwords, lines, ours):
     ("search", "least"), [(BeamSearch(4, 1.0, power_penalty), 45), (BeamSearch(4, 0.6), 30)]
 )
 def test_how_many_translations_of_beam_4_are_theirs(search, least, oracle, tmp_path):
-    """With their length penalty all 45; with the paper's, which favours shorter ones, 33."""
+    """All 45 with the imported penalty, which is theirs; with the paper's 33, mostly shorter ones."""
     folder, model, text, ours = oracle
     subwords = text.write(tmp_path)
     lines = json.loads((folder / "translations.json").read_text())
