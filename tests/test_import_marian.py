@@ -85,14 +85,18 @@ def test_what_fails_leaves_nothing(tmp_path):
     weights.write_bytes(weights.read_bytes()[:-1])
     flags = ["--model=theirs", "--model_dir=model"]
     missing = ["--model=no-such-owner/no-such-model", "--model_dir=model"]
-    truncated, absent = outcomes_of(
-        [("import_marian", flags, ""), ("import_marian", missing, "")], tmp_path
+    (tmp_path / "t5").mkdir()
+    (tmp_path / "t5" / "config.json").write_text('{"model_type": "t5"}')
+    other_kind = ["--model=t5", "--model_dir=model"]
+    truncated, absent, other = outcomes_of(
+        [("import_marian", given, "") for given in (flags, missing, other_kind)], tmp_path
     )
-    assert (truncated.status, absent.status) == (2, 2)
+    assert (truncated.status, absent.status, other.status) == (2, 2, 2)
+    assert other.err.splitlines()[-1].startswith("error: t5/config.json has model_type 't5', expec")
     assert truncated.err.splitlines()[-1].startswith("error: theirs/model.safetensors cannot be")
     last = absent.err.splitlines()[-1]
     assert "pip install 't2t_repro[hub]'" in last or "cannot be downloaded from the Hug" in last
-    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"theirs"}
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"theirs", "t5"}
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
@@ -162,7 +166,7 @@ def translated(translator, subwords, lines, ours):
     ("search", "least"), [(BeamSearch(4, 1.0, power_penalty), 45), (BeamSearch(4, 0.6), 30)]
 )
 def test_how_many_translations_of_beam_4_are_theirs(search, least, oracle, tmp_path):
-    """All 45 with the imported penalty, which is theirs; with the paper's 33, mostly shorter ones."""
+    """All 45 with the imported penalty, which is theirs; with the paper's, 33."""
     folder, model, text, ours = oracle
     subwords = text.write(tmp_path)
     lines = json.loads((folder / "translations.json").read_text())

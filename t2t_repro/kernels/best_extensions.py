@@ -63,15 +63,15 @@ def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
 def _group_size(beam: int, vocab: int, k: int) -> int:
     """For which about as many groups as candidates are sorted; mostly a divisor of `vocab`.
 
-    Others make a copy of the logits: they are taken where that costs less than sorting, and where k
-    real ids stand before what is put behind the last one, so that this is never found.
+    Others make a copy of the logits: they are taken where that costs less than sorting. Of equal
+    ones the first are found: with k ids, none of those that are put behind the last one.
     """
     best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
     enough = [size for size in divisors if beam * vocab // size >= k]
     divisor = min(enough, key=lambda size: abs(math.log(size / best)))
     divides_badly = _sorted(divisor, beam, vocab, k) > 4 * _sorted(best, beam, vocab, k)
-    return best if divides_badly and best >= k else divisor
+    return best if divides_badly and k <= vocab else divisor
 
 
 def _sorted(size: int, beam: int, vocab: int, k: int) -> int:

@@ -207,7 +207,9 @@ def test_pytorch_s_own_file_is_converted_with_the_command_of_the_message(tmp_pat
     with pytest.raises(UserError, match=r"pytorch_model.bin alone, .* python -c \"from transform"):
         weights_file(tmp_path)
     (tmp_path / "pytorch_model.bin").rename(tmp_path / "model.safetensors.index.json")
-    with pytest.raises(UserError, match=r"weights in several files, expected .* python -c \"from t"):
+    with pytest.raises(
+        UserError, match=r"weights in several files, expected .* python -c \"from t"
+    ):
         weights_file(tmp_path)
     (tmp_path / "model.safetensors.index.json").unlink()
     with pytest.raises(UserError, match=r"has no weights, expected model.safetensors or tf_mod"):
