@@ -46,12 +46,15 @@ def main() -> None:
     found = _find_model()
     import_tensorflow()
     from t2t_repro.data.marian_text import read_marian_text
+    from t2t_repro.models.marian_config import read_marian_config
     from t2t_repro.models.marian_model import transformer_from_marian, weights_file
     from t2t_repro.models.size_bindings import size_bindings
     from t2t_repro.training.ancestry import Ancestor, weights_hash
     from t2t_repro.training.model_directory import ModelDirectory
     from t2t_repro.training.weights import named_values
 
+    # Of a model of another kind, its kind is told, and not which files it lacks.
+    read_marian_config(found.folder)
     text = read_marian_text(found.folder, FLAGS.punctuation)
     file = weights_file(found.folder)
     model, decoding = transformer_from_marian(found.folder, text, file)
@@ -96,8 +99,15 @@ def _find_model() -> _Model:
     for name in WEIGHTS:
         with_weights = download(given, (*SMALL_FILES, name), small.commit)
         if (with_weights.folder / name).is_file():
-            break
-    return _Model(with_weights.folder, given, small.commit)
+            return _Model(with_weights.folder, given, small.commit)
+    of_commit = f"from_pretrained({given!r}, revision={small.commit!r})"
+    raise UserError(
+        f"{given} at {small.commit} has no {' or '.join(WEIGHTS)} on the hub: convert it once, "
+        "with pip install transformers torch sentencepiece and python -c "
+        f'"from transformers import MarianMTModel as M, MarianTokenizer as T; '
+        f"[c.{of_commit}.save_pretrained('converted') for c in (M, T)]\", and give "
+        "--model=converted."
+    )
 
 
 def cli() -> None:

@@ -85,14 +85,45 @@ def test_what_fails_leaves_nothing(tmp_path):
     weights.write_bytes(weights.read_bytes()[:-1])
     flags = ["--model=theirs", "--model_dir=model"]
     missing = ["--model=no-such-owner/no-such-model", "--model_dir=model"]
-    truncated, absent = outcomes_of(
-        [("import_marian", flags, ""), ("import_marian", missing, "")], tmp_path
+    (tmp_path / "t5").mkdir()
+    (tmp_path / "t5" / "config.json").write_text('{"model_type": "t5"}')
+    other_kind = ["--model=t5", "--model_dir=model"]
+    truncated, absent, other = outcomes_of(
+        [("import_marian", given, "") for given in (flags, missing, other_kind)], tmp_path
     )
-    assert (truncated.status, absent.status) == (2, 2)
+    assert (truncated.status, absent.status, other.status) == (2, 2, 2)
+    assert other.err.splitlines()[-1].startswith("error: t5/config.json has model_type 't5', expec")
     assert truncated.err.splitlines()[-1].startswith("error: theirs/model.safetensors cannot be")
     last = absent.err.splitlines()[-1]
     assert "pip install 't2t_repro[hub]'" in last or "cannot be downloaded from the Hug" in last
-    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"theirs"}
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"theirs", "t5"}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_a_model_of_the_hub(name, tmp_path, monkeypatch):
+    """Where the hub's library has brought it, without a network."""
+    pytest.importorskip("huggingface_hub")
+    commit, hub_name = "0123456789abcdef" * 2 + "01234567", "Helsinki-NLP/opus-mt-en-de"
+    there = tmp_path / "hub" / f"models--{hub_name.replace('/', '--')}"
+    folder = there / "snapshots" / commit
+    write_marian_model(folder)
+    (folder / "model.safetensors").rename(folder / name)
+    (there / "refs").mkdir()
+    (there / "refs" / "main").write_text(commit)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    flags = [f"--model={hub_name}", "--model_dir=model"]
+    (outcome,) = outcomes_of([("import_marian", flags, "")], tmp_path)
+    if name == "model.safetensors":
+        assert outcome.status == 0, outcome.err
+        (ancestor,) = ModelDirectory(tmp_path / "model").ancestors()
+        assert (ancestor.model_dir, ancestor.checkpoint) == (hub_name, f"{name}@{commit}")
+    else:
+        assert outcome.status == 2
+        last = outcome.err.splitlines()[-1]
+        assert "has no model.safetensors or tf_model.h5 on the hub: convert it once, " in last
+        assert f"from_pretrained('{hub_name}', revision='{commit}')" in last
+        assert not (tmp_path / "model").exists()
 
 
 # What Hugging Face computed
@@ -135,7 +166,7 @@ def translated(translator, subwords, lines, ours):
     ("search", "least"), [(BeamSearch(4, 1.0, power_penalty), 45), (BeamSearch(4, 0.6), 30)]
 )
 def test_how_many_translations_of_beam_4_are_theirs(search, least, oracle, tmp_path):
-    """With their length penalty all 45; with the paper's, which favours shorter ones, 33."""
+    """All 45 with the imported penalty, which is theirs; with the paper's, 33."""
     folder, model, text, ours = oracle
     subwords = text.write(tmp_path)
     lines = json.loads((folder / "translations.json").read_text())

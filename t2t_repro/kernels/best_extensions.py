@@ -26,7 +26,9 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
     """
     _, beam, vocab = logits.shape
     size = _group_size(beam, vocab, k)
-    count = vocab // size
+    count = math.ceil(vocab / size)
+    if rest := count * size - vocab:
+        logits = tf.pad(logits, [[0, 0], [0, 0], [0, rest]], constant_values=-math.inf)
     groups = tf.reshape(logits, [-1, beam, count, size])
     maxima = tf.reduce_max(groups, axis=-1)  # [batch, beam, count]
     normalizers = _log_normalizers(logits, maxima)  # [batch, beam]
@@ -43,7 +45,9 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
     )
     candidates = before + (candidates - normalizers)  # [batch, k, size]
     found, places = tf.math.top_k(tf.reshape(candidates, [-1, k * size]), k)
-    return found, tf.gather(best, places // size, batch_dims=1) * size + places % size
+    groups_found = tf.gather(best, places // size, batch_dims=1)
+    ids = groups_found % count * size + places % size
+    return found, groups_found // count * vocab + ids
 
 
 def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
@@ -57,8 +61,19 @@ def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
 
 
 def _group_size(beam: int, vocab: int, k: int) -> int:
-    """The divisor of `vocab` for which about as many groups as candidates are sorted."""
-    best = math.sqrt(beam * vocab / k)
+    """For which about as many groups as candidates are sorted; mostly a divisor of `vocab`.
+
+    Others make a copy of the logits: they are taken where that costs less than sorting. Of equal
+    ones the first are found: with k ids, none of those that are put behind the last one.
+    """
+    best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
     enough = [size for size in divisors if beam * vocab // size >= k]
-    return min(enough, key=lambda size: abs(math.log(size / best)))
+    divisor = min(enough, key=lambda size: abs(math.log(size / best)))
+    divides_badly = _sorted(divisor, beam, vocab, k) > 4 * _sorted(best, beam, vocab, k)
+    return best if divides_badly and k <= vocab else divisor
+
+
+def _sorted(size: int, beam: int, vocab: int, k: int) -> int:
+    """How many numbers are sorted."""
+    return beam * math.ceil(vocab / size) + k * size

@@ -9,6 +9,7 @@ registered with Keras, in a module that the gin file imports:
 makes it "my_parts>squared_relu".
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,18 +37,26 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     """
     if callable(found := _registered(name)):
         return found
+    if (found := _keras_activation(str(name))) is None:
+        raise UserError(
+            f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as "
+            f"'relu' or 'gelu', or {_OF_ONES_OWN}"
+        )
+    return found
+
+
+# Every layer asks, and TensorFlow keeps what was traced.
+@functools.cache
+def _keras_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    """One of Keras's, or None if it has none of that name that keeps a vector's length."""
     try:
-        found = _relu if name == "relu" else keras.activations.get(str(name))
+        found = _relu if name == "relu" else keras.activations.get(name)
         traced = tf.function(found, autograph=False)
         # Some of Keras's need arguments, or halve what they are given.
-        if traced.get_concrete_function(tf.TensorSpec([1, 2])).output_shapes == [1, 2]:
-            return found
+        keeps_shape = traced.get_concrete_function(tf.TensorSpec([1, 2])).output_shapes == [1, 2]
     except (ValueError, TypeError):
-        pass
-    raise UserError(
-        f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as 'relu' "
-        f"or 'gelu', or {_OF_ONES_OWN}"
-    )
+        return None
+    return found if keeps_shape else None
 
 
 def named_norm(name: str) -> Callable[..., keras.layers.Layer]:

@@ -106,7 +106,10 @@ GENERATED = {
     "bad_words_ids", "decoder_start_token_id", "eos_token_id", "forced_eos_token_id",
     "length_penalty", "num_beams", "pad_token_id", "renormalize_logits",
 }  # fmt: skip
-"""Settings that are honoured; config.json may have them as well, in older models."""
+"""Settings that are honoured; config.json may have them as well, in older models.
+
+`forced_eos_token_id` has to be EOS: where a translation reaches its limit theirs ends with it.
+"""
 
 
 class MarianConfig(NamedTuple):
@@ -285,7 +288,9 @@ def _layer_config(config: _Fields) -> LayerConfig:
             norm_epsilon=1e-5,
         )
     except UserError as error:
-        raise UserError(f"{config.path} describes no Transformer: {error}") from error
+        # Of more lines gin writes the others.
+        reason = reason_of(error)
+        raise UserError(f"{config.path} describes no Transformer: {reason}") from error
 
 
 def _generation(directory: Path, config: _Fields) -> _Fields:

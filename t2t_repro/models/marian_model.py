@@ -20,6 +20,8 @@ from t2t_repro.strangers.safetensors_file import SafetensorsFile
 from t2t_repro.strangers.weights_file import WeightsFile
 
 SAFETENSORS, TF_WEIGHTS, TORCH = "model.safetensors", "tf_model.h5", "pytorch_model.bin"
+SHARDS = "model.safetensors.index.json"
+"""What a model has whose weights are more than a file of safetensors is to hold: 5 GB or 50."""
 
 
 def weights_file(directory: Path) -> WeightsFile:
@@ -38,7 +40,11 @@ def weights_file(directory: Path) -> WeightsFile:
         from t2t_repro.strangers.tf_weights_file import TFWeightsFile
 
         return TFWeightsFile(path)
-    found = f"{TORCH} alone, which is a program" if (directory / TORCH).exists() else "no weights"
+    found = "no weights"
+    if (directory / TORCH).exists():
+        found = f"{TORCH} alone, which is a program"
+    elif (directory / SHARDS).exists():
+        found = "weights in several files"
     raise UserError(
         f"{directory} has {found}, expected {SAFETENSORS} or {TF_WEIGHTS}: convert the model once, "
         f'with pip install transformers torch and python -c "from transformers import '

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gin
+import keras
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -224,7 +225,13 @@ def _spoil_safetensors(rng: random.Random, content: bytes) -> bytes:
 
 
 def _read_marian_model(folder: Path) -> None:
+    _forget_models()
     transformer_from_marian(folder, read_marian_text(folder), weights_file(folder))
+
+
+def _forget_models() -> None:
+    """TensorFlow keeps 4 MB of every model: an operation for each variable, by its name."""
+    keras.backend.clear_session(free_memory=False)
 
 
 def _read_weights(file: WeightsFile) -> None:
@@ -237,6 +244,7 @@ def _write_t2t(folder: Path) -> None:
 
 
 def _read_t2t(folder: Path) -> None:
+    _forget_models()
     transformer_from_t2t(folder, subwords=35)
     step_of_t2t(folder)
 
@@ -280,6 +288,7 @@ def _write_model(folder: Path) -> None:
 
 
 def _read_model(folder: Path) -> None:
+    _forget_models()
     read_run(folder / "model")
     experiment.load_translator(folder / "model", [], None)
 

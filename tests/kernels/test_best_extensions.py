@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding import beam_search
-from t2t_repro.kernels.best_extensions import best_extensions
+from t2t_repro.kernels.best_extensions import _group_size, _sorted, best_extensions
 
 
 @settings(max_examples=60)
@@ -33,12 +33,16 @@ def test_they_are_those_of_a_sort(vocab, beam, levels, seed):
 
 
 @pytest.mark.parametrize("jit_compile", [None, True])
-def test_in_a_graph_with_unknown_rows(jit_compile):
+@pytest.mark.parametrize("vocab", [1024, 1009])
+def test_in_a_graph_with_unknown_rows(vocab, jit_compile):
     generator = np.random.default_rng(0)
-    logits = generator.normal(size=(3, 2, 1024)).astype(np.float32)
+    logits = generator.normal(size=(3, 2, vocab)).astype(np.float32)
     logits[0, 0, :1000] = -np.inf
+    # As where a beginning is given: the only id is the last but one.
+    logits[1, :, : vocab - 2] = -np.inf
+    logits[1, :, vocab - 1] = -np.inf
     log_probs = np.zeros((3, 2), np.float32)
-    signature = [tf.TensorSpec([None, 2]), tf.TensorSpec([None, 2, 1024])]
+    signature = [tf.TensorSpec([None, 2]), tf.TensorSpec([None, 2, vocab])]
     graph = tf.function(
         lambda log_probs, logits: best_extensions(log_probs, logits, 5),
         input_signature=signature,
@@ -47,4 +51,19 @@ def test_in_a_graph_with_unknown_rows(jit_compile):
     found = graph(log_probs, logits)
     expected = beam_search.best_extensions(tf.constant(log_probs), tf.constant(logits), 5)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("vocab", [*range(31_990, 32_010), 37_000, 58_101, 62_518, 63_429, 65_001])
+@pytest.mark.parametrize(("beam", "k"), [(1, 1), (4, 8), (6, 12), (6, 18)])
+def test_little_is_sorted_whatever_the_size_of_the_vocabulary(vocab, beam, k):
+    sorted_ones = _sorted(_group_size(beam, vocab, k), beam, vocab, k)
+    assert sorted_ones < beam * vocab / 15
+
+
+def test_wide_beams_never_find_what_stands_behind_the_last_id():
+    logits = np.full((1, 50, 1009), -np.inf, np.float32)
+    logits[:, :, 1008] = 0
+    found = best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
+    expected = beam_search.best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
     np.testing.assert_array_equal(found[1], expected[1])
