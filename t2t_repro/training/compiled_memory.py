@@ -43,7 +43,8 @@ def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
     vectors = sum(shape.slots) * model.config.d_model
     if model.config.recompute:
         in_decoder += _gathered_bytes(model, shape, number, on_gpu)
-        kept = model.num_layers * vectors * number + max(logits, in_encoder, in_decoder)
+        between = logits if on_gpu else max(logits, _ahead_bytes(model, shape))
+        kept = model.num_layers * vectors * number + max(between, in_encoder, in_decoder)
     else:
         kept = model.num_layers * (in_encoder + in_decoder) + logits
     # What the first layers read, and the random bits of the dropout before.
@@ -59,6 +60,18 @@ def _gathered_bytes(model: Transformer, shape: SliceShape, number: int, on_gpu: 
     """
     given, gone = shape.slots[0] * (1 if on_gpu else 2), shape.slots[1]
     return max(0, (model.num_layers - 1) * (given - gone) * model.config.d_model * number)
+
+
+def _ahead_bytes(model: Transformer, shape: SliceShape) -> int:
+    """What a CPU makes ahead in the forward pass where layers are computed again.
+
+    Keys and values of the encoder's output for all layers of the decoder; and, as zeros, the sum of
+    the embedding's gradient over blocks of logits, twice.
+    """
+    config = model.config
+    width = config.num_heads * (config.key_depth + config.value_depth)
+    keys_values = model.num_layers * (shape.rows + 1) * shape.source_length * width
+    return (keys_values + 2 * model.vocab_size * config.d_model) * _FLOAT32
 
 
 def _weights_bytes(model: Transformer, number: int, on_gpu: bool) -> int:
