@@ -35,7 +35,7 @@ UPDATES = 3
 """Made before the one that is compared."""
 
 # Rates far above what a float32 weight is rounded by.
-SCHEDULE = {"warmup_steps": 20, "constant": 0.2}
+WARMUP_STEPS, CONSTANT = 20, 0.2
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def main() -> None:
 def short_warmup(size: ModelSize, activation: str) -> TrainStep:
     """The trainer's step of a random model, whose first updates change the weights already."""
     model = random_model(size, DTYPE, activation=activation)
-    optimizer = adam(TransformerSchedule(size.d_model, **SCHEDULE))
+    optimizer = adam(TransformerSchedule(size.d_model, WARMUP_STEPS, CONSTANT))
     return TrainStep(model, optimizer, 1, jit_compile=True, loss=CrossEntropy(LABEL_SMOOTHING))
 
 
@@ -85,7 +85,7 @@ def state(step: TrainStep) -> list[NDArray[np.float32]]:
     """Weights, and Adam's moments m and v: what an update replaces, in the program's order."""
     optimizer = step.optimizer
     variables = (*step.updated, *optimizer._momentums, *optimizer._velocities)
-    return [np.array(variable) for variable in variables]
+    return [np.array(variable.numpy()) for variable in variables]
 
 
 if __name__ == "__main__":
