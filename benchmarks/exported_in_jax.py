@@ -4,8 +4,9 @@
     python benchmarks/exported_in_jax.py --time=programs/gpu_base_bfloat16_384x64 --rounds=3
 
 Needs JAX; on a GPU machine that has no TensorFlow it measures our program under JAX's XLA.
---check holds loss and gradients against TensorFlow's, which `exported_check.py` has written; on a
-GPU also with products in TF32, the default there. --time has whole updates done in alternation with
+--check holds loss and gradients, and a whole update (weights, Adam's moments, what is reported)
+against TensorFlow's, which `exported_check.py` has written; on a GPU also with products in TF32,
+the default there. --time has whole updates done in alternation with
 PyTorch's (`peers/pytorch_compiled.py`) on the same random sentences: target tokens a second, PAD
 not counted, the share of the chip's measured rate in 8192³ products, the peak of memory. The loss
 of every update is read. JSON lines are appended to --output as they come.
@@ -37,7 +38,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 MATMUL_SIZES = {"gpu": 8192, "cpu": 512}
 TOLERANCE = 1e-5
-"""Of a gradient's error, relative to its norm; float32, exact products."""
+"""Of an error, relative to the norm of a gradient, a moment or a weight's change; float32, exact
+products."""
 
 
 class Case(NamedTuple):
@@ -90,37 +92,69 @@ def main() -> None:
 
 
 def check(folder: Path, output: Path) -> bool:
-    """Appends a row for exact products, on a GPU one for TF32's; says if the former are right."""
+    """Appends a row for either program in exact float32, on a GPU also for TF32.
+
+    Returns:
+        whether all errors in exact float32 are below the tolerance.
+    """
     import jax
 
     from step_in_jax import Program
 
     platform = jax.default_backend()
-    program = Program.read(folder, "gradients")
     with np.load(folder / "check.npz") as kept:
         arrays = [kept[f"arr_{i}"] for i in range(len(kept.files))]
-    inputs, expected = arrays[: len(program.inputs)], arrays[len(program.inputs) :]
-    is_right = False
-    for is_exact in (True, False) if platform == "gpu" else (True,):
-        call = jax.jit(program.call(platform.replace("gpu", "cuda"), is_exact))
-        found = [np.asarray(x) for x in call(*inputs)]
-        errors = [error(*pair) for pair in zip(found[3:], expected[3:], strict=True)]
-        worst = max(errors)
-        of_loss = abs(float(found[0]) / float(expected[0]) - 1)
-        is_right |= is_exact and max(worst, of_loss) < TOLERANCE
-        row = {
-            "benchmark": "exported program",
-            "case": f"{folder.name}, {'float32' if is_exact else 'TF32'}",
-            "value": worst,
-            "unit": "largest relative error of a gradient",
-            "median": float(np.median(errors)),
-            "loss": float(found[0]),
-            "loss_error": of_loss,
-            "device": jax.devices()[0].device_kind,
-            "jax": jax.__version__,
-        }
-        write_row(output, row)
+    gradients, update = (Program.read(folder, name) for name in ("gradients", "update"))
+    read, given = arrays[: len(update.inputs)], arrays[len(update.inputs) :]
+    # Of what an update reads, the weights and the batch.
+    weights, batch = read[: gradients.description["weights"]], read[len(update.state) + 1 :]
+    cases = (
+        (gradients, [*weights, *batch], given[: len(gradients.outputs)]),
+        (update, read, given[len(gradients.outputs) :]),
+    )
+    is_right = True
+    for program, inputs, expected in cases:
+        for is_exact in (True, False) if platform == "gpu" else (True,):
+            call = jax.jit(program.call(platform.replace("gpu", "cuda"), is_exact))
+            found = [np.asarray(x) for x in call(*inputs)]
+            before = inputs[: len(weights)] if program is update else []
+            errors = relative_errors(found, expected, before)
+            worst = int(np.argmax(errors))
+            is_right &= not is_exact or errors[worst] < TOLERANCE
+            row = {
+                "benchmark": "exported program",
+                "case": f"{folder.name}, {program.name}, {'float32' if is_exact else 'TF32'}",
+                "value": errors[worst],
+                "unit": "largest relative error",
+                "of": program.outputs[worst][0],
+                "median": float(np.median(errors)),
+                "device": jax.devices()[0].device_kind,
+                "jax": jax.__version__,
+            }
+            write_row(output, row)
     return is_right
+
+
+def relative_errors(
+    found: Sequence[NDArray], expected: Sequence[NDArray], before: Sequence[NDArray]
+) -> list[float]:
+    """The errors of a program's outputs: of weights, the first outputs, that of their change.
+
+    A change is far smaller than the weight, whose last bit is another wherever two programs round
+    to another side: a difference of one such bit counts for nothing.
+
+    Args:
+        found: every output.
+        expected: likewise.
+        before: of those outputs that are weights, what they were; none for gradients.
+    """
+    errors = []
+    for weight, *values in zip(before, found, expected, strict=False):
+        last_bit = np.spacing(np.max(np.abs(values), axis=0))
+        of_found, of_expected = values
+        same = np.abs(of_found - of_expected) <= last_bit
+        errors.append(error(np.where(same, of_expected, of_found) - weight, of_expected - weight))
+    return [*errors, *map(error, found[len(before) :], expected[len(before) :])]
 
 
 def error(found: NDArray, expected: NDArray) -> float:

@@ -74,9 +74,10 @@ def write_programs(arguments: argparse.Namespace) -> list[Path]:
     return [Path(line) for line in written.stdout.splitlines()]
 
 
-def compile_for(jax: Path, folder: Path, gpu: str) -> dict[str, Any]:
-    """What `compile_ahead.py` says of a folder's step on a GPU."""
-    command = [str(jax), str(HERE / "compile_ahead.py"), str(folder), f"--gpu={gpu}"]
+def compile_for(jax: Path, folder: Path, gpu: str, program: str = "update") -> dict[str, Any]:
+    """What `compile_ahead.py` says of a folder's step, or of its gradients alone, on a GPU."""
+    script = str(HERE / "compile_ahead.py")
+    command = [str(jax), script, str(folder), f"--gpu={gpu}", f"--program={program}"]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return json.loads(said.splitlines()[-1])
 

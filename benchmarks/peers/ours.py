@@ -118,8 +118,16 @@ def _served(
     return decode
 
 
-def random_model(size: ModelSize, dtype: str, recompute: bool = False) -> Transformer:
+def random_model(
+    size: ModelSize, dtype: str, recompute: bool = False, activation: str = "relu"
+) -> Transformer:
     """A model with random weights, the same every time.
+
+    Args:
+        size: of the model.
+        dtype: that it computes in.
+        recompute: see `LayerConfig`.
+        activation: likewise.
 
     Raises:
         NotImplementedError: for a dtype that it does not compute in.
@@ -128,7 +136,12 @@ def random_model(size: ModelSize, dtype: str, recompute: bool = False) -> Transf
         raise NotImplementedError(f"no {dtype}")
     keras.utils.set_random_seed(1)
     config = LayerConfig(
-        size.d_model, size.d_ff, size.num_heads, dropout=size.dropout, recompute=recompute
+        size.d_model,
+        size.d_ff,
+        size.num_heads,
+        dropout=size.dropout,
+        activation=activation,
+        recompute=recompute,
     )
     model = Transformer(size.vocab_size, size.num_layers, config, dtype=_POLICIES[dtype])
     model.build()

@@ -76,9 +76,10 @@ def texts(folder: Path, multi30k: Path, tfds: Path, pairs: int) -> None:
 
 
 def programs(kit: Path, sizes: Sizes) -> None:
-    """Exports the train step, in all sizes, and one with what TensorFlow makes of it."""
-    if not (kit / "check" / "check.npz").is_file():
-        call("benchmarks/exported_check.py", f"--output={kit / 'check'}")
+    """Exports the train step, in all sizes, and small ones with what TensorFlow makes of them."""
+    for name, options in parts.CHECKS.items():
+        if not (kit / name / "check.npz").is_file():
+            call("benchmarks/exported_check.py", f"--output={kit / name}", *options)
     for size in sizes.programs:
         for tokens in sizes.tokens:
             name = parts.program_name(size, tokens, sizes.length)

@@ -1,7 +1,7 @@
 """How much memory the forward and backward pass take where XLA compiles them, by a formula.
 
 XLA keeps what the backward pass reads and cannot be computed again in passing: of a sum not what
-was added, and of a norm no statistics. Seen in the programs that benchmarks/gpu_ahead.py compiles.
+was added, and of a norm no statistics. Seen in the programs that benchmarks/memory.py compiles.
 """
 
 import tensorflow as tf
@@ -22,7 +22,12 @@ def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
     """Estimates what a slice takes at its peak, beside float32 weights and gradients, in bytes.
 
     That is between the passes, when the activations of all layers are there, and the logits. Layers
-    that are computed again keep what goes into each, and the rest of one at a time.
+    that are computed again keep what goes into each. There the peak is the same, or where one layer
+    is computed again, when the logits are gone: one of the encoder's, or the decoder's lowest, when
+    gradients by the encoder's output have gathered.
+
+    Gradients count as if they were there from the start. XLA lays some activations where gradients
+    will be, the more the larger the weights are: so much the estimate is too high.
 
     Args:
         model: the Transformer.
@@ -31,24 +36,60 @@ def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
             time.
     """
     number = tf.as_dtype(model.compute_dtype).size if on_gpu else _FLOAT32
-    d_model, layers = model.config.d_model, model.num_layers
-    of_layer = _layer_bytes(model, shape, number)
-    if model.config.recompute:
-        kept = layers * sum(shape.slots) * d_model * number + of_layer
-    else:
-        kept = layers * of_layer
     most = LOGITS_ON_A_GPU if on_gpu else LOGITS_ON_A_CPU
-    logits = min(shape.slots[1] * model.vocab_size, most)
-    kept += 2 * logits * number  # Themselves, and their softmax.
+    # Themselves, and their softmax.
+    logits = 2 * min(shape.slots[1] * model.vocab_size, most) * number
+    in_encoder, in_decoder = _layer_bytes(model, shape, number)
+    vectors = sum(shape.slots) * model.config.d_model
+    if model.config.recompute:
+        in_decoder += _gathered_bytes(model, shape, number, on_gpu)
+        between = logits if on_gpu else max(logits, _ahead_bytes(model, shape))
+        kept = model.num_layers * vectors * number + max(between, in_encoder, in_decoder)
+    else:
+        kept = model.num_layers * (in_encoder + in_decoder) + logits
     # What the first layers read, and the random bits of the dropout before.
-    kept += sum(shape.slots) * d_model * (number + (_DROPOUT if model.config.dropout else 0))
+    kept += vectors * (number + (_DROPOUT if model.config.dropout else 0))
+    return kept + _weights_bytes(model, number, on_gpu)
+
+
+def _gathered_bytes(model: Transformer, shape: SliceShape, number: int, on_gpu: bool) -> int:
+    """What is more when the decoder's lowest layer is computed again than at its highest.
+
+    What went into the layers that are done is gone. The gradients by the encoder's output that they
+    have given are there: one of the keys and one of the values, which are one product on a GPU.
+    """
+    given, gone = shape.slots[0] * (1 if on_gpu else 2), shape.slots[1]
+    return max(0, (model.num_layers - 1) * (given - gone) * model.config.d_model * number)
+
+
+def _ahead_bytes(model: Transformer, shape: SliceShape) -> int:
+    """What a CPU makes ahead in the forward pass where layers are computed again.
+
+    Keys and values of the encoder's output for all layers of the decoder; and, as zeros, the sum of
+    the embedding's gradient over blocks of logits, twice.
+    """
+    config = model.config
+    width = config.num_heads * (config.key_depth + config.value_depth)
+    keys_values = model.num_layers * (shape.rows + 1) * shape.source_length * width
+    return (keys_values + 2 * model.vocab_size * config.d_model) * _FLOAT32
+
+
+def _weights_bytes(model: Transformer, number: int, on_gpu: bool) -> int:
+    """What there is of weights beside themselves: as products read them, for both passes.
+
+    In bfloat16 that is all of them once more. In float32 a GPU's products read themselves, but for
+    the projections of queries, keys and values, which lie side by side: of three attentions.
+    """
     if number < _FLOAT32:
-        kept += model.count_params() * number  # All weights once more.
-    return kept
+        return model.count_params() * number
+    config = model.config
+    keys, values = config.num_heads * config.key_depth, config.num_heads * config.value_depth
+    side_by_side = 2 * (2 * keys + values) + (keys + values)
+    return model.num_layers * config.d_model * side_by_side * number if on_gpu else 0
 
 
-def _layer_bytes(model: Transformer, shape: SliceShape, number: int) -> int:
-    """What a layer of the encoder and one of the decoder keep together.
+def _layer_bytes(model: Transformer, shape: SliceShape, number: int) -> tuple[int, int]:
+    """What a layer of the encoder keeps, and one of the decoder.
 
     Tokens are packed into slots, but heads: they are of whole sentences, padding and the empty row
     included (see `kernels.packing`).
@@ -62,7 +103,8 @@ def _layer_bytes(model: Transformer, shape: SliceShape, number: int) -> int:
     d_model, heads = config.d_model, config.num_heads
     keys, values = heads * config.key_depth, heads * config.value_depth
     source, target = shape.lengths
-    rows = shape.rows + 1
+    # A softmax in float32 of scores in bfloat16 is computed again, from the scores.
+    weights = heads * (2 if model.compute_dtype == "bfloat16" else 1)
 
     def of_slot(sublayers: int) -> int:
         attentions = sublayers - 1
@@ -71,11 +113,13 @@ def _layer_bytes(model: Transformer, shape: SliceShape, number: int) -> int:
         bits = sublayers * d_model if config.dropout else 0
         return vectors * number + bits * _DROPOUT
 
-    slots = shape.slots[0] * of_slot(_IN_ENCODER) + shape.slots[1] * of_slot(_IN_DECODER)
-    # Queries, keys and values of three attentions; the decoder's queries attend to both sides.
-    of_source = (2 * keys + values) + (keys + values)
-    of_target = (2 * keys + values) + keys
-    # A softmax in float32 of scores in bfloat16 is computed again, from the scores.
-    kept = 2 if model.compute_dtype == "bfloat16" else 1
-    weights = kept * heads * (source * source + target * target + target * source)
-    return slots + rows * number * (source * of_source + target * of_target + weights)
+    # Queries, keys, values and weights of every attention; the decoder's queries attend to both
+    # sides.
+    own = 2 * keys + values
+    in_encoder = source * (own + weights * source)
+    in_decoder = target * (own + keys + weights * (target + source)) + source * (keys + values)
+    rows = (shape.rows + 1) * number
+    return (
+        shape.slots[0] * of_slot(_IN_ENCODER) + rows * in_encoder,
+        shape.slots[1] * of_slot(_IN_DECODER) + rows * in_decoder,
+    )

@@ -1,17 +1,23 @@
 """The table of estimates beside XLA's analysis, of a model that compiles in seconds."""
 
+import pytest
+
 import memory
-from cost import Experiment
-from t2t_repro.analysis.model_shape import ModelShape
+from exported_step import train_step
 from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.layers.layer_config import LayerConfig
+from work import ModelSize
 
-SMALL = Experiment("small", ModelShape(50, 3, LayerConfig(32, 64, 2)), 1, "")
+SMALL = ModelSize(50, 2, 64, 256, 2, 0.1)
+SHAPE = SliceShape(16, 40, 40, 500, 500)
 
 
-def test_xla_needs_about_what_is_estimated():
-    shape = SliceShape(16, 40, 40, 500, 500)
-    (row,) = memory.rows(SMALL, "float32", (shape,))
-    name, precision, lengths, *_, ratio = row.strip("| ").split(" | ")
-    assert [name, precision, lengths] == ["`small`", "`float32`", "16 × 40, 40"]
-    assert 0.8 < float(ratio) < 1.2
+@pytest.mark.parametrize("recompute", [False, True])
+def test_xla_needs_about_what_is_estimated(recompute):
+    step = train_step(SMALL, "float32", recompute)
+    (row,) = memory.rows(step, [SHAPE], False, memory.of_this_device)
+    lengths, estimate, found, ratio, with_gradients = row.split(" | ")
+    assert lengths == "16 × 40, 40"
+    assert estimate.endswith(" GB")
+    assert found.endswith(" GB")
+    assert 0.85 < float(ratio) < 1.15
+    assert abs(float(with_gradients) - 1) <= abs(float(ratio) - 1)

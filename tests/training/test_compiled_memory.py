@@ -26,8 +26,29 @@ def test_layers_that_are_computed_again_keep_less():
         ]
         for recompute in (False, True)
     )
-    assert again[1] - again[0] == 4 * sum(SHAPE.slots) * 16
+    source, target = SHAPE.slots
+    # What goes in; two gradients by the encoder's output come, as the layer's input goes.
+    assert again[1] - again[0] == 4 * 16 * (source + target + 2 * source - target)
     assert again[1] - again[0] < (once[1] - once[0]) / 4
+
+
+def test_where_layers_are_computed_again_logits_and_a_layer_are_not_there_at_once():
+    model = changed(tiny_model(), recompute=True)
+
+    def taken(vocab_size, d_ff):
+        model.vocab_size = vocab_size
+        return compiled_bytes(changed(model, d_ff=d_ff), SHAPE, True)
+
+    # Logits are what counts where there are many, else the layer.
+    assert taken(5000, 64) == taken(5000, 32) < taken(6000, 32)
+    assert taken(41, 640) == taken(40, 640) < taken(40, 650)
+
+
+def test_a_gpu_keeps_the_projections_of_attention_side_by_side():
+    """In float32, of two attentions queries, keys and values, of the third keys and values."""
+    model = tiny_model()
+    on_cpu, on_gpu = (compiled_bytes(model, SHAPE, on_gpu) for on_gpu in (False, True))
+    assert on_gpu - on_cpu == 4 * 16 * (2 * 3 + 2) * 16
 
 
 @pytest.mark.parametrize(("on_gpu", "less"), [(True, True), (False, False)])
