@@ -1,4 +1,4 @@
-"""Reads the text of a program that XLA has optimised for a GPU: which kernels run, what they move."""
+"""Reads the text of a program that XLA has optimised for a GPU: which kernels run on what."""
 
 import math
 import re

@@ -36,14 +36,12 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
         normal = centred * scale
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            g, of_gamma = upstream * gamma, upstream * normal
-            if has_gpu():
-                mean, along = _means_on_a_gpu(g, g * normal)
-                d_gamma, d_beta = _sums_on_a_gpu(of_gamma, upstream)
-            else:
-                mean, along = _means_on_a_cpu(upstream, of_gamma, gamma)
-                d_gamma, d_beta = _sums_on_a_cpu(of_gamma, upstream)
-            d_x = (g - mean - normal * along) * scale
+            of_gamma = upstream * normal
+            means = _means_on_a_gpu if has_gpu() else _means_on_a_cpu
+            mean, along = means(upstream, of_gamma, gamma)
+            d_x = (upstream * gamma - mean - normal * along) * scale
+            sums = _sums_on_a_gpu if has_gpu() else _sums_on_a_cpu
+            d_gamma, d_beta = sums(of_gamma, upstream)
             return d_x, d_gamma, d_beta
 
         return normal * gamma + beta, gradient
@@ -60,9 +58,12 @@ def _means_on_a_cpu(
     return mean, along
 
 
-def _means_on_a_gpu(*vectors: tf.Tensor) -> list[tf.Tensor]:
-    """The same of g and g x̂: XLA writes neither, as it would for a product, or for of_gamma."""
-    return [tf.reduce_mean(v, axis=-1, keepdims=True) for v in vectors]
+def _means_on_a_gpu(
+    upstream: tf.Tensor, of_gamma: tf.Tensor, gamma: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The same as means, which XLA computes in passing; for a product it would write both."""
+    mean, along = (tf.reduce_mean(v * gamma, axis=-1, keepdims=True) for v in (upstream, of_gamma))
+    return mean, along
 
 
 def _sums_on_a_cpu(*vectors: tf.Tensor) -> list[tf.Tensor]:

@@ -14,7 +14,8 @@ _FLOAT32 = tf.float32.size
 _DROPOUT = tf.uint16.size  # Random bits of an element.
 
 _OF_SUBLAYER = 2  # Vectors of d_model: the sum of the residual connection, and that normalised.
-_OF_HIDDEN = 2  # Vectors of d_ff: before the ReLU, whose gradient asks for the sign, and behind it.
+_OF_HIDDEN = 2  # Vectors of d_ff: before the activation, and behind it.
+_OF_RELU_ON_A_GPU = 1  # See `kernels.relu`.
 _IN_ENCODER, _IN_DECODER = 2, 3  # Sub-layers.
 
 
@@ -39,7 +40,7 @@ def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
     most = LOGITS_ON_A_GPU if on_gpu else LOGITS_ON_A_CPU
     # Themselves, and their softmax.
     logits = 2 * min(shape.slots[1] * model.vocab_size, most) * number
-    in_encoder, in_decoder = _layer_bytes(model, shape, number)
+    in_encoder, in_decoder = _layer_bytes(model, shape, number, on_gpu)
     vectors = sum(shape.slots) * model.config.d_model
     if model.config.recompute:
         in_decoder += _gathered_bytes(model, shape, number, on_gpu)
@@ -88,7 +89,9 @@ def _weights_bytes(model: Transformer, number: int, on_gpu: bool) -> int:
     return model.num_layers * config.d_model * side_by_side * number if on_gpu else 0
 
 
-def _layer_bytes(model: Transformer, shape: SliceShape, number: int) -> tuple[int, int]:
+def _layer_bytes(
+    model: Transformer, shape: SliceShape, number: int, on_gpu: bool
+) -> tuple[int, int]:
     """What a layer of the encoder keeps, and one of the decoder.
 
     Tokens are packed into slots, but heads: they are of whole sentences, padding and the empty row
@@ -98,6 +101,7 @@ def _layer_bytes(model: Transformer, shape: SliceShape, number: int) -> tuple[in
         model: the Transformer.
         shape: of the slice.
         number: bytes of one.
+        on_gpu: whether a GPU computes it.
     """
     config = model.config
     d_model, heads = config.d_model, config.num_heads
@@ -106,10 +110,13 @@ def _layer_bytes(model: Transformer, shape: SliceShape, number: int) -> tuple[in
     # A softmax in float32 of scores in bfloat16 is computed again, from the scores.
     weights = heads * (2 if model.compute_dtype == "bfloat16" else 1)
 
+    keeps_output_alone = on_gpu and config.activation == "relu"
+    hidden = _OF_RELU_ON_A_GPU if keeps_output_alone else _OF_HIDDEN
+
     def of_slot(sublayers: int) -> int:
         attentions = sublayers - 1
         vectors = sublayers * _OF_SUBLAYER * d_model + attentions * values
-        vectors += _OF_HIDDEN * config.d_ff
+        vectors += hidden * config.d_ff
         bits = sublayers * d_model if config.dropout else 0
         return vectors * number + bits * _DROPOUT
 
