@@ -46,9 +46,18 @@ def test_where_layers_are_computed_again_logits_and_a_layer_are_not_there_at_onc
 
 def test_a_gpu_keeps_the_projections_of_attention_side_by_side():
     """In float32, of two attentions queries, keys and values, of the third keys and values."""
-    model = tiny_model()
+    model = changed(tiny_model(), activation="swish")
     on_cpu, on_gpu = (compiled_bytes(model, SHAPE, on_gpu) for on_gpu in (False, True))
     assert on_gpu - on_cpu == 4 * 16 * (2 * 3 + 2) * 16
+
+
+@pytest.mark.parametrize(("on_gpu", "vectors"), [(True, 1), (False, 0)])
+def test_a_gpu_s_relu_keeps_its_output_alone(on_gpu, vectors):
+    relu, swish = (
+        compiled_bytes(changed(tiny_model(), activation=name), SHAPE, on_gpu)
+        for name in ("relu", "swish")
+    )
+    assert swish - relu == 4 * vectors * sum(SHAPE.slots) * tiny_model().config.d_ff
 
 
 @pytest.mark.parametrize(("on_gpu", "less"), [(True, True), (False, False)])
