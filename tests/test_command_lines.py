@@ -262,7 +262,7 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "no Marian model": (
         "import_marian",
         ["--model=t2t", "--model_dir=new"],
-        "t2t/tokenizer_config.json cannot be used",
+        "t2t/config.json cannot be used",
     ),
     "a Marian model over a model": (
         "import_marian",
