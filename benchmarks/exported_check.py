@@ -21,20 +21,17 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from exported_step import dropout_seeds, shape_of, write_programs
+from exported_step import dropout_seeds, shape_of, train_step, write_programs
 from gpu_training import random_sentences
-from peers.ours import random_model
 from t2t_repro.training.learning_rate import TransformerSchedule
-from t2t_repro.training.loss import CrossEntropy
-from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
-from work import LABEL_SMOOTHING, SIZES, ModelSize
+from work import SIZES
 
 DTYPE = "float32"
 UPDATES = 3
 """Made before the one that is compared."""
 
-# Rates far above what a float32 weight is rounded by.
+# The first updates change the weights already: by far more than a float32 weight is rounded by.
 WARMUP_STEPS, CONSTANT = 20, 0.2
 
 
@@ -50,7 +47,8 @@ def main() -> None:
     options = parser.parse_args()
     size = SIZES[options.size]._replace(dropout=options.dropout)
     shape = shape_of(options.tokens, options.length)
-    step = short_warmup(size, options.activation)
+    schedule = TransformerSchedule(size.d_model, WARMUP_STEPS, CONSTANT)
+    step = train_step(size, DTYPE, activation=options.activation, schedule=schedule)
     write_programs(options.output, step, shape, size, DTYPE)
     generator = np.random.default_rng(1)
     for number in range(UPDATES + 1):
@@ -72,13 +70,6 @@ def main() -> None:
     report = step(UPDATES, source[None], target[None], shape.slots)[:5]
     given = [np.array(x) for x in (*sums, *gradients, *state(step), *report)]
     np.savez_compressed(options.output / "check.npz", *read, *given)
-
-
-def short_warmup(size: ModelSize, activation: str) -> TrainStep:
-    """The trainer's step of a random model, whose first updates change the weights already."""
-    model = random_model(size, DTYPE, activation=activation)
-    optimizer = adam(TransformerSchedule(size.d_model, WARMUP_STEPS, CONSTANT))
-    return TrainStep(model, optimizer, 1, jit_compile=True, loss=CrossEntropy(LABEL_SMOOTHING))
 
 
 def state(step: TrainStep) -> list[NDArray[np.float32]]:

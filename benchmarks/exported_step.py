@@ -35,6 +35,7 @@ from work import LABEL_SMOOTHING, SIZES, ModelSize
 
 LENGTHS = (24, 40, 64)
 TOKENS = 25_000
+PROGRAMS = ("gradients", "update")
 
 Function = Callable[..., list[tf.Tensor]]
 
@@ -66,7 +67,12 @@ def shape_of(tokens: int, length: int) -> SliceShape:
 
 
 def write_programs(
-    folder: Path, step: TrainStep, shape: SliceShape, size: ModelSize, dtype: str
+    folder: Path,
+    step: TrainStep,
+    shape: SliceShape,
+    size: ModelSize,
+    dtype: str,
+    names: Sequence[str] = PROGRAMS,
 ) -> None:
     """Writes the programs of a step, and what they read and return, to a folder.
 
@@ -76,6 +82,7 @@ def write_programs(
         shape: of the step's slice.
         size: of the model, for the description.
         dtype: that it computes in, likewise.
+        names: of the programs that are written.
     """
     weights = step.updated
     named = {
@@ -107,7 +114,8 @@ def write_programs(
         ),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (function, inputs, _) in programs.items():
+    for name in names:
+        function, inputs, _ = programs[name]
         (folder / f"{name}.mlirbc").write_bytes(stablehlo(function, inputs))
     description = {
         "size": size._asdict(),
@@ -115,24 +123,31 @@ def write_programs(
         "shape": shape._asdict(),
         "weights": len(weights),
         "programs": {
-            name: {"inputs": inputs, "outputs": outputs}
-            for name, (_, inputs, outputs) in programs.items()
+            name: {"inputs": programs[name][1], "outputs": programs[name][2]} for name in names
         },
     }
     text = json.dumps(description, indent=1)
     (folder / "description.json").write_text(text, encoding="utf-8")
 
 
-def train_step(size: ModelSize, dtype: str, recompute: bool = False) -> TrainStep:
-    """The trainer's step, with the paper's optimizer and schedule, of a model of random weights.
+def train_step(
+    size: ModelSize,
+    dtype: str,
+    recompute: bool = False,
+    activation: str = "relu",
+    schedule: TransformerSchedule | None = None,
+) -> TrainStep:
+    """The trainer's step, with the paper's optimizer, of a model of random weights.
 
     Args:
         size: of the model.
         dtype: "float32" or "bfloat16", that it computes in.
         recompute: see `LayerConfig`.
+        activation: likewise.
+        schedule: None is the paper's.
     """
-    model = random_model(size, dtype, recompute)
-    optimizer = adam(TransformerSchedule(size.d_model))
+    model = random_model(size, dtype, recompute, activation)
+    optimizer = adam(schedule or TransformerSchedule(size.d_model))
     return TrainStep(model, optimizer, 1, jit_compile=True, loss=CrossEntropy(LABEL_SMOOTHING))
 
 

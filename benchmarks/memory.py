@@ -91,7 +91,7 @@ def of_gpu(
 ) -> int:
     """By the XLA of JAX, for a GPU that is not there."""
     with tempfile.TemporaryDirectory() as folder:
-        write_programs(Path(folder), step, shape, size, dtype)
+        write_programs(Path(folder), step, shape, size, dtype, ["gradients"])
         found = compile_for(jax, Path(folder), gpu, "gradients")
     return found["arguments"] + found["outputs"] + found["temporaries"]
 

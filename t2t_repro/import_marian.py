@@ -54,11 +54,11 @@ def main() -> None:
     from t2t_repro.training.weights import named_values
 
     # Of a model of another kind, its kind is told, and not which files it lacks.
-    read_marian_config(found.folder)
+    theirs = read_marian_config(found.folder)
     text = read_marian_text(found.folder, FLAGS.punctuation)
     file = weights_file(found.folder)
-    model, decoding = transformer_from_marian(found.folder, text, file)
-    config = decoding + size_bindings(model)
+    model = transformer_from_marian(found.folder, theirs, text, file)
+    config = theirs.decoding + size_bindings(model)
     checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
     ancestor = Ancestor(found.origin, checkpoint, weights_hash(named_values(model)), {}, {})
     with command_line.making("model_dir") as model_dir, whole_directory(model_dir) as aside:

@@ -16,10 +16,11 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.length_penalty import power_penalty
 from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.models.marian_config import read_marian_config
 from t2t_repro.models.marian_model import transformer_from_marian, weights_file
 from t2t_repro.training.ancestry import weights_hash
 from t2t_repro.training.model_directory import ModelDirectory
-from t2t_repro.training.weights import name_of
+from t2t_repro.training.weights import named_values
 from t2t_repro.vocabulary import PAD_ID
 from tests.commands import outcomes_of
 from tests.models.marian_directory import write_marian_model
@@ -43,18 +44,17 @@ def imported(tmp_path_factory):
 
 def test_the_directory_is_complete_in_itself_and_says_where_it_is_from(imported):
     theirs = imported / "theirs"
-    model, decoding = transformer_from_marian(
-        theirs, read_marian_text(theirs), weights_file(theirs)
-    )
+    config = read_marian_config(theirs)
+    text, weights = read_marian_text(theirs), weights_file(theirs)
+    model = transformer_from_marian(theirs, config, text, weights)
     directory = ModelDirectory(imported / "model")
     found = directory.load_model()
     for ours, other in zip(found.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, other)
     (ancestor,) = directory.ancestors()
     assert (ancestor.model_dir, ancestor.checkpoint) == (str(theirs), "model.safetensors")
-    weights = {name_of(weight): weight.numpy() for weight in found.trainable_variables}
-    assert ancestor.weights_sha256 == weights_hash(weights)
-    assert directory.config_gin.read_text().startswith(decoding)
+    assert ancestor.weights_sha256 == weights_hash(named_values(found))
+    assert directory.config_gin.read_text().startswith(config.decoding)
     assert not list(imported.glob(".*"))
 
 
@@ -133,8 +133,8 @@ def test_a_model_of_the_hub(name, tmp_path, monkeypatch):
 def oracle():
     """Its folder, the model, its text, and of every id of theirs that of ours."""
     folder = shared_folder("marian_oracle")
-    text = read_marian_text(folder)
-    model, _ = transformer_from_marian(folder, text, weights_file(folder))
+    config, text = read_marian_config(folder), read_marian_text(folder)
+    model = transformer_from_marian(folder, config, text, weights_file(folder))
     return folder, model, text, np.argsort(text.target.ids)
 
 

@@ -191,10 +191,9 @@ def _slots(vectors: int) -> int:
     """So many or a few more: of many, to a multiple of the largest power of 2 below their root."""
     if vectors < _MANY:
         return _round_up(vectors)
-    power_of_2 = 2 ** ((vectors.bit_length() - 1) // 2)
-    return -(-vectors // power_of_2) * power_of_2
+    return _round_up(vectors, 2 ** ((vectors.bit_length() - 1) // 2))
 
 
-def _round_up(number: Any) -> Any:
+def _round_up(number: Any, multiple: int = _MULTIPLE) -> Any:
     """Of an integer, or of an array of them."""
-    return -(-number // _MULTIPLE) * _MULTIPLE
+    return -(-number // multiple) * multiple

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.marian_text import MarianText
 from t2t_repro.errors import UserError
-from t2t_repro.models.marian_config import CONFIG, MarianConfig, read_marian_config
+from t2t_repro.models.marian_config import CONFIG, MarianConfig
 from t2t_repro.models.marian_weights import (
     LOGITS_BIAS,
     OWN_TABLES,
@@ -53,23 +53,22 @@ def weights_file(directory: Path) -> WeightsFile:
 
 
 def transformer_from_marian(
-    directory: Path, text: MarianText, file: WeightsFile
-) -> tuple[Transformer, str]:
+    directory: Path, config: MarianConfig, text: MarianText, file: WeightsFile
+) -> Transformer:
     """Builds the Transformer of a Marian model, with its weights; ids are in our order.
 
     Args:
-        directory: with config.json and perhaps generation_config.json.
+        directory: where the model lies.
+        config: its settings.
         text: of the same model.
         file: its weights.
 
     Returns:
-        the model, built and loaded, and bindings of gin that decode as its settings say.
+        the model, built and loaded.
 
     Raises:
-        UserError: a file is missing or cannot be used, files do not fit one another, or the model
-            is one that `Transformer` is not.
+        UserError: the file of weights cannot be used, or files do not fit one another.
     """
-    config = read_marian_config(directory)
     _check_sizes(config, file)
     rows: dict[Side, NDArray[np.int64]] = {
         "source": _rows(directory, text.source.ids, config.source_rows),
@@ -79,7 +78,7 @@ def transformer_from_marian(
     model = Transformer(**config.model())
     model.build()
     load_weights(model, file, rows)
-    return model, config.decoding
+    return model
 
 
 def _rows(directory: Path, ids: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -37,6 +37,7 @@ from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
 from t2t_repro.import_t2t import DECODING
+from t2t_repro.models.marian_config import read_marian_config
 from t2t_repro.models.marian_model import transformer_from_marian, weights_file
 from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.models.transformer import Transformer
@@ -226,7 +227,8 @@ def _spoil_safetensors(rng: random.Random, content: bytes) -> bytes:
 
 def _read_marian_model(folder: Path) -> None:
     _forget_models()
-    transformer_from_marian(folder, read_marian_text(folder), weights_file(folder))
+    config = read_marian_config(folder)
+    transformer_from_marian(folder, config, read_marian_text(folder), weights_file(folder))
 
 
 def _forget_models() -> None:

@@ -17,16 +17,16 @@ from tests.models.marian_directory import read, write_h5, write_marian_model
 
 
 def loaded(folder):
+    config = read_marian_config(folder)
     text = read_marian_text(folder)
-    model, decoding = transformer_from_marian(folder, text, weights_file(folder))
-    return model, decoding, text
+    return transformer_from_marian(folder, config, text, weights_file(folder)), text
 
 
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("shares", [True, False])
 def test_logits_are_those_of_the_formulas(shares, ties, tmp_path):
     weights = write_marian_model(tmp_path, shares, ties)
-    model, _, text = loaded(tmp_path)
+    model, text = loaded(tmp_path)
     kinds = {(True, True): "all", (True, False): "source_target", (False, True): "target_softmax"}
     assert model.tied_embeddings == kinds.get((shares, ties), "none")
     config = read(tmp_path / "config.json") | {"normalize_before": False}
@@ -44,7 +44,7 @@ def test_logits_are_those_of_the_formulas(shares, ties, tmp_path):
 
 def test_every_weight_has_one_name(tmp_path):
     weights = write_marian_model(tmp_path, False, False)
-    model, _, text = loaded(tmp_path)
+    model, text = loaded(tmp_path)
     found = {weight.name: weight for weight in weights_of(model)}
     assert found.keys() == weights.keys()
     assert len({id(weight.variable) for weight in found.values()}) == len(model.trainable_variables)

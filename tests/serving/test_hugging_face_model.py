@@ -19,6 +19,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.layer_norm import LayerNorm
+from t2t_repro.models.marian_config import read_marian_config
 from t2t_repro.models.marian_model import transformer_from_marian, weights_file
 from t2t_repro.models.marian_order import scale_for
 from t2t_repro.models.transformer import Transformer
@@ -156,8 +157,9 @@ def test_a_row_of_zeros_for_pad_needs_no_column(subwords, tmp_path):
 
 
 def imported(folder, where):
+    config = read_marian_config(folder)
     text = read_marian_text(folder)
-    model, _ = transformer_from_marian(folder, text, weights_file(folder))
+    model = transformer_from_marian(folder, config, text, weights_file(folder))
     return model, text.write(where)
 
 

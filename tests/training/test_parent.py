@@ -16,7 +16,7 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.ancestry import weights_hash
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.parent import Parent
-from t2t_repro.training.weights import name_of
+from t2t_repro.training.weights import name_of, named_values
 from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.layer_test import randomize
 
@@ -89,7 +89,7 @@ def test_rows_are_carried_over_by_piece_whatever_is_tied(there, now, subwords, t
         for piece, row, first in zip(pieces, rows, tables(fresh)[role], strict=True):
             expected = tables(theirs)[role][before.index(piece)] if piece in before else first
             np.testing.assert_array_equal(row, expected)
-    rest = {name_of(weight): weight.numpy() for weight in theirs.trainable_variables}
+    rest = named_values(theirs)
     for weight in ours.trainable_variables:
         if "table" not in weight.path:
             np.testing.assert_array_equal(weight.numpy(), rest[name_of(weight)])
