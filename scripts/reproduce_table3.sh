@@ -12,9 +12,15 @@
 #   ROWS="base_ende a_1_head"   these rows only
 #   SEEDS="1 2 3"               of each row, in runs/<row>/seed_<n>; without it one run, in runs/<row>
 #   JOBS=2                      runs at a time; each then says what it does in a file of its own
+#   EARLIER=table_3.csv         of another machine, or of before: its runs are left alone, and count
 #
 # Arguments go to the trainer, e.g. --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".
 set -euo pipefail
+earlier="${EARLIER:-}"
+if [ -n "$earlier" ]; then
+    [ -f "$earlier" ] || { echo "error: EARLIER: there is no file $earlier." >&2; exit 2; }
+    case "$earlier" in /*) ;; *) earlier="$PWD/$earlier" ;; esac
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh plots
 
@@ -93,13 +99,24 @@ all_runs() {
     done
 }
 
-is_done() { [ -f "$1/model/scores/dev.json" ]; }
+# By row, seed and folder: whether a run has been evaluated, here or in $EARLIER.
+is_done() {
+    [ -f "$3/model/scores/dev.json" ] || is_earlier "$1" "$2"
+}
+
+is_earlier() {
+    local seed="seed_$2"
+    if [ "$2" = - ]; then seed=model; fi
+    [ -n "$earlier" ] && awk -F, -v row="$1" -v seed="$seed" '
+        $2 == row && $7 == seed && $9 { found = 1 }
+        END { exit !found }' "$earlier"
+}
 
 # How many runs are left, and by the seconds of those that this machine has done, how long they take.
 what_is_left() {
     local row seed folder left=0 cost=0
     while read -r row seed folder; do
-        if ! is_done "$folder"; then
+        if ! is_done "$row" "$seed" "$folder"; then
             left=$((left + 1))
             cost=$((cost + $(cost_of "$row")))
         fi
@@ -145,7 +162,7 @@ work() {
     if [ "$jobs" -gt 1 ]; then pinned="taskset -c $((number % cores))"; fi
     $pinned true 2> /dev/null || pinned=""
     while read -r row seed folder; do
-        if is_done "$folder" || ! mkdir "$runs/taken/$row.$seed" 2>/dev/null; then continue; fi
+        if is_done "$row" "$seed" "$folder" || ! mkdir "$runs/taken/$row.$seed" 2>/dev/null; then continue; fi
         echo "== $folder: $(what_is_left)"
         mkdir -p "$folder"
         began=$SECONDS
@@ -168,8 +185,8 @@ for ((number = 0; number < jobs; number++)); do
 done
 wait
 rm -rf "$runs/taken"
-python -m t2t_repro.report --runs="$runs" --output="$runs/report"
-if ! all_runs | while read -r _ _ folder; do is_done "$folder" || exit 1; done; then
+python -m t2t_repro.report --runs="$runs" --output="$runs/report" ${earlier:+--earlier="$earlier"}
+if ! all_runs | while read -r run; do is_done $run || exit 1; done; then
     echo "error: $(what_is_left); the same command tries them again" >&2
     exit 1
 fi

@@ -2,7 +2,8 @@
 
 Table 3 from the runs of its rows, <runs>/<row>/model, or <runs>/<row>/seed_1/model, ... for several
 seeds: mean, spread, and which of the paper's findings stand out from the spread. With --output also
-as CSV and as a plot.
+as CSV and as a plot. Such a CSV of another machine, or of before, is read by --earlier: its runs
+count, too, but for those that --runs has of the same row and seed.
 
 --table=2 prints Table 2, training cost, with the base and big models that --runs holds.
 --table=scores prints mean and spread of what evaluate found of the runs of one experiment,
@@ -26,6 +27,8 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the report on its flags."""
+    if FLAGS.earlier and FLAGS.table != "3":
+        raise UserError(f"--earlier is for --table=3, and not for --table={FLAGS.table}.")
     import_tensorflow()
     folder = Path(FLAGS.runs)
     if FLAGS.table == "3":
@@ -52,9 +55,10 @@ def _scores(folder: Path) -> list[str]:
 
 
 def _report_table_3(folder: Path) -> None:
-    from t2t_repro.analysis import ablation_plot, ablation_report, table_3_runs
+    from t2t_repro.analysis import ablation_plot, ablation_report, table_3_csv, table_3_runs
 
-    runs = table_3_runs.read_runs(folder)
+    earlier = table_3_csv.read_csv(Path(FLAGS.earlier)) if FLAGS.earlier else {}
+    runs = table_3_runs.read_runs(folder, earlier)
     for doubt in table_3_runs.doubts(folder, runs):
         logging.warning(doubt)
     markdown = ablation_report.as_markdown(runs)
@@ -62,7 +66,7 @@ def _report_table_3(folder: Path) -> None:
     if FLAGS.output:
         output = Path(FLAGS.output)
         output.mkdir(parents=True, exist_ok=True)
-        csv = ablation_report.as_csv(runs)
+        csv = table_3_csv.as_csv(runs)
         for name, text in (("table_3.md", markdown), ("table_3.csv", csv)):
             with whole_file(output / name) as aside:
                 aside.write_text(text, encoding="utf-8")
@@ -85,6 +89,9 @@ def cli() -> None:
     )
     command_line.define_path(
         "output", None, "A folder for table_3.md, table_3.csv and table_3.png."
+    )
+    command_line.define_path(
+        "earlier", None, "A table_3.csv whose runs count, too, where --runs has none of them."
     )
     command_line.run(main)
 

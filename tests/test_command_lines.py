@@ -13,6 +13,7 @@ import gin
 import pytest
 
 from t2t_repro.analysis.run_record import Evaluation
+from t2t_repro.analysis.table_3_csv import as_csv
 from t2t_repro.command_line import storage_error
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.cleaning import Cleaning
@@ -30,6 +31,7 @@ from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
+from tests.analysis.test_ablation_report import seeds
 from tests.commands import outcomes_of
 from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
 from tests.processes import CHECKOUT
@@ -462,6 +464,16 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     ),
     "no runs": ("report", ["--runs=nowhere"], "--runs=nowhere holds no run of Table 3"),
     "no such table": ("report", ["--table=4"], "flag --table=4"),
+    "runs of before for another table": (
+        "report",
+        ["--table=scores", "--earlier=before.csv"],
+        "--earlier is for --table=3, and not for --table=scores",
+    ),
+    "runs of before that are none": (
+        "report",
+        ["--earlier=train.en"],
+        "expected the header of a table_3.csv",
+    ),
     "no scores": (
         "report",
         ["--table=scores", "--runs=nowhere"],
@@ -588,6 +600,7 @@ WORKING: dict[str, tuple[str, list[str]]] = {
         ["--translations=latin.en", "--reference=train.en", "--confidence", "--seed=3"],
     ),
     "a report without base": ("report", ["--runs=rows", "--output=../report"]),
+    "a report with runs of before": ("report", ["--runs=rows", "--earlier=before.csv"]),
     "scores of several seeds": ("report", ["--runs=seeds", "--table=scores"]),
     "attention maps": (
         "attention_maps",
@@ -743,6 +756,7 @@ def folder(tmp_path_factory):
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
     shutil.copytree(folder / "model", folder / "stale")
     ModelDirectory(folder / "stale").write_averaged(model, 5)
+    (folder / "before.csv").write_text(as_csv({"base_ende": seeds(20.0, 21.0)}))
     row = ModelDirectory(folder / "rows" / "a_1_head" / "model")
     shutil.copytree(folder / "model", row.path)
     row.write_epoch(EpochReport(100, 2, 3, 20, 900, 1200, 2400))
@@ -906,6 +920,13 @@ def test_a_report_without_what_a_plot_needs_has_its_tables(outcomes, folder):
     assert "table_3.png is not drawn: the plot shows differences from base_ende" in outcome.err
     written = {path.name for path in (folder.parent / "report").iterdir()}
     assert written == {"table_3.md", "table_3.csv"}
+
+
+def test_runs_of_before_stand_in_the_report(outcomes):
+    outcome = outcomes["a report with runs of before"]
+    assert outcome.status == 0, outcome.err
+    assert "| A | h = 1, d_k = d_v = 512 | 100,000 | 7 |" in outcome.out
+    assert "| base |  | 100,000 | 1,500 | 4.92 | 5.00 ± 0.00 | 25.8 | 20.50 ± 0.71 |" in outcome.out
 
 
 def test_scores_of_several_seeds_are_their_mean(outcomes):

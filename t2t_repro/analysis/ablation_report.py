@@ -1,15 +1,11 @@
 """The paper's Table 3 with what was measured beside what was published."""
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from t2t_repro.analysis import findings
-from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.run_record import Run
 from t2t_repro.analysis.table_3 import TABLE_3, Row
-from t2t_repro.analysis.table_3_runs import BLEU, PERPLEXITY, Measure, Runs, dev_bleu, sample
+from t2t_repro.analysis.table_3_runs import BLEU, PERPLEXITY, Measure, Runs, sample
 
 
 def as_markdown(runs: Runs) -> str:
@@ -27,7 +23,7 @@ def as_markdown(runs: Runs) -> str:
 
 
 def _cells(row: Row, runs: Mapping[str, Run]) -> list[str]:
-    parameters = (parameter_count(run.shape) / 1e6 for run in runs.values())
+    parameters = (run.parameters / 1e6 for run in runs.values())
     operations = (f"{run.operations:.1e}".replace("e+", "e") for run in runs.values())
     return [
         *(row.group, row.change),
@@ -48,32 +44,3 @@ def _mean(runs: Mapping[str, Run], measure: Measure) -> str:
 def _each(texts: Iterable[str]) -> str:
     """What most often is the same of all runs."""
     return ", ".join(dict.fromkeys(texts)) or "–"
-
-
-_PUBLISHED = ("steps", "perplexity", "bleu", "millions")
-_MEASURED: dict[str, Callable[[Run], Any]] = {
-    "steps": lambda run: run.steps,
-    "perplexity": PERPLEXITY.measured,
-    "bleu": dev_bleu,
-    "parameters": lambda run: parameter_count(run.shape),
-    "training_operations": lambda run: run.operations,
-    "tokens_per_second": lambda run: run.tokens_per_second,
-    "checkpoint": lambda run: run.dev and run.dev.checkpoint,
-}
-
-
-def as_csv(runs: Runs) -> str:
-    """Writes every run with every figure in full, for programs; a row without runs has one line."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    paper, ours = [f"paper_{name}" for name in _PUBLISHED], [f"our_{name}" for name in _MEASURED]
-    writer.writerow(["group", "name", *paper, "seed", *ours])
-    for row in TABLE_3:
-        published = [getattr(row, name) for name in _PUBLISHED]
-        of_row = runs.get(row.name, {})
-        for seed, run in of_row.items():
-            figures = (figure(run) for figure in _MEASURED.values())
-            writer.writerow([row.group, row.name, *published, seed, *figures])
-        if not of_row:
-            writer.writerow([row.group, row.name, *published, "", *("" for _ in _MEASURED)])
-    return file.getvalue()

@@ -9,6 +9,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import training_operations
+from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.strangers.json_files import read_json
@@ -49,7 +50,7 @@ class Run(NamedTuple):
 
     Attributes:
         steps: updates so far.
-        shape: the model's sizes.
+        parameters: of the model.
         operations: of training so far, forward and backward, without padding.
         tokens_per_second: median over the run, real source and target tokens; None before the
             first report.
@@ -58,7 +59,7 @@ class Run(NamedTuple):
     """
 
     steps: int
-    shape: ModelShape
+    parameters: int
     operations: float
     tokens_per_second: float | None
     dev: Evaluation | None
@@ -91,7 +92,8 @@ def read_run(model_dir: Path) -> Run | None:
         ) from error
     speed = _median_speed(directory.tensorboard)
     evaluations = read_evaluations(model_dir)
-    return Run(steps, shape, operations, speed, evaluations.get("dev"), evaluations.get("test"))
+    found = parameter_count(shape), operations, speed
+    return Run(steps, *found, evaluations.get("dev"), evaluations.get("test"))
 
 
 def read_evaluations(model_dir: Path) -> dict[str, Evaluation]:

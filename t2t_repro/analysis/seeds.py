@@ -7,7 +7,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from t2t_repro.analysis.run_record import Evaluation, read_evaluations
 from t2t_repro.configuration import differing_bindings, read_bindings
@@ -17,6 +17,10 @@ from t2t_repro.training.model_directory import ModelDirectory
 PERPLEXITY = "perplexity"
 _SEED = "train.seed"
 _FOLDER = re.compile(r"seed_\d+")
+SINGLE = "model"
+"""The name of a run that is alone."""
+
+T = TypeVar("T")
 
 
 class Sample(NamedTuple):
@@ -57,9 +61,9 @@ def model_directories(experiment: Path) -> dict[str, Path]:
         UserError: the folder holds a single run and runs of several seeds, of which the former
             may be a second time.
     """
-    folders = [path for path in experiment.glob("seed_*/model") if _FOLDER.fullmatch(_name(path))]
-    found = {_name(path): path for path in sorted(folders, key=_number)}
-    single = experiment / "model"
+    folders = [path for path in experiment.glob("seed_*/model") if is_seed(_name(path))]
+    found = by_seed({_name(path): path for path in folders})
+    single = experiment / SINGLE
     if not single.exists():
         return found
     if found:
@@ -74,8 +78,18 @@ def _name(model_dir: Path) -> str:
     return model_dir.parent.name
 
 
-def _number(model_dir: Path) -> int:
-    return int(_name(model_dir).removeprefix("seed_"))
+def by_seed(runs: Mapping[str, T]) -> dict[str, T]:
+    """Sorts what there is of each run, by its name: "model", or "seed_1", "seed_2", ..."""
+    return {name: runs[name] for name in sorted(runs, key=_number)}
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix("seed_")) if is_seed(name) else 0
+
+
+def is_seed(name: str) -> bool:
+    """Whether a folder of this name holds a run of one of several seeds."""
+    return _FOLDER.fullmatch(name) is not None
 
 
 def other_differences(directories: Sequence[Path]) -> list[str]:

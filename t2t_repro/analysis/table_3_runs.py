@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.run_record import Run, read_run
-from t2t_repro.analysis.seeds import Sample, model_directories, other_differences
+from t2t_repro.analysis.seeds import SINGLE, Sample, by_seed, model_directories, other_differences
 from t2t_repro.analysis.table_3 import TABLE_3, Row
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
@@ -65,18 +64,30 @@ def samples(runs: Runs, measure: Measure) -> dict[str, Sample]:
     return {name: found for name, of_row in runs.items() if (found := sample(of_row, measure))}
 
 
-def read_runs(folder: Path) -> dict[str, dict[str, Run]]:
+def read_runs(folder: Path, earlier: Runs | None = None) -> dict[str, dict[str, Run]]:
     """Reads the runs of Table 3's rows below a folder: <folder>/<row>/seed_<n>/model.
 
+    Args:
+        folder: with a folder for every row.
+        earlier: runs that are known already; one of the same row and seed below the folder counts
+            in their place.
+
     Raises:
-        UserError: there is none, or a file of one is damaged; see also `model_directories`.
+        UserError: there is none, or a file of one is damaged, or a row has a single run beside runs
+            of several seeds.
     """
     runs = {}
     for row in TABLE_3:
         directories = model_directories(folder / row.name)
         of_row = {name: run for name, path in directories.items() if (run := read_run(path))}
+        of_row = {**(earlier or {}).get(row.name, {}), **of_row}
+        if SINGLE in of_row and len(of_row) > 1:
+            raise UserError(
+                f"{row.name} has a run without a seed, and others with, of which the former may be "
+                "a second time: leave one or the other out."
+            )
         if of_row:
-            runs[row.name] = of_row
+            runs[row.name] = by_seed(of_row)
     if not runs:
         raise UserError(
             f"--runs={folder} holds no run of Table 3, expected folders such as "
@@ -103,7 +114,7 @@ def _other_sizes(runs: Runs) -> str | None:
         f"{row.name} {millions:.1f} million in place of {row.millions}"
         for row in TABLE_3
         for run in runs.get(row.name, {}).values()
-        if abs((millions := parameter_count(run.shape) / 1e6) - row.millions) > row.millions / 10
+        if abs((millions := run.parameters / 1e6) - row.millions) > row.millions / 10
     ]
     if not found:
         return None

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import forward_operations
+from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.run_record import Evaluation, read_run
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.errors import UserError
@@ -31,9 +32,12 @@ EPOCH = EpochReport(100, 8, 3, 20, 900, 1200, 2400)
 
 @pytest.fixture
 def model_dir(tmp_path):
+    return write_run(tmp_path / "model")
+
+
+def write_run(path):
     """A model directory after 60 steps: three epochs."""
-    path = tmp_path / "model"
-    path.mkdir()
+    path.mkdir(parents=True)
     (path / "model.json").write_text(json.dumps(MODEL))
     manager = tf.train.CheckpointManager(
         tf.train.Checkpoint(x=tf.Variable(0.0)),
@@ -62,7 +66,7 @@ def the_run(model_dir) -> Any:
 
 def test_steps_shape_speed_and_operations(model_dir):
     run = the_run(model_dir)
-    assert (run.steps, run.shape) == (60, SHAPE)
+    assert (run.steps, run.parameters) == (60, parameter_count(SHAPE))
     # The median: one slow interval does not count.
     assert run.tokens_per_second == 100.0
     # Three epochs of 100 pairs, forward and twice as much backward.

@@ -2,15 +2,14 @@
 
 import pytest
 
-from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.table_3_runs import doubts, read_runs
 from t2t_repro.errors import UserError
-from t2t_repro.layers.layer_config import LayerConfig
-from tests.analysis.test_ablation_report import run
+from tests.analysis.test_ablation_report import run, seeds
+from tests.analysis.test_run_record import write_run
 
 
 def test_runs_of_other_sizes_than_their_row_are_named(tmp_path):
-    small = run(20.0, shape=ModelShape(8000, 3, LayerConfig(d_model=64, d_ff=256)))
+    small = run(20.0, parameters=900_000)
     as_published = {"model": run(20.0)}
     assert not [*doubts(tmp_path, {"base_ende": as_published, "a_1_head": as_published})]
     runs = {"base_ende": {"seed_1": small, "seed_2": small}, "a_1_head": as_published}
@@ -35,3 +34,20 @@ def test_seeds_of_other_settings_are_named(tmp_path):
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(UserError, match="holds no run of Table 3, expected folders such as"):
         read_runs(tmp_path)
+
+
+def test_runs_of_before_count_where_the_folder_has_none_of_them(tmp_path):
+    def there(*names):
+        for name in names:
+            write_run(tmp_path / name / "model")
+
+    there("base_ende/seed_2", "base_ende/seed_10", "a_1_head")
+    earlier = {"base_ende": seeds(20.0, 21.0, 22.0), "big_ende": {"model": run(26.0)}}
+    runs = read_runs(tmp_path, earlier)
+    assert [*runs] == ["base_ende", "a_1_head", "big_ende"]
+    assert [*runs["base_ende"]] == ["seed_1", "seed_2", "seed_3", "seed_10"]
+    of_before = [run for run in runs["base_ende"].values() if run.dev]
+    assert of_before == [earlier["base_ende"][name] for name in ("seed_1", "seed_3")]
+    assert read_runs(tmp_path / "none", earlier) == earlier
+    with pytest.raises(UserError, match="a_1_head has a run without a seed, and others with"):
+        read_runs(tmp_path, {"a_1_head": seeds(20.0)})

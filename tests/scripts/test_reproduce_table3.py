@@ -131,6 +131,22 @@ def test_a_run_that_fails_keeps_no_other_from_being_done(checkout):
     assert [name[-6:] for name in trained(calls)] == ["seed_2", "seed_2"]
 
 
+def test_runs_of_before_are_left_alone(checkout):
+    def row(name, seed, perplexity):
+        return f"A,{name},1,2,3,4,{seed},2500,{perplexity},,,,,\n"
+
+    done = row("base_ende", "seed_1", "9.5") + row("a_1_head", "seed_2", "9.5")
+    (checkout / "table_3.csv").write_text(f"group,...\n{done}{row('a_1_head', 'seed_1', '')}")
+    rows = {"ROWS": "base_ende a_1_head", "SEEDS": "1 2", "EARLIER": "table_3.csv"}
+    status, out, calls = run(checkout, "--scale", **rows)
+    assert status == 0, out
+    left = [f"table_3_multi30k/{name}" for name in ("a_1_head/seed_1", "base_ende/seed_2")]
+    assert trained(calls) == left
+    assert calls[-1].endswith(f"/report --earlier={checkout / 'table_3.csv'}")
+    status, out, _ = run(checkout, "--scale", EARLIER="none.csv")
+    assert (status, out) == (2, "error: EARLIER: there is no file none.csv.\n")
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted_it_ends_its_runs_and_goes_on_from_there(checkout, jobs):
     (checkout / "slow").touch()
