@@ -9,5 +9,6 @@ ruff format --check .
 echo "== mypy"
 mypy
 echo "== pytest"
-# A file a core: what its tests share is made once. Two processes take five gigabytes each by the end.
-python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@"
+# A file a core: what its tests share is made once. tests/conftest.py says which come first. Two processes take five gigabytes each by the end.
+python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
+    --no-loadscope-reorder "$@"

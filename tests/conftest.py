@@ -1,5 +1,6 @@
 """One TensorFlow process for all tests, with devices enough to try out several replicas."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import gin
@@ -14,6 +15,12 @@ tf.config.set_logical_device_configuration(
 # A busy machine is no fault of what is tested.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sorts files: a long one that starts last has all processes but its own wait for it."""
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (not item.get_closest_marker("long"), -tests[item.path]))
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,11 @@
 import json
 import re
 
+import pytest
+
 from tests.extending import PAGE, check, examples, together, walk, write
+
+pytestmark = pytest.mark.long
 
 PARTS = examples()
 

@@ -1,7 +1,11 @@
 """A little of the fuzzing, and what much of it has found."""
 
+import pytest
+
 from tests.fuzz.run import _outcome
 from tests.processes import output_of
+
+pytestmark = pytest.mark.long
 
 INPUTS = """
 import os
@@ -9,6 +13,7 @@ import sys
 from t2t_repro import experiment
 from tests.fuzz import run, targets
 from tests.fuzz.mutations import spoil_bytes
+
 
 def abort(folder):
     if b"Translator.search" not in (folder / "a.gin").read_bytes():

@@ -18,6 +18,8 @@ from tests.serving.conftest import graph_of
 from tests.serving.cpp_client import answer_of, cpp_session, text_libraries, texts_of
 from tests.serving.test_saved_model import known_operations_of
 
+pytestmark = pytest.mark.long
+
 LINES = [*SOURCE_TEXT, ">>fra<< the fox ☃", ">>deu<<", "</s> a <pad>", " ", *ODD_LINES[:8]]
 TARGETS = [*TARGET_TEXT, "der Hund", "", "»ein« Fenster", "a", *ODD_LINES[8:16]]
 PREFIXES = ["der", "", "☃", " ", *TARGET_TEXT[:2], *[""] * 10]

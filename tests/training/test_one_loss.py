@@ -1,8 +1,11 @@
 """One, two or eight replicas, with XLA or without, give the same losses; so does going on."""
 
 import numpy as np
+import pytest
 
 from tests.training.one_loss import STEPS, WAYS, all_losses
+
+pytestmark = pytest.mark.long
 
 
 def test_all_devices_have_one_loss(tmp_path):
