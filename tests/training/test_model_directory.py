@@ -203,6 +203,14 @@ def test_the_last_checkpoints(copy):
     assert list(copy.last_checkpoints(2)) == [2, 3]
 
 
+def test_what_a_run_began_with_is_none_of_its_last_checkpoints(copy):
+    for path in (copy.path / "checkpoints").glob("step-1.*"):
+        shutil.copy(path, path.with_name(path.name.replace("step-1", "step-0")))
+    assert list(copy.last_checkpoints(3)) == [1, 2, 3]
+    with pytest.raises(UserError, match=r"cannot average 4 .*which holds 3"):
+        copy.last_checkpoints(4)
+
+
 @pytest.mark.parametrize("count", [4, 0, -1])
 def test_fewer_checkpoints_than_asked_for(copy, count):
     with pytest.raises(UserError, match=f"cannot average {count} .*which holds 3: give --last"):
