@@ -3,9 +3,9 @@
 #
 #   bash scripts/reproduce_parsing_craft.sh --gin_param="TreebankCorpus.folder = '/path/to/trees'"
 #
-# docs/parsing.md says where train.tree.gz, dev.tree.gz and test.tree.gz come from. About two and a
-# half hours on one CPU core. Arguments go to the trainer. What the model answers on the test set is
-# left as symbols in runs/parsing_craft/test.symbols, for benchmarks/evalb.py.
+# docs/parsing.md says where train.tree.gz, dev.tree.gz and test.tree.gz come from. About an
+# hour and a half on one CPU core. Arguments go to the trainer. What the model answers on the test set
+# is left as symbols in runs/parsing_craft/test.symbols, for benchmarks/evalb.py.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh base
