@@ -17,7 +17,7 @@ multi30k   5                   Multi30k en→de in t2t_repro, three seeds: runs/
 fairseq    13                  the same in fairseq, three seeds: runs/fairseq
 news       6                   t2t_repro, OpenNMT-tf and fairseq on the same news text: runs/news
 table_3    11 (two at a time)  Table 3 in small, 20 rows of three seeds: runs/table_3_multi30k
-parsing    1.5                 constituency parsing on CRAFT's trees: runs/parsing_craft
+parsing    2                   constituency parsing on CRAFT's trees: runs/parsing_craft
 curves     0                   pictures of what there is, in docs/curves
 all        37                  one after the other
 

@@ -15,7 +15,7 @@ from t2t_repro.configuration import configure
 from t2t_repro.experiment import TRAINING_ROOTS
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.training.train_loop import Pace
-from tests.processes import CHECKOUT
+from tests.processes import CHECKOUT, interruptible
 
 # In place of the script's own, which makes an environment.
 ENVIRONMENT = 'cd "$(dirname "${BASH_SOURCE[0]}")/.."\n'
@@ -60,6 +60,7 @@ def start(checkout, *arguments, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=interruptible,
     )
 
 
