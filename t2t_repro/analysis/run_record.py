@@ -92,8 +92,8 @@ def read_run(model_dir: Path) -> Run | None:
         ) from error
     speed = _median_speed(directory.tensorboard)
     evaluations = read_evaluations(model_dir)
-    found = parameter_count(shape), operations, speed
-    return Run(steps, *found, evaluations.get("dev"), evaluations.get("test"))
+    dev, test = evaluations.get("dev"), evaluations.get("test")
+    return Run(steps, parameter_count(shape), operations, speed, dev, test)
 
 
 def read_evaluations(model_dir: Path) -> dict[str, Evaluation]:
