@@ -1,6 +1,5 @@
 """Long texts block by block: what verbs share that read, work and write in bounded memory."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -77,14 +76,16 @@ def identity_of(translator: "Translator", checkpoint: str, flag_names: Sequence[
     import gin
 
     from t2t_repro.bindings.text import bindings_in, name_of
+    from t2t_repro.training.ancestry import weights_hash
+    from t2t_repro.training.weights import name_of as name_of_weight
 
-    weights = hashlib.sha256()
-    for model in translator.models:
-        for weight in model.weights:
-            weights.update(weight.numpy().tobytes())
+    weights = (
+        {name_of_weight(weight): weight.numpy() for weight in model.weights}
+        for model in translator.models
+    )
     return {
         "--checkpoint": checkpoint,
-        "weights": weights.hexdigest(),
+        "weights": " ".join(map(weights_hash, weights)),
         "subwords": translator.subwords.checksum(),
         **{f"--{name}": flags.FLAGS[name].value for name in flag_names},
         **{name_of(one): repr(one.value) for one in bindings_in(gin.config_str())},

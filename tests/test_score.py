@@ -1,10 +1,7 @@
 """`score`: the model's log-probability of every pair of two files, or of every subword."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -14,8 +11,7 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.training.model_directory import ModelDirectory
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
-from tests.processes import CHECKOUT
-from tests.test_translate import CONFIG, DRIVER
+from tests.killed_blocks import CONFIG, Command, run
 
 SOURCES = [f"{number} {line}" for number, line in enumerate(ODD_LINES * 4)]
 TARGETS = [*ODD_LINES[::-1], *SOURCES[len(ODD_LINES) :]]
@@ -45,44 +41,32 @@ def expected(folder):
 @pytest.fixture(scope="module")
 def outcomes(folder):
     """What became of: a whole run, one that was killed, another, the one that goes on; tokens."""
-    flags = ["--model_dir=model", "--source=source", "--target=target"]
-    ways: list[tuple[list[str], int, int]] = [
-        (["--output=whole"], 0, 0),
-        (["--output=out"], signal.SIGKILL, 1),
-        (["--output=out", "--tokens"], 0, 0),
-        (["--output=out"], 0, 0),
-        (["--output=tokens", "--tokens"], 0, 0),
-        (["--output=no", "--source=short"], 0, 0),
-    ]
     (folder / "short").write_text("one line\n")
-    given = [([*flags, *arguments], sent, blocks, 0.0) for arguments, sent, blocks in ways]
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER.replace("translate", "score")],
-        input=json.dumps(given),
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=500,
-    )
-    logs = [(folder / f"log{number}").read_text() for number in range(len(ways))]
-    return list(zip(map(int, done.stdout.split()), logs, strict=True))
+    commands = [
+        Command(["--output=whole"]),
+        Command(["--output=out"], signal.SIGKILL, 1),
+        Command(["--output=out", "--tokens"]),
+        Command(["--output=out"]),
+        Command(["--output=tokens", "--tokens"]),
+        Command(["--output=no", "--source=short"]),
+    ]
+    standard = ["--model_dir=model", "--source=source", "--target=target"]
+    return run("score", standard, commands, folder)
 
 
 def test_a_line_a_pair_is_log_probability_and_length(folder, outcomes, expected):
-    assert outcomes[0][0] == 0, outcomes[0][1]
+    assert outcomes[0].status == 0, outcomes[0].log
     rows = [line.split("\t") for line in (folder / "whole").read_text().split("\n")[:-1]]
     assert len(rows) == len(SOURCES)
     found = [float(row[0]) for row in rows]
     assert found == pytest.approx([one.log_probability for one in expected], rel=1e-5)
     assert [int(row[1]) for row in rows] == [len(one.subwords) for one in expected]
     # A line's number is the text's, not the block's.
-    assert f"line {len(SOURCES) - 3}: the source has" in outcomes[0][1]
+    assert f"line {len(SOURCES) - 3}: the source has" in outcomes[0].log
 
 
 def test_tokens_are_json(folder, outcomes, expected):
-    assert outcomes[4][0] == 0, outcomes[4][1]
+    assert outcomes[4].status == 0, outcomes[4].log
     lines = (folder / "tokens").read_text(encoding="utf-8").split("\n")[:-1]
     for found, one in zip(map(json.loads, lines), expected, strict=True):
         assert found["subwords"] == one.subwords
@@ -93,11 +77,11 @@ def test_tokens_are_json(folder, outcomes, expected):
 
 def test_killed_and_given_again_it_ends_as_uninterrupted(folder, outcomes):
     _, killed, differing, again, *_ = outcomes
-    assert killed[0] == -signal.SIGKILL
-    assert differing[0] == 2
-    assert "was begun by another command (--tokens False there, True now)" in differing[1]
-    assert again[0] == 0, again[1]
-    assert "score: going on after" in again[1]
+    assert killed.status == -signal.SIGKILL
+    assert differing.status == 2
+    assert "was begun by another command (--tokens False there, True now)" in differing.log
+    assert again.status == 0, again.log
+    assert "score: going on after" in again.log
     assert (folder / "out").read_bytes() == (folder / "whole").read_bytes()
     assert not (folder / "out.partial").exists()
 

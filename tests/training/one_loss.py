@@ -7,36 +7,68 @@ prints the losses of all of them side by side, as a Markdown table, and the larg
 
 import multiprocessing
 import tempfile
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+import tests.conftest  # noqa: F401 (eight logical devices)
+from t2t_repro.data.batches import Batches
+from t2t_repro.data.token_store import TokenStore
+from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.run_state import RunState
+from t2t_repro.training.train_step import TrainStep
+from tests.token_stores import write_token_store
+from tests.training.tiny import VOCAB, tiny_step
+
 STEPS = 50
 SLICES = 8
-WAYS = [(replicas, xla) for xla in (False, True) for replicas in (1, 2, 8)]
-"""Replicas, and whether XLA compiles."""
+GOING_ON = ((1, 15), (2, 32), (8, STEPS))
+"""Replicas, and the last update that a run which changes them has on so many."""
 
 
-def losses(folder: Path, replicas: int, xla: bool, last: int = STEPS) -> list[float]:
-    """Trains with dropout on sentences of all lengths, from the folder's checkpoint on.
+def all_losses(folder: Path) -> dict[str, list[float]]:
+    """On all numbers of replicas, without XLA and with it, and of the run that changes them.
 
-    Returns:
-        the loss of every update up to the last, after which there is a checkpoint.
+    Collectives want all strategies of a process to be of one size: each size has its own.
     """
-    import tests.conftest  # noqa: F401 (eight logical devices)
-    from t2t_repro.data.batches import Batches
-    from t2t_repro.training.checkpoints import Checkpoints
-    from t2t_repro.training.model_directory import ModelDirectory
-    from tests.training.tiny import tiny_step
+    found: dict[str, list[float]] = {}
+    resumed: list[float] = []
+    for replicas, last in GOING_ON:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            graph, xla, part = process.submit(_on_replicas, folder, replicas, last).result()
+        found |= {f"{replicas} × graph": graph, f"{replicas} × XLA": xla}
+        resumed += part
+    return found | {"1, then 2, then 8": resumed}
 
-    step = tiny_step(replicas=replicas, dropout=0.2, slices=SLICES, jit_compile=xla)
+
+def _on_replicas(folder: Path, replicas: int, last: int) -> tuple[list[float], ...]:
+    """All losses without XLA and with it, and those from the newest checkpoint to the last update.
+
+    That part is of a TrainStep which has trained before: what it was must leave nothing behind.
+    """
     store = _store(folder / "store")
-    batches = Batches(store, 3, SLICES, is_static=xla, tokens_per_batch=800, max_shapes=2)
+    step, xla = (
+        tiny_step(replicas=replicas, dropout=0.2, slices=SLICES, jit_compile=is_compiled)
+        for is_compiled in (False, True)
+    )
+    checkpoints = Checkpoints(ModelDirectory(folder / "resumed"), step.model, step.optimizer)
+    if replicas == GOING_ON[0][0]:
+        checkpoints.save(RunState())
+    graph, _ = _losses(step, store, RunState(), STEPS)
+    resumed, state = _losses(step, store, checkpoints.restore(), last)
+    checkpoints.save(state)
+    return graph, _losses(xla, store, RunState(), STEPS)[0], resumed
+
+
+def _losses(
+    step: TrainStep, store: TokenStore, state: RunState, last: int
+) -> tuple[list[float], RunState]:
+    """The loss of every update behind a state up to the last, and the state then."""
+    is_static = step.jit_compile
+    batches = Batches(store, 3, SLICES, is_static=is_static, tokens_per_batch=800, max_shapes=2)
     step.compile(batches.shapes)
-    checkpoints = Checkpoints(ModelDirectory(folder), step.model, step.optimizer)
-    state = checkpoints.restore()
     found = []
     while state.step < last:
         for batch in batches.epoch(state.epoch, state.batch).take(last - state.step):
@@ -44,49 +76,17 @@ def losses(folder: Path, replicas: int, xla: bool, last: int = STEPS) -> list[fl
             state = state.after_update()
         if state.batch == len(batches.plan(state.epoch)):
             state = state.after_epoch()
-    checkpoints.save(state)
-    return found
+    return found, state
 
 
-def _store(folder: Path) -> Any:
+def _store(folder: Path) -> TokenStore:
     """300 pairs of 2 to 24 ids."""
-    from t2t_repro.data.token_store import TokenStore
-    from tests.token_stores import write_token_store
-    from tests.training.tiny import VOCAB
-
     if folder.exists():
         return TokenStore(folder)
     rng = np.random.default_rng(0)
     sources = [rng.integers(2, VOCAB, rng.integers(1, 24)).tolist() for _ in range(300)]
     pairs = [([*source, 1], [*source[::-1], 1]) for source in sources]
     return write_token_store(folder, pairs, vocab_size=VOCAB)
-
-
-def in_a_process(*arguments: Any) -> list[float]:
-    """`losses` in a process of its own: collectives want all strategies to be of one size."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(losses, *arguments).result()
-
-
-def all_losses(folder: Path) -> dict[str, list[float]]:
-    """Of all `WAYS`, and of a run that goes on with other devices twice, by name."""
-
-    def going_on() -> list[float]:
-        return [
-            loss
-            for replicas, last in ((1, 15), (2, 32), (8, STEPS))
-            for loss in in_a_process(folder / "resumed", replicas, False, last)
-        ]
-
-    # Most of their time is TensorFlow's start, on one core.
-    with ThreadPoolExecutor(2) as two_at_once:
-        found = {"1, then 2, then 8": two_at_once.submit(going_on)}
-        for replicas, xla in WAYS:
-            name = f"{replicas} × {'XLA' if xla else 'graph'}"
-            found[name] = two_at_once.submit(
-                in_a_process, folder / f"{replicas}-{xla}", replicas, xla
-            )
-        return {name: one.result() for name, one in found.items()}
 
 
 def main() -> None:

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from tests.training.one_loss import STEPS, WAYS, all_losses
+from tests.training.one_loss import GOING_ON, STEPS, all_losses
 
 pytestmark = pytest.mark.long
 
 
 def test_all_devices_have_one_loss(tmp_path):
     found = np.array(list(all_losses(tmp_path).values()))
-    assert found.shape == (len(WAYS) + 1, STEPS)
+    assert found.shape == (2 * len(GOING_ON) + 1, STEPS)
     np.testing.assert_allclose(found, np.broadcast_to(found[0], found.shape), rtol=1e-5)
     # It learns, and what is compared is no constant.
     assert found[0, -5:].mean() < found[0, :5].mean() - 0.3
