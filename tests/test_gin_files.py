@@ -346,6 +346,7 @@ def test_multi30k_has_its_protocol_s_numbers():
     configure_experiment("gin/multi30k_tiny.gin", [])
     config = LayerConfig()
     assert (config.d_model, config.d_ff, config.num_heads, config.dropout) == (128, 256, 4, 0.3)
+    assert config.initialization == "fairseq"
     assert bound("Transformer.num_layers") == 4
     assert rate(2000) == pytest.approx(0.005)
     assert np.isclose(rate(8000), 0.0025)

@@ -14,6 +14,7 @@ from t2t_repro.kernels.softmax import softmax as fast_softmax
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.dense import Dense, Projection
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.initialization import Initialization, of_heads
 from t2t_repro.layers.masks import apply_mask, with_implicit_mask
 from t2t_repro.layers.shapes import check_last_axis, leading_axes
 
@@ -81,6 +82,7 @@ class MultiHeadAttention(keras.layers.Layer):
         d_v: depth of a head's values.
         dropout: rate of dropout on the attention weights; 0 in the paper.
         use_bias: whether the four projections have biases.
+        initialization: what W^Q, W^K and W^V start as; see `layers.initialization`.
 
     Attributes:
         recorder: is given the attention weights [batch, heads, query_length, key_length] at every
@@ -94,6 +96,7 @@ class MultiHeadAttention(keras.layers.Layer):
         d_v: int,
         dropout: float = 0.0,
         use_bias: bool = False,
+        initialization: Initialization = "glorot",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -102,15 +105,22 @@ class MultiHeadAttention(keras.layers.Layer):
         self.d_v = d_v
         self.dropout = dropout
         self.use_bias = use_bias
-        self.query_projection = self._projection(num_heads * d_k, "query")
-        self.key_projection = self._projection(num_heads * d_k, "key")
-        self.value_projection = self._projection(num_heads * d_v, "value")
+        self.initialization = initialization
+        self.query_projection = self._projection(num_heads * d_k, "query", initialization)
+        self.key_projection = self._projection(num_heads * d_k, "key", initialization)
+        self.value_projection = self._projection(num_heads * d_v, "value", initialization)
         self.recorder: Callable[[tf.Tensor], None] | None = None
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
         self.supports_masking = True
 
-    def _projection(self, width: int, name: str) -> Dense:
-        return Dense(width, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
+    def _projection(self, width: int, name: str, initialization: Initialization) -> Dense:
+        return Dense(
+            width,
+            use_bias=self.use_bias,
+            kernel_initializer=of_heads(initialization),
+            name=name,
+            dtype=self.dtype_policy,
+        )
 
     def build(self, query_shape: tuple, memory_shape: tuple | None = None) -> None:
         """Creates W^Q, W^K, W^V [d_model, heads·depth], W^O [heads·d_v, d_model], and biases."""
@@ -119,7 +129,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.query_projection.build(query_shape)
         self.key_projection.build(memory_shape)
         self.value_projection.build(memory_shape)
-        self.output_projection = self._projection(d_model, "output")
+        self.output_projection = self._projection(d_model, "output", "glorot")
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
 
@@ -246,6 +256,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "d_v": self.d_v,
             "dropout": self.dropout,
             "use_bias": self.use_bias,
+            "initialization": self.initialization,
         }
 
 

@@ -36,6 +36,7 @@ class DecoderLayer(StackedLayer):
             config.value_depth,
             config.attention_dropout,
             config.attention_biases,
+            config.initialization,
             name="memory_attention",
             dtype=dtype,
         )

@@ -8,6 +8,7 @@ import tensorflow as tf
 from t2t_repro.kernels.packing import positionwise
 from t2t_repro.layers.dense import Dense
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.initialization import Initialization, of_feed_forward
 from t2t_repro.layers.named import named_activation
 
 
@@ -19,17 +20,28 @@ class FeedForward(keras.layers.Layer):
         d_ff: width of the inner layer.
         dropout: rate of dropout after the activation; 0 in the paper.
         activation: see `named_activation`; "relu" is the paper's max(0, x).
+        initialization: what W_1 and W_2 start as; see `layers.initialization`.
     """
 
     def __init__(
-        self, d_ff: int, dropout: float = 0.0, activation: str = "relu", **kwargs: Any
+        self,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: str = "relu",
+        initialization: Initialization = "glorot",
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.d_ff = d_ff
         self.dropout = dropout
         self.activation = activation
+        self.initialization = initialization
         self.inner = Dense(
-            d_ff, activation=named_activation(activation), name="inner", dtype=self.dtype_policy
+            d_ff,
+            activation=named_activation(activation),
+            kernel_initializer=of_feed_forward(initialization),
+            name="inner",
+            dtype=self.dtype_policy,
         )
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
         self.supports_masking = True
@@ -37,7 +49,12 @@ class FeedForward(keras.layers.Layer):
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
         self.inner.build(x_shape)
-        self.outer = Dense(x_shape[-1], name="outer", dtype=self.dtype_policy)
+        self.outer = Dense(
+            x_shape[-1],
+            kernel_initializer=of_feed_forward(self.initialization),
+            name="outer",
+            dtype=self.dtype_policy,
+        )
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
 
@@ -53,4 +70,5 @@ class FeedForward(keras.layers.Layer):
             "d_ff": self.d_ff,
             "dropout": self.dropout,
             "activation": self.activation,
+            "initialization": self.initialization,
         }

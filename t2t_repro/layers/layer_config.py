@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import gin
 
 from t2t_repro.errors import UserError
+from t2t_repro.layers.initialization import Initialization
 from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
 from t2t_repro.layers.named import check_epsilon, named_activation
 from t2t_repro.ranges import Range, Rate, checked
@@ -36,6 +37,8 @@ class LayerConfig:
         normalization: where it stands, "post" (the paper) or "pre" (T2T's later default).
         norm_epsilon: ε of the norm.
         attention_biases: whether the projections of attention have biases; none in the paper.
+        initialization: what the matrices start as, "glorot" (T2T) or "fairseq"; see
+            `layers.initialization`.
         recompute: whether training keeps of each layer what goes in alone, and computes the layer
             again in the backward pass: less memory, a longer step, the same result.
 
@@ -57,9 +60,16 @@ class LayerConfig:
     norm: str = "LayerNorm"
     norm_epsilon: Epsilon = LAYER_NORM_EPSILON
     attention_biases: bool = False
+    initialization: Initialization = "glorot"
     recompute: bool = False
 
-    TRAINING_ALONE: ClassVar = ("dropout", "attention_dropout", "relu_dropout", "recompute")
+    TRAINING_ALONE: ClassVar = (
+        "dropout",
+        "attention_dropout",
+        "relu_dropout",
+        "initialization",
+        "recompute",
+    )
     """Fields that change how a model is trained, and neither its weights nor what it computes."""
 
     def __post_init__(self) -> None:

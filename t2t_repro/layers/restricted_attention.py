@@ -35,6 +35,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         is_causal: whether what comes is hidden.
         dropout: rate of dropout on the attention weights.
         use_bias: whether the projections have biases.
+        kwargs: `initialization` of `MultiHeadAttention`, and what any Keras layer has.
     """
 
     def __init__(
@@ -134,7 +135,11 @@ def self_attention(
         kwargs: of the Keras layer: name, dtype.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
-    kwargs |= {"dropout": config.attention_dropout, "use_bias": config.attention_biases}
+    kwargs |= {
+        "dropout": config.attention_dropout,
+        "use_bias": config.attention_biases,
+        "initialization": config.initialization,
+    }
     if neighbourhood is None:
         return MultiHeadAttention(*sizes, **kwargs)
     return RestrictedSelfAttention(*sizes, neighbourhood, is_causal, **kwargs)

@@ -36,6 +36,7 @@ class StackedLayer(keras.layers.Layer):
             config.d_ff,
             config.relu_dropout,
             config.activation,
+            config.initialization,
             name="feed_forward",
             dtype=self.dtype_policy,
         )
