@@ -14,12 +14,12 @@ list() {
     cat << 'END'
 part       hours of one core   what it makes
 multi30k   5                   Multi30k en→de in t2t_repro, three seeds: runs/multi30k_tiny
-fairseq    13                  the same in fairseq, three seeds: runs/fairseq
+fairseq    9                   the same in fairseq, three seeds: runs/fairseq
 news       6                   t2t_repro, OpenNMT-tf and fairseq on the same news text: runs/news
 table_3    11 (two at a time)  Table 3 in small, 20 rows of three seeds: runs/table_3_multi30k
 parsing    2                   constituency parsing on CRAFT's trees: runs/parsing_craft
 curves     0                   pictures of what there is, in docs/curves
-all        37                  one after the other
+all        33                  one after the other
 
 --multi30k=DIR   a copy of the Multi30k repository; downloaded without it
 --tfds=DIR       TensorFlow Datasets' folder, with wmt14_translate/de-en in it; its own without it
