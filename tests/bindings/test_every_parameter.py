@@ -72,7 +72,6 @@ TAKEN = {
     "LayerConfig.d_k": ("None",),
     "LayerConfig.d_v": ("None",),
     "LayerConfig.dropout": ONES,
-    "LayerConfig.initialization": ("'fairseq'",),
     "LayerConfig.norm_epsilon": ("0.5",),
     "LayerConfig.recompute": FLAG,
     "LayerConfig.relu_dropout": ONES,
