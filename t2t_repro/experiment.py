@@ -228,17 +228,7 @@ def _train(
     pace = Pace()
     listeners = Callbacks(callbacks if workers.is_chief else (), model, pace.steps)
 
-    # The data.
-    with workers.chief_first():
-        data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
-    workers.check_same("data with the checksum", data.checksum)
-    check_room(model, data)
-    # Dropout of attention weights draws for padding too: cutting that off would change the draw.
-    is_static = step.jit_compile or model.config.attention_dropout > 0
-    mixing = mixing_of(preparation.corpus, data, step.seed)
-    batches = Batches(
-        data.store("train"), step.seed, step.slices, is_static, mixing=mixing, data=data
-    )
+    data, batches = _data_for(step, preparation, data_dir, workers)
     evaluation = DevEvaluation(model, data, workers)
     report = batches.report()
     logging.info("data: %s", report)
@@ -278,6 +268,23 @@ def _train(
         raise SystemExit(128 + loop.stopped_by)
     announce_end(directory, data_dir, start, state, time.monotonic() - began)
     return state
+
+
+def _data_for(
+    step: TrainStep, preparation: Preparation, data_dir: Path, workers: Workers
+) -> tuple[PreparedData, Batches]:
+    """Prepares the data, once for all workers, and cuts them into batches."""
+    with workers.chief_first():
+        data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
+    workers.check_same("data with the checksum", data.checksum)
+    check_room(step.model, data)
+    # Dropout of attention weights draws for padding too: cutting that off would change the draw.
+    is_static = step.jit_compile or step.model.config.attention_dropout > 0
+    mixing = mixing_of(preparation.corpus, data, step.seed)
+    batches = Batches(
+        data.store("train"), step.seed, step.slices, is_static, mixing=mixing, data=data
+    )
+    return data, batches
 
 
 def _start_from(

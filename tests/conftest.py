@@ -1,6 +1,7 @@
 """One TensorFlow process for all tests, with devices enough to try out several replicas."""
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -12,6 +13,9 @@ from hypothesis import settings
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
 )
+
+# What XLA compiles in a test runs a few times: LLVM's optimisation is a third of the time it takes.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 # TensorFlow's graphs are many objects that live as long as their process. Looked through as often
 # as Python does by itself, they take a tenth of a test's time.

@@ -52,8 +52,6 @@ class SliceGradients:
             [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
             for variables in (model.trainable_variables, model.non_trainable_variables)
         )
-        # One trace for all shapes: XLA keeps its programs by trace, and those that a rehearsal made
-        # have to be those that training runs.
         self.of_slice = tf.function(
             self._of_slice,
             input_signature=[
@@ -67,6 +65,12 @@ class SliceGradients:
             jit_compile=jit_compile or None,
             autograph=False,
         )
+        # One trace for all shapes and all replicas, for each of which MirroredStrategy would have
+        # another made: XLA keeps its programs by trace, and those that a rehearsal made have to be
+        # those that training runs. Its cache on disk knows a trace by its name, in which TensorFlow
+        # counts what the process has made before: so it is made here, before data or a checkpoint
+        # make a restart differ.
+        self._traced = self.of_slice.get_concrete_function()
 
     def __call__(
         self,
@@ -91,10 +95,11 @@ class SliceGradients:
             the sums, and the gradient by every variable that is updated.
         """
         weights = self._weights()
+        of_slice = self.of_slice if tf.config.functions_run_eagerly() else self._traced
 
         def one(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
             seeds = self._dropout_seeds(step, first + index)
-            return self.of_slice(weights, seeds, source[index], target[index], slots, scale)
+            return of_slice(weights, seeds, source[index], target[index], slots, scale)
 
         if source.shape[0] == 1:
             return one(0)

@@ -124,11 +124,6 @@ class TrainStep:
             input_signature=[batch, batch, slots],
             autograph=False,
         )
-        if jit_compile:
-            # XLA's cache on disk knows a program by the function's name, in which TensorFlow counts
-            # what the process has made before: so it is traced here, before data or a checkpoint
-            # make a restart differ.
-            self._rehearse_all.get_concrete_function()
 
     def __call__(
         self,
@@ -244,13 +239,16 @@ class TrainStep:
         return len(shapes)
 
     def _rehearse(self, source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
+        """Target tokens of this worker's slices: TensorFlow leaves out a replica not asked for."""
+
         def own_tokens(source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
             number, source, target = self._share(source, target)
             step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
             sums, _ = self.slice_gradients(step, number, source, target, slots, scale)
             return sums.tokens
 
-        return self._any_of(self.strategy.run(own_tokens, args=(source, target, slots)))
+        tokens = self.strategy.run(own_tokens, args=(source, target, slots))
+        return tf.add_n(self.strategy.experimental_local_results(tokens))
 
     def _any_of(self, everywhere: Any) -> Any:
         """Takes one of what all replicas have returned alike."""

@@ -10,23 +10,30 @@ import pytest
 from t2t_repro.training.xla_cache import keep_programs
 
 CHECKOUT = Path(__file__).parents[2]
-# A run up to its compiled shapes. What a restart does otherwise (it reads a checkpoint, has its
-# data already) lies between the step and its compilation.
+# A run on two devices, of two shapes and an update. What a restart does otherwise (it reads a
+# checkpoint, has its data already) lies between the step and its compilation.
 RUN = """
 import sys
 from pathlib import Path
 from t2t_repro.training.xla_cache import keep_programs
 
 keep_programs(Path(sys.argv[1]))
+import tests.conftest
 import tensorflow as tf
 from t2t_repro.data.slice_shapes import SliceShape
 from tests.training.tiny import tiny_step
 
-step = tiny_step(jit_compile=True)
+step = tiny_step(replicas=2, jit_compile=True)
 for _ in range(int(sys.argv[2])):
     tf.function(lambda x: x + 1)(1)
-step.compile([SliceShape(2, 3, 4, 7, 9), SliceShape(1, 5, 4, 6, 5)])
+shapes = [SliceShape(2, 3, 4, 7, 9), SliceShape(1, 5, 4, 6, 5)]
+step.compile(shapes)
+print("REHEARSED", file=sys.stderr)
+ids = [tf.ones([2, 2, length], tf.int32) for length in shapes[0].lengths]
+step(0, *ids, shapes[0].slots)
 """
+READY = "device_compilation_profiler"
+"""TensorFlow's file that tells the log of each program that was compiled, or read from disk."""
 
 
 def programs(cache):
@@ -35,19 +42,25 @@ def programs(cache):
 
 
 def run(model_dir, cache, other_functions):
+    """The programs on disk, and how many were made ready in the rehearsal and in the update."""
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": str(cache)}
+    environment |= {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": f"{READY}=1"}
     environment.pop("TF_XLA_FLAGS", None)
     arguments = [sys.executable, "-c", RUN, str(model_dir), str(other_functions)]
-    subprocess.run(arguments, env=environment, check=True, capture_output=True, timeout=500)
-    return programs(cache)
+    found = subprocess.run(
+        arguments, env=environment, check=True, capture_output=True, text=True, timeout=500
+    )
+    parts = found.stderr.split("REHEARSED")
+    return programs(cache), [part.count(f"{READY}.cc") for part in parts]
 
 
-def test_a_restart_compiles_nothing(tmp_path):
+def test_a_rehearsal_compiles_for_every_device_and_a_restart_nothing(tmp_path):
     model_dir, cache = tmp_path / "model", tmp_path / 'a [1] \\ "\\" --x=ü'
-    first = run(model_dir, cache, other_functions=0)
-    assert len(first) == 2
+    first, ready = run(model_dir, cache, other_functions=0)
+    # Two shapes, each for two devices, which have one program on disk.
+    assert (len(first), ready) == (2, [4, 0])
     # XLA writes whatever it compiles: nothing was written.
-    assert run(model_dir, cache, other_functions=3) == first
+    assert run(model_dir, cache, other_functions=3) == (first, [4, 0])
     assert not model_dir.exists()
 
 
