@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
-from t2t_repro.data.subwords import SPACE_MARK
+from t2t_repro.data.subwords import is_marked
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.marian_file import START
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
-from t2t_repro.vocabulary import EOS_ID
 
 _Kind = ModelProto.SentencePiece.Type
 _MERGED = _Kind.Value("NORMAL")
@@ -53,7 +52,8 @@ class BpeMerges:
         model_path: a SentencePiece BPE model.
 
     Attributes:
-        begins_word: [vocabulary] bool: whether a word begins with this id. EOS is a word.
+        marked: [vocabulary] bool: whether this id bears the mark of a word.
+        marks_end: whether that is the mark of its end, and not of its start.
         merges_in: [vocabulary] int64: how many merges have made each id of characters.
 
     Raises:
@@ -61,7 +61,8 @@ class BpeMerges:
     """
 
     def __init__(self, model_path: Path) -> None:
-        pieces = _read(model_path).pieces
+        model = _read(model_path)
+        pieces = model.pieces
         # The worse, the larger.
         self._ranks = {p.piece: -p.score for p in pieces if p.type == _MERGED}
         # By id: the text, of a byte the byte itself; and by symbol: the ids, as bytes.
@@ -81,8 +82,8 @@ class BpeMerges:
             for number, piece in enumerate(pieces)
             if piece.type == _BYTE
         }
-        self.begins_word = np.array([piece.piece.startswith(SPACE_MARK) for piece in pieces])
-        self.begins_word[EOS_ID] = True
+        self.marks_end = model.trainer_spec.treat_whitespace_as_suffix
+        self.marked = np.array([is_marked(piece.piece, self.marks_end) for piece in pieces])
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
 
     def characters(self, ids: Sequence[int]) -> Split:

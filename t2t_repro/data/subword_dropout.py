@@ -21,6 +21,7 @@ from t2t_repro.data.bpe_merges import BpeMerges, Split
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.data.token_store import FlatIds
 from t2t_repro.ranges import Range, Several, checked
+from t2t_repro.vocabulary import EOS_ID
 
 Side = Literal["source", "target"]
 
@@ -216,7 +217,9 @@ class _Words:
     def __init__(self, merges: BpeMerges, sentences: FlatIds) -> None:
         tokens, self._lengths = sentences
         first_ids = np.cumsum(self._lengths) - self._lengths
-        begins = merges.begins_word[tokens]
+        marked = merges.marked[tokens]
+        # EOS is a word of its own.
+        begins = (np.roll(marked, 1) if merges.marks_end else marked) | (tokens == EOS_ID)
         begins[first_ids] = True
         self._starts = np.flatnonzero(begins)
         self._ends = np.append(self._starts[1:], len(tokens))

@@ -63,6 +63,9 @@ class SubwordTraining:
         split_digits: whether every digit is a subword of its own.
         split_scripts: whether a subword holds letters of one script only, and punctuation apart
             from letters. Otherwise symbols such as /NP and PRP$ become subwords.
+        word_mark: where a subword bears the mark of a word's boundary: at the word's "start", as
+            SentencePiece has it, or at its "end", as subword-nmt: then the last part of a compound
+            is the same subword as the word by itself.
         normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC, control characters and
             odd spaces become plain spaces) or `identity`, for text that has been tokenised and
             normalised already and is to be scored as it is. Both strip and squeeze spaces.
@@ -80,6 +83,7 @@ class SubwordTraining:
     character_coverage: Annotated[float, Range(above=0, most=1)] = 0.9999
     split_digits: bool = False
     split_scripts: bool = True
+    word_mark: Literal["start", "end"] = "start"
     normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
     symbols: Annotated[Sequence[Text], AtMost(MOST_SYMBOLS)] = ()
 
@@ -88,8 +92,9 @@ class SubwordTraining:
 
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the recipe: all of it."""
-        # Data that are older than symbols have no such entry.
-        return {name: value for name, value in asdict(self).items() if name != "symbols" or value}
+        # Data that are older than symbols and marks have no such entries.
+        left_out = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
+        return {name: value for name, value in asdict(self).items() if not left_out.get(name)}
 
     def pieces(self) -> None:
         """Returns None: the sentences tell."""
@@ -118,6 +123,8 @@ class SubwordTraining:
         sampled = _sample(len(sentences), self.sample_size, self.seed)
         counts = _count_words(compress(sentences, sampled))
         model = io.BytesIO()
+        # Said only where it is so: the file of a mark at the start stays what it was.
+        suffix = {"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {}
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=_emptying(counts),
@@ -141,6 +148,7 @@ class SubwordTraining:
                 # make the file depend on it too. The vocabulary itself does not.
                 num_threads=4,
                 minloglevel=2,
+                **suffix,
             )
         except RuntimeError as error:
             raise UserError(_training_failure(str(error), self.vocab_size)) from error
@@ -160,6 +168,9 @@ class Subwords:
     Args:
         model_path: a SentencePiece model that `SubwordTraining` wrote.
 
+    Attributes:
+        marks_end: whether a word's last subword bears its mark, and not the first.
+
     Raises:
         UserError: there is no such file, it is no SentencePiece model, or one with other ids for
             PAD, EOS and UNK, without byte fallback, or with subwords of several words.
@@ -175,6 +186,7 @@ class Subwords:
             content = read_at_most(self.model_path, MAX_BYTES)
             check_sentencepiece(content)
             self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
+            self.marks_end = marks_end(content)
             pieces = self.pieces()
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
@@ -192,12 +204,13 @@ class Subwords:
                 f"{self.model_path} has no ids for bytes, so it would lose unseen characters; "
                 "train the model with datagen."
             )
-        if any(SPACE_MARK in piece[1:] for piece in pieces):
+        inside = slice(0, -1) if self.marks_end else slice(1, None)
+        if any(SPACE_MARK in piece[inside] for piece in pieces):
             raise UserError(
                 f"{self.model_path} has subwords that reach over a space; "
                 "train the model with datagen."
             )
-        self._word_ids = WordIds(lambda word: self._model.encode(_as_utf8(word)))
+        self._word_ids = WordIds(self._ids_of_word)
 
     @property
     def size(self) -> int:
@@ -234,6 +247,12 @@ class Subwords:
         lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
         return np.frombuffer(b"".join(encoded), dtype=np.int32), lengths // _ID_BYTES
 
+    def _ids_of_word(self, word: str) -> list[int]:
+        ids: list[int] = self._model.encode(_as_utf8(word))
+        # Of a word of which the rule leaves nothing, SentencePiece leaves the mark of its end.
+        nothing = self.marks_end and self._model.id_to_piece(ids) == [SPACE_MARK]
+        return [] if nothing else ids
+
     def _line_bytes(self, line: str) -> bytes:
         """The ids of one line, int32 one after the other, EOS last."""
         # At plain spaces only: which other characters are spaces, the model's rule says.
@@ -252,7 +271,8 @@ class Subwords:
         size = self.size
         kept = [token if 0 <= token < size else UNK_ID for token in read_ids(ids)]
         text: str = self._model.decode(kept)
-        return text
+        # SentencePiece takes the space away that its first word begins with, not its last's.
+        return text.removesuffix(" ") if self.marks_end else text
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, behind ## where one goes on.
@@ -263,19 +283,25 @@ class Subwords:
         Returns:
             One name an id; EOS is <EOS>, a byte <0x41>, and a word's beginning by itself U+2581.
         """
-        return [self._label(int(token)) for token in ids]
+        tokens = [int(token) for token in ids]
+        return [self._label(*each) for each in zip(tokens, self._begins(tokens), strict=True)]
 
-    def _label(self, token: int) -> str:
+    def _label(self, token: int, begins: bool) -> str:
         piece: str = self._model.id_to_piece(token)
         if token == EOS_ID:
             return "<EOS>"
         if token in (PAD_ID, UNK_ID) or self._model.is_byte(token) or piece == SPACE_MARK:
             return piece
-        return piece[1:] if piece.startswith(SPACE_MARK) else CONTINUES + piece
+        return piece.strip(SPACE_MARK) if begins else CONTINUES + piece.strip(SPACE_MARK)
 
-    def begins_word(self) -> list[bool]:
-        """Of every id, whether a word begins with it."""
-        return [piece.startswith(SPACE_MARK) for piece in self.pieces()]
+    def marked(self) -> list[bool]:
+        """Of every id, whether it bears the mark of a word: of its start, or of its end."""
+        return [is_marked(piece, self.marks_end) for piece in self.pieces()]
+
+    def _begins(self, tokens: Sequence[int]) -> list[bool]:
+        """Of every id of a sentence, whether a word begins there."""
+        marked = [is_marked(self._model.id_to_piece(token), self.marks_end) for token in tokens]
+        return [True, *marked][: len(marked)] if self.marks_end else marked
 
     def word_numbers(self, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one sentence of ids, what spaces separate.
@@ -287,8 +313,8 @@ class Subwords:
             The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
         """
         numbers, word = [], -1
-        for token in read_ids(ids):
-            word += self._model.id_to_piece(token).startswith(SPACE_MARK)
+        for begins in self._begins(read_ids(ids)):
+            word += begins
             numbers.append(max(word, 0))
         return numbers + [NO_WORD] * (len(ids) - len(numbers))
 
@@ -307,8 +333,20 @@ class Subwords:
             The text under the model's normalisation rule, spaces stripped and squeezed.
         """
         marked: str = self._model.normalize(_as_utf8(line).decode())
-        # The model puts a space before every first word.
-        return marked.removeprefix(SPACE_MARK).replace(SPACE_MARK, " ")
+        # The model puts a space before every first word, or behind every last one.
+        words = marked.removesuffix if self.marks_end else marked.removeprefix
+        return words(SPACE_MARK).replace(SPACE_MARK, " ")
+
+
+def marks_end(model: bytes) -> bool:
+    """Whether a SentencePiece model marks where a word ends, and not where it starts."""
+    spec = sentencepiece_model_pb2.ModelProto.FromString(model).trainer_spec
+    return bool(spec.treat_whitespace_as_suffix)
+
+
+def is_marked(piece: str, at_end: bool) -> bool:
+    """Whether a piece bears the mark of a word, at its end or at its start."""
+    return piece.endswith(SPACE_MARK) if at_end else piece.startswith(SPACE_MARK)
 
 
 def _as_utf8(line: str) -> bytes:

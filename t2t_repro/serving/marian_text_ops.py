@@ -88,7 +88,7 @@ class MarianTextOps(tf.Module):
 
     def word_numbers(self, ids: tf.Tensor) -> tf.Tensor:
         """Numbers the words of every sentence, see `MarianSubwords.word_numbers`."""
-        return word_numbers(self._begins_word, ids)
+        return word_numbers(tf.gather(self._begins_word, ids), ids)
 
 
 def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor) -> tf.RaggedTensor:

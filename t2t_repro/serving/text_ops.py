@@ -5,9 +5,8 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 import tensorflow_text
-from numpy.typing import NDArray
 
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.subwords import SPACE_MARK, Subwords
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 
 # What Python's str.strip takes away: tests hold this against it.
@@ -29,7 +28,9 @@ class TextOps(tf.Module):
     def __init__(self, subwords: Subwords) -> None:
         super().__init__()
         self._size = subwords.size
-        self._begins_word = np.array(subwords.begins_word())
+        self._marked = np.array(subwords.marked())
+        self._marks_end = subwords.marks_end
+        self._mark = subwords.pieces().index(SPACE_MARK)
         model = subwords.model_path.read_bytes()
         # Of two models without names in one SavedModel, Python's loader takes one for both.
         name = f"subwords_{hashlib.sha256(model).hexdigest()}"
@@ -46,8 +47,16 @@ class TextOps(tf.Module):
             ids [batch, (length)] int32, without EOS; and [batch] bool, which texts are blank.
         """
         texts = without_ends(texts)
-        ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, "\u2581", " "))
+        ids = self._tokenizer.tokenize(tf.strings.regex_replace(texts, SPACE_MARK, " "))
+        if self._marks_end:
+            ids = self._without_marks_alone(ids)
         return ids, (texts == "") | (ids.row_lengths() == 0)
+
+    def _without_marks_alone(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Takes away what is all that is left of a text of which the rule leaves nothing."""
+        lengths = ids.row_lengths()
+        nothing = tf.repeat(lengths == 1, lengths) & (ids.flat_values == self._mark)
+        return tf.ragged.boolean_mask(ids, ids.with_flat_values(~nothing))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """The text of every sentence.
@@ -59,7 +68,8 @@ class TextOps(tf.Module):
         Returns:
             [batch] strings, valid UTF-8; UNK is written as " ⁇ ", stray bytes as U+FFFD.
         """
-        return self._tokenizer.detokenize(self.tokens(ids))
+        texts = self._tokenizer.detokenize(self.tokens(ids))
+        return tf.strings.regex_replace(texts, " $", "") if self._marks_end else texts
 
     def tokens(self, ids: tf.Tensor) -> tf.RaggedTensor:
         """The ids [batch, length] that `decode` reads, UNK for those outside the vocabulary.
@@ -78,7 +88,10 @@ class TextOps(tf.Module):
         Returns:
             [batch, length] int32.
         """
-        return word_numbers(self._begins_word, ids)
+        begins = tf.gather(self._marked, ids)
+        if self._marks_end:
+            begins = tf.pad(begins[:, :-1], [[0, 0], [1, 0]], constant_values=True)
+        return word_numbers(begins, ids)
 
 
 def without_ends(texts: tf.Tensor) -> tf.Tensor:
@@ -95,18 +108,17 @@ def known_tokens(ids: tf.Tensor, size: int) -> tf.RaggedTensor:
     return tf.ragged.boolean_mask(known, is_text(ids))
 
 
-def word_numbers(begins_word: NDArray[np.bool_], ids: tf.Tensor) -> tf.Tensor:
+def word_numbers(begins: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Numbers the words of sentences.
 
     Args:
-        begins_word: of every id, whether a word begins with it.
+        begins: [batch, length] bool, whether a word begins there.
         ids: [batch, length] int32, EOS and PAD last.
 
     Returns:
         [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
     """
-    begins = tf.cast(tf.gather(begins_word, ids), tf.int32)
-    numbers = tf.maximum(tf.cumsum(begins, axis=1) - 1, 0)
+    numbers = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
     return tf.where(is_text(ids), numbers, NO_WORD)
 
 

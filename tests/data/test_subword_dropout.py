@@ -32,6 +32,12 @@ def subwords(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def ending(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ending") / "subwords.model"
+    return SubwordTraining(vocab_size=400, word_mark="end").train(sentences(), path)
+
+
+@pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
     """With symbols that are kept whole, learned with everything else."""
     path = tmp_path_factory.mktemp("tagged") / "subwords.model"
@@ -97,7 +103,7 @@ hypothetical = settings(max_examples=100, deadline=None, suppress_health_check=l
 
 @hypothetical
 @given(text=any_text)
-@pytest.mark.parametrize("model", ["subwords", "tagged"])
+@pytest.mark.parametrize("model", ["subwords", "tagged", "ending"])
 def test_all_merges_of_any_text_give_what_sentencepiece_gives(model, text, request):
     model = request.getfixturevalue(model)
     assert_merged_to_the_same(BpeMerges(model.model_path), model, [text])
@@ -105,7 +111,7 @@ def test_all_merges_of_any_text_give_what_sentencepiece_gives(model, text, reque
 
 @hypothetical
 @given(text=any_text, probability=st.sampled_from([0.0, 0.001, 0.1, 0.5, 1.0]))
-@pytest.mark.parametrize("model", ["subwords", "tagged"])
+@pytest.mark.parametrize("model", ["subwords", "tagged", "ending"])
 def test_the_text_stays_the_same(model, text, probability, request):
     model = request.getfixturevalue(model)
     (ids,) = segmented(model, [text], probability)
@@ -158,17 +164,17 @@ def test_segmentations_are_as_frequent_as_algorithm_1_has_them(subwords, word, p
     assert chi_square < degrees + 5 * (2 * degrees) ** 0.5
 
 
-def test_words_are_segmented_independently_of_each_other(subwords):
+@pytest.mark.parametrize("model", ["subwords", "ending"])
+def test_words_are_segmented_independently_of_each_other(model, request):
     """Of the same sentence, of its neighbours, in other epochs, with other seeds."""
-    count = 4000
-    begins = BpeMerges(subwords.model_path).begins_word
+    subwords, count = request.getfixturevalue(model), 4000
     plain = len(subwords.encode(["green"])[0]) - 1
 
     def longer(place, seed=1, epoch=0):
         """Whether the word at a place of every sentence has more ids than in plain BPE."""
         found = segmented(subwords, ["green green"] * count, 0.3, seed, epoch)
-        begin = [np.flatnonzero(begins[ids]) for ids in found]
-        return np.array([at[place + 1] - at[place] > plain for at in begin])
+        numbers = map(subwords.word_numbers, found)
+        return np.array([of_line.count(place) > plain for of_line in numbers])
 
     first = longer(0)
     assert 0.1 < first.mean() < 0.9

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from t2t_repro.data import word_ids
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 
 WORDS = [
     *("der", "die", "und", "Haus", "Straße", "grün", "Mann", "Frau", "Hund", "läuft", "schläft"),
@@ -37,6 +37,12 @@ def identity(tmp_path_factory):
     return recipe.train(sentences(), tmp_path_factory.mktemp("identity") / "subwords.model")
 
 
+@pytest.fixture(scope="module")
+def ending(tmp_path_factory):
+    recipe = SubwordTraining(vocab_size=400, word_mark="end", symbols=TAGS)
+    return recipe.train(sentences(), tmp_path_factory.mktemp("ending") / "subwords.model")
+
+
 TAGS = ["<2de>", "[BT]", "⟨ﬁ½⟩"]
 
 
@@ -53,7 +59,7 @@ any_text = st.text(max_size=40) | st.lists(st.sampled_from([*WORDS, "▁", "⁇"
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=any_text)
-@pytest.mark.parametrize("model", ["subwords", "identity"])
+@pytest.mark.parametrize("model", ["subwords", "identity", "ending"])
 def test_any_text_comes_back_as_the_model_normalises_it(model, text, request):
     model = request.getfixturevalue(model)
     (ids,) = model.encode([text])
@@ -65,8 +71,8 @@ def test_any_text_comes_back_as_the_model_normalises_it(model, text, request):
 @pytest.mark.parametrize(
     "text", ["das Haus 🦄 läuft", "한국어 und 日本語", "<s> </s> <unk> <pad> <0x41>", "Hund", ""]
 )
-def test_clean_text_comes_back_unchanged(subwords, identity, text):
-    for model in (subwords, identity):
+def test_clean_text_comes_back_unchanged(subwords, identity, ending, text):
+    for model in (subwords, identity, ending):
         assert model.decode(model.encode([text])[0]) == text
 
 
@@ -106,12 +112,16 @@ hostile_text = st.lists(st.sampled_from([*WORDS, *HOSTILE]), max_size=12).map(""
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.text(max_size=40) | hostile_text)
-@pytest.mark.parametrize("model", ["subwords", "identity", "tagged"])
+@pytest.mark.parametrize("model", ["subwords", "identity", "tagged", "ending"])
 def test_a_line_has_the_ids_that_sentencepiece_gives_it_whole(model, text, request):
     model = request.getfixturevalue(model)
     whole = sentencepiece.SentencePieceProcessor(model_file=str(model.model_path))
     line = text.replace("▁", " ").encode("utf-8", errors="replace")
-    assert model.encode([text]) == [whole.encode(line, add_eos=True)]
+    expected = whole.encode(line, add_eos=True)
+    # What is left of no word at all.
+    if model.marks_end and whole.id_to_piece(expected[:-1]) == ["▁"]:
+        expected = [EOS_ID]
+    assert model.encode([text]) == [expected]
 
 
 def test_symbols_are_one_subword_each_wherever_they_stand(subwords, tagged):
@@ -342,3 +352,21 @@ def test_subwords_are_named_as_a_reader_knows_them(tmp_path):
     at = names.index("<0xC3>")
     assert names[at - 1 : at + 2] == ["\u2581", "<0xC3>", "<0xA9>"]
     assert subwords.labels([UNK_ID]) == ["<unk>"]
+
+
+def test_a_word_by_itself_and_the_end_of_a_compound_are_one_subword(tmp_path):
+    lines = ["der Hund sieht einen Schäferhund", "Hundehütte und Haushund"] * 9
+    folded = [line.lower() for line in lines]
+    recipe = SubwordTraining(vocab_size=300, word_mark="end")
+    assert recipe.describe()["word_mark"] == "end"
+    subwords = recipe.train(folded, tmp_path / "model")
+    ids, longer, other = subwords.encode(["hund", "xhund hund", "hundx q"])
+    assert len(ids) == 2 and longer.count(ids[0]) == 2 and ids[0] not in other
+    assert subwords.labels(longer) == ["<0x78>", "##hund", "hund", "<EOS>"]
+    assert subwords.word_numbers(longer) == [0, 0, 1, NO_WORD]
+    assert subwords.word_numbers(other)[-4:-1] == [0, 1, 1]
+    assert subwords.labels(other)[-2:] == ["\u2581", "<EOS>"]
+
+
+def test_a_recipe_that_marks_the_start_says_what_it_always_did():
+    assert "word_mark" not in SubwordTraining(vocab_size=300).describe()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.training import deaf
+from tests.commands import said_by
 from tests.faults.network import Network, can_be_made
 from tests.faults.pipeline import EXPERIMENT, write_corpus
 from tests.faults.several_workers import (
@@ -23,13 +24,13 @@ from tests.faults.several_workers import (
     free_addresses,
     train,
 )
-from tests.processes import CHECKOUT, interruptible, output_of
+from tests.processes import CHECKOUT, interruptible
 
 STEPS = 16
 
 
 def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
-    output_of("-m", __name__, "kill", str(tmp_path))
+    said_by(__name__, "kill", str(tmp_path))
 
 
 def kill(folder):
@@ -83,7 +84,7 @@ def kill(folder):
 
 
 def test_two_workers_leave_out_the_merges_that_one_process_does(tmp_path):
-    output_of("-m", __name__, "drop", str(tmp_path))
+    said_by(__name__, "drop", str(tmp_path))
 
 
 def drop(folder):
@@ -104,7 +105,7 @@ def drop(folder):
 
 @pytest.mark.skipif(not can_be_made(), reason="wants iproute2, and the right to make namespaces")
 def test_workers_that_do_not_reach_each_other_end(tmp_path):
-    output_of("-m", __name__, "cut", str(tmp_path))
+    said_by(__name__, "cut", str(tmp_path))
 
 
 def cut(folder):
@@ -120,7 +121,7 @@ def cut(folder):
 
 
 def test_workers_that_do_not_fit_together_do_not_begin(tmp_path):
-    output_of("-m", __name__, "misfits", str(tmp_path))
+    said_by(__name__, "misfits", str(tmp_path))
 
 
 def misfits(folder):
@@ -150,7 +151,7 @@ def misfits(folder):
 
 
 def test_one_that_is_lost_before_tensorflow_s_start_ends_all(tmp_path):
-    output_of("-m", __name__, "gap", str(tmp_path))
+    said_by(__name__, "gap", str(tmp_path))
 
 
 def gap(folder):

@@ -12,7 +12,7 @@ from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.serving.text_ops import TextOps
-from t2t_repro.vocabulary import EOS_ID
+from t2t_repro.vocabulary import EOS_ID, NO_WORD
 from tests.decoding.random_translator import ODD_LINES, TEXT, random_model
 
 SURROGATES = range(0xD800, 0xE000)
@@ -38,12 +38,14 @@ LINES = [
 ]
 
 
-@pytest.fixture(scope="module", params=["nmt_nfkc", "identity", "tagged"])
+@pytest.fixture(scope="module", params=["nmt_nfkc", "identity", "tagged", "ending"])
 def subwords(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("subwords") / "made.model"
     chosen = {"normalization": request.param}
     if request.param == "tagged":
         chosen = {"symbols": ["<2de>"]}
+    if request.param == "ending":
+        chosen = {"symbols": ["<2de>"], "word_mark": "end"}
     recipe = SubwordTraining(vocab_size=360, **chosen)
     recipe.train([*TEXT, *ODD_LINES[:10]], path)
     return Subwords(path)
@@ -100,6 +102,18 @@ def test_texts_are_those_of_the_subword_model(text_ops, subwords):
         rows += [generator.choices(range(-1, largest), k=8) for _ in range(500)]
     padded = tf.ragged.constant(rows, dtype=tf.int32).to_tensor()
     assert texts_of(text_ops.decode(padded)) == [subwords.decode(row) for row in rows]
+
+
+def test_words_are_numbered_as_by_the_subword_model(text_ops, subwords):
+    rows = subwords.encode(LINES[:300])
+    generator = random.Random(3)
+    rows += [generator.choices(range(subwords.size), k=8) for _ in range(500)]
+    numbers = text_ops.word_numbers(tf.ragged.constant(rows, dtype=tf.int32).to_tensor())
+    for of_row, row in zip(numbers.numpy(), rows, strict=True):
+        kept = [number for number in of_row.tolist() if number != NO_WORD]
+        expected = [number for number in subwords.word_numbers(row) if number != NO_WORD]
+        if 0 not in row:
+            assert kept == expected
 
 
 def test_what_is_no_utf8_counts_as_the_replacement_character(text_ops):

@@ -6,8 +6,7 @@ import shutil
 
 import pytest
 
-from tests.commands import outcomes_of
-from tests.processes import output_of
+from tests.commands import outcomes_of, said_by
 from tests.strangers.walk import bindings, sizes, write_directory
 
 Verb = tuple[str, list[str], str]
@@ -89,7 +88,7 @@ def test_every_verb_says_one_line(folder):
 
 def test_no_setting_makes_a_verb_hang_or_fill_the_memory():
     """One of forty here, in a process that has a limit of memory; `tests.strangers.walk` all."""
-    assert "'works': " in output_of("-m", "tests.strangers.walk", "7", "40")
+    assert "'works': " in said_by("tests.strangers.walk", "7", "40")
 
 
 def test_the_walk_misses_nothing(tmp_path):
