@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
-from t2t_repro.data.subwords import is_marked
+from t2t_repro.data.word_marks import WordMarks
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.marian_file import START
 from t2t_repro.strangers.plain_file import read_at_most
@@ -52,8 +52,7 @@ class BpeMerges:
         model_path: a SentencePiece BPE model.
 
     Attributes:
-        marked: [vocabulary] bool: whether this id bears the mark of a word.
-        marks_end: whether that is the mark of its end, and not of its start.
+        word_marks: which ids bear the mark of a word.
         merges_in: [vocabulary] int64: how many merges have made each id of characters.
 
     Raises:
@@ -63,6 +62,8 @@ class BpeMerges:
     def __init__(self, model_path: Path) -> None:
         model = _read(model_path)
         pieces = model.pieces
+        at_end = model.trainer_spec.treat_whitespace_as_suffix
+        self.word_marks = WordMarks.of([piece.piece for piece in pieces], at_end)
         # The worse, the larger.
         self._ranks = {p.piece: -p.score for p in pieces if p.type == _MERGED}
         # By id: the text, of a byte the byte itself; and by symbol: the ids, as bytes.
@@ -82,8 +83,6 @@ class BpeMerges:
             for number, piece in enumerate(pieces)
             if piece.type == _BYTE
         }
-        self.marks_end = model.trainer_spec.treat_whitespace_as_suffix
-        self.marked = np.array([is_marked(piece.piece, self.marks_end) for piece in pieces])
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
 
     def characters(self, ids: Sequence[int]) -> Split:

@@ -23,11 +23,11 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from t2t_repro.data.moses_punctuation import punctuation_normalizer
-from t2t_repro.data.subwords import SPACE_MARK
 from t2t_repro.data.word_ids import read_ids
+from t2t_repro.data.word_marks import SPACE_MARK, WordMarks, label, marks_end
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.strangers.marian_file import read_marian_file
-from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
 LANGUAGE_CODE = "(?s)^>>.*?<<"
 """What stands in front of a text, by itself; RE2 and Python's `re` find the same."""
@@ -143,24 +143,24 @@ class MarianSubwords:
         Returns:
             One name an id; EOS is <EOS>, and a word's beginning by itself U+2581.
         """
-        return [self._label(token) for token in ids]
+        begins = self.word_marks.begins(ids)
+        return [self._label(*each) for each in zip(ids, begins, strict=True)]
 
-    def _label(self, token: int) -> str:
+    def _label(self, token: int, begins: bool) -> str:
         piece = self.content.pieces[token]
         if token == EOS_ID:
             return "<EOS>"
         if not self._is_text(token) or piece == SPACE_MARK or _CODE.match(piece):
             return piece
-        return piece[1:] if piece.startswith(SPACE_MARK) else CONTINUES + piece
-
-    def begins_word(self) -> list[bool]:
-        """Of every id, whether a word begins with it."""
-        return list(self._begins)
+        return label(piece, begins)
 
     @cached_property
-    def _begins(self) -> list[bool]:
-        pieces = self.content.pieces
-        return [piece.startswith(SPACE_MARK) or bool(_CODE.match(piece)) for piece in pieces]
+    def word_marks(self) -> WordMarks:
+        """Which ids bear the mark of a word. A language code is a word."""
+        marks = WordMarks.of(self.content.pieces, marks_end(self.content.model))
+        codes = map(_CODE.match, self.content.pieces)
+        marked = [bears or bool(code) for bears, code in zip(marks.marked, codes, strict=True)]
+        return marks._replace(marked=marked)
 
     def word_numbers(self, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one sentence of ids, what spaces separate; UNK goes on with one.
@@ -171,9 +171,7 @@ class MarianSubwords:
         Returns:
             The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
         """
-        kept = read_ids(ids)
-        numbers = np.maximum(np.cumsum([self._begins[token] for token in kept], dtype=int) - 1, 0)
-        return [*numbers.tolist(), *[NO_WORD] * (len(ids) - len(kept))]
+        return self.word_marks.numbers(ids)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
         """Returns the file's content, where it has all of these symbols: language codes.

@@ -217,9 +217,10 @@ class _Words:
     def __init__(self, merges: BpeMerges, sentences: FlatIds) -> None:
         tokens, self._lengths = sentences
         first_ids = np.cumsum(self._lengths) - self._lengths
-        marked = merges.marked[tokens]
+        marks = merges.word_marks
+        marked = np.array(marks.marked)[tokens]
         # EOS is a word of its own.
-        begins = (np.roll(marked, 1) if merges.marks_end else marked) | (tokens == EOS_ID)
+        begins = (np.roll(marked, 1) if marks.at_end else marked) | (tokens == EOS_ID)
         begins[first_ids] = True
         self._starts = np.flatnonzero(begins)
         self._ends = np.append(self._starts[1:], len(tokens))

@@ -25,15 +25,13 @@ from sentencepiece import sentencepiece_model_pb2
 
 from t2t_repro.data.symbols import MOST_SYMBOLS, add_symbols, check_symbols, merged
 from t2t_repro.data.word_ids import WordIds, read_ids
+from t2t_repro.data.word_marks import SPACE_MARK, WordMarks, label, marks_end
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import AtMost, Count, Range, Text, checked
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
-from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 from t2t_repro.whole_files import write_whole
-
-SPACE_MARK = "\u2581"
-"""As which SentencePiece writes a space inside its pieces (U+2581)."""
 
 _ID_BYTES = np.int32().nbytes
 
@@ -124,7 +122,9 @@ class SubwordTraining:
         counts = _count_words(compress(sentences, sampled))
         model = io.BytesIO()
         # Said only where it is so: the file of a mark at the start stays what it was.
-        suffix = {"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {}
+        suffix: dict[str, Any] = (
+            {"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {}
+        )
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=_emptying(counts),
@@ -169,7 +169,7 @@ class Subwords:
         model_path: a SentencePiece model that `SubwordTraining` wrote.
 
     Attributes:
-        marks_end: whether a word's last subword bears its mark, and not the first.
+        word_marks: which subwords bear the mark of a word.
 
     Raises:
         UserError: there is no such file, it is no SentencePiece model, or one with other ids for
@@ -186,8 +186,8 @@ class Subwords:
             content = read_at_most(self.model_path, MAX_BYTES)
             check_sentencepiece(content)
             self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
-            self.marks_end = marks_end(content)
             pieces = self.pieces()
+            self.word_marks = WordMarks.of(pieces, marks_end(content))
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
                 f"{self.model_path} is not a SentencePiece model; run datagen again."
@@ -204,7 +204,8 @@ class Subwords:
                 f"{self.model_path} has no ids for bytes, so it would lose unseen characters; "
                 "train the model with datagen."
             )
-        inside = slice(0, -1) if self.marks_end else slice(1, None)
+        self._marks_end = self.word_marks.at_end
+        inside = slice(0, -1) if self._marks_end else slice(1, None)
         if any(SPACE_MARK in piece[inside] for piece in pieces):
             raise UserError(
                 f"{self.model_path} has subwords that reach over a space; "
@@ -250,7 +251,7 @@ class Subwords:
     def _ids_of_word(self, word: str) -> list[int]:
         ids: list[int] = self._model.encode(_as_utf8(word))
         # Of a word of which the rule leaves nothing, SentencePiece leaves the mark of its end.
-        nothing = self.marks_end and self._model.id_to_piece(ids) == [SPACE_MARK]
+        nothing = self._marks_end and self._model.id_to_piece(ids) == [SPACE_MARK]
         return [] if nothing else ids
 
     def _line_bytes(self, line: str) -> bytes:
@@ -272,7 +273,7 @@ class Subwords:
         kept = [token if 0 <= token < size else UNK_ID for token in read_ids(ids)]
         text: str = self._model.decode(kept)
         # SentencePiece takes the space away that its first word begins with, not its last's.
-        return text.removesuffix(" ") if self.marks_end else text
+        return text.removesuffix(" ") if self._marks_end else text
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, behind ## where one goes on.
@@ -284,7 +285,8 @@ class Subwords:
             One name an id; EOS is <EOS>, a byte <0x41>, and a word's beginning by itself U+2581.
         """
         tokens = [int(token) for token in ids]
-        return [self._label(*each) for each in zip(tokens, self._begins(tokens), strict=True)]
+        begins = self.word_marks.begins(tokens)
+        return [self._label(*each) for each in zip(tokens, begins, strict=True)]
 
     def _label(self, token: int, begins: bool) -> str:
         piece: str = self._model.id_to_piece(token)
@@ -292,16 +294,7 @@ class Subwords:
             return "<EOS>"
         if token in (PAD_ID, UNK_ID) or self._model.is_byte(token) or piece == SPACE_MARK:
             return piece
-        return piece.strip(SPACE_MARK) if begins else CONTINUES + piece.strip(SPACE_MARK)
-
-    def marked(self) -> list[bool]:
-        """Of every id, whether it bears the mark of a word: of its start, or of its end."""
-        return [is_marked(piece, self.marks_end) for piece in self.pieces()]
-
-    def _begins(self, tokens: Sequence[int]) -> list[bool]:
-        """Of every id of a sentence, whether a word begins there."""
-        marked = [is_marked(self._model.id_to_piece(token), self.marks_end) for token in tokens]
-        return [True, *marked][: len(marked)] if self.marks_end else marked
+        return label(piece, begins)
 
     def word_numbers(self, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one sentence of ids, what spaces separate.
@@ -312,11 +305,7 @@ class Subwords:
         Returns:
             The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
         """
-        numbers, word = [], -1
-        for begins in self._begins(read_ids(ids)):
-            word += begins
-            numbers.append(max(word, 0))
-        return numbers + [NO_WORD] * (len(ids) - len(numbers))
+        return self.word_marks.numbers(ids)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
         """Returns the content of a file that has these symbols too; see `add_symbols`."""
@@ -334,19 +323,8 @@ class Subwords:
         """
         marked: str = self._model.normalize(_as_utf8(line).decode())
         # The model puts a space before every first word, or behind every last one.
-        words = marked.removesuffix if self.marks_end else marked.removeprefix
+        words = marked.removesuffix if self._marks_end else marked.removeprefix
         return words(SPACE_MARK).replace(SPACE_MARK, " ")
-
-
-def marks_end(model: bytes) -> bool:
-    """Whether a SentencePiece model marks where a word ends, and not where it starts."""
-    spec = sentencepiece_model_pb2.ModelProto.FromString(model).trainer_spec
-    return bool(spec.treat_whitespace_as_suffix)
-
-
-def is_marked(piece: str, at_end: bool) -> bool:
-    """Whether a piece bears the mark of a word, at its end or at its start."""
-    return piece.endswith(SPACE_MARK) if at_end else piece.startswith(SPACE_MARK)
 
 
 def _as_utf8(line: str) -> bytes:

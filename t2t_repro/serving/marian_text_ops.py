@@ -8,7 +8,7 @@ import tensorflow_text
 
 from t2t_repro.data.marian_subwords import CLEANED_SPACES, LANGUAGE_CODE, MarianSubwords
 from t2t_repro.data.moses_punctuation import punctuation_rules
-from t2t_repro.data.subwords import SPACE_MARK
+from t2t_repro.data.word_marks import SPACE_MARK
 from t2t_repro.serving.text_ops import is_text, known_tokens, without_ends, word_numbers
 from t2t_repro.vocabulary import UNK_ID
 
@@ -26,7 +26,8 @@ class MarianTextOps(tf.Module):
         super().__init__()
         content = subwords.content
         self._size = subwords.size
-        self._begins_word = np.array(subwords.begins_word())
+        marked, self._marks_end = subwords.word_marks
+        self._marked = np.array(marked)
         self._pieces = np.array([piece.encode() for piece in content.pieces], dtype=object)
         self._rules = punctuation_rules(content.punctuation) if content.punctuation else ()
         self._clean_spaces = content.clean_spaces
@@ -88,7 +89,7 @@ class MarianTextOps(tf.Module):
 
     def word_numbers(self, ids: tf.Tensor) -> tf.Tensor:
         """Numbers the words of every sentence, see `MarianSubwords.word_numbers`."""
-        return word_numbers(tf.gather(self._begins_word, ids), ids)
+        return word_numbers(self._marked, self._marks_end, ids)
 
 
 def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor) -> tf.RaggedTensor:

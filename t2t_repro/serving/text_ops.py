@@ -5,8 +5,10 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 import tensorflow_text
+from numpy.typing import NDArray
 
-from t2t_repro.data.subwords import SPACE_MARK, Subwords
+from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.word_marks import SPACE_MARK
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 
 # What Python's str.strip takes away: tests hold this against it.
@@ -28,8 +30,9 @@ class TextOps(tf.Module):
     def __init__(self, subwords: Subwords) -> None:
         super().__init__()
         self._size = subwords.size
-        self._marked = np.array(subwords.marked())
-        self._marks_end = subwords.marks_end
+        marked, self._marks_end = subwords.word_marks
+        # A module would track a list, and all that is in it.
+        self._marked = np.array(marked)
         self._mark = subwords.pieces().index(SPACE_MARK)
         model = subwords.model_path.read_bytes()
         # Of two models without names in one SavedModel, Python's loader takes one for both.
@@ -88,10 +91,7 @@ class TextOps(tf.Module):
         Returns:
             [batch, length] int32.
         """
-        begins = tf.gather(self._marked, ids)
-        if self._marks_end:
-            begins = tf.pad(begins[:, :-1], [[0, 0], [1, 0]], constant_values=True)
-        return word_numbers(begins, ids)
+        return word_numbers(self._marked, self._marks_end, ids)
 
 
 def without_ends(texts: tf.Tensor) -> tf.Tensor:
@@ -108,16 +108,20 @@ def known_tokens(ids: tf.Tensor, size: int) -> tf.RaggedTensor:
     return tf.ragged.boolean_mask(known, is_text(ids))
 
 
-def word_numbers(begins: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Numbers the words of sentences.
+def word_numbers(marked: NDArray[np.bool_], at_end: bool, ids: tf.Tensor) -> tf.Tensor:
+    """Numbers the words of sentences, see `WordMarks.numbers`.
 
     Args:
-        begins: [batch, length] bool, whether a word begins there.
+        marked: of every id, whether it bears the mark of a word.
+        at_end: whether that is the mark of its end.
         ids: [batch, length] int32, EOS and PAD last.
 
     Returns:
         [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
     """
+    begins = tf.gather(marked, ids)
+    if at_end:
+        begins = tf.pad(begins[:, :-1], [[0, 0], [1, 0]], constant_values=True)
     numbers = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
     return tf.where(is_text(ids), numbers, NO_WORD)
 

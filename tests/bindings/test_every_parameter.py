@@ -105,7 +105,6 @@ TAKEN = {
     "SubwordTraining.split_digits": FLAG,
     "SubwordTraining.split_scripts": FLAG,
     "SubwordTraining.symbols": ("[]", "()"),
-    "SubwordTraining.word_mark": ("'end'",),
     "TextFilesCorpus.dev": (*FILES, "None"),
     "TextFilesCorpus.test": (*FILES, "None"),
     "TextFilesCorpus.train": FILES,

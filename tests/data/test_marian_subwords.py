@@ -142,7 +142,7 @@ def test_words_and_labels(made):
     assert text.replace("\u2581", "") == " >>deu<< Zwei junge Männer <EOS> <pad>"
     for ours in (source, target):
         begins = [piece.startswith(("\u2581", ">>")) for piece in ours.pieces()]
-        assert ours.begins_word() == begins
+        assert ours.word_marks == (begins, False)
 
 
 def test_spaces_before_punctuation_go_where_the_configuration_says_so(tmp_path):

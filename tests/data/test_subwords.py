@@ -119,7 +119,7 @@ def test_a_line_has_the_ids_that_sentencepiece_gives_it_whole(model, text, reque
     line = text.replace("▁", " ").encode("utf-8", errors="replace")
     expected = whole.encode(line, add_eos=True)
     # What is left of no word at all.
-    if model.marks_end and whole.id_to_piece(expected[:-1]) == ["▁"]:
+    if model.word_marks.at_end and whole.id_to_piece(expected[:-1]) == ["▁"]:
         expected = [EOS_ID]
     assert model.encode([text]) == [expected]
 
@@ -361,7 +361,9 @@ def test_a_word_by_itself_and_the_end_of_a_compound_are_one_subword(tmp_path):
     assert recipe.describe()["word_mark"] == "end"
     subwords = recipe.train(folded, tmp_path / "model")
     ids, longer, other = subwords.encode(["hund", "xhund hund", "hundx q"])
-    assert len(ids) == 2 and longer.count(ids[0]) == 2 and ids[0] not in other
+    assert len(ids) == 2
+    assert longer.count(ids[0]) == 2
+    assert ids[0] not in other
     assert subwords.labels(longer) == ["<0x78>", "##hund", "hund", "<EOS>"]
     assert subwords.word_numbers(longer) == [0, 0, 1, NO_WORD]
     assert subwords.word_numbers(other)[-4:-1] == [0, 1, 1]

@@ -247,6 +247,24 @@ def test_two_vocabularies(subwords, tmp_path):
     np.testing.assert_allclose(rows, ours, atol=1e-4, rtol=1e-5)
 
 
+def test_subwords_that_mark_where_a_word_ends(tmp_path):
+    recipe = SubwordTraining(vocab_size=300, word_mark="end")
+    ending = recipe.train(TEXT, tmp_path / "ending")
+    model = model_of(ending.size, config=LayerConfig(16, 16, 2))
+    HuggingFaceModel(Translator(model, shared(ending))).write(tmp_path / "made", "")
+    theirs = MarianTokenizer(tmp_path / "made")
+    (tmp_path / "import").mkdir()
+    ours = imported(tmp_path / "made", tmp_path / "import")[1].source
+    # Of a line of nothing theirs leaves the mark.
+    lines = [line for line in LINES[:-2] if line.strip()]
+    for line, ids in zip(lines, ending.encode(lines), strict=True):
+        assert theirs.encode(line) == ids
+        assert theirs.decode(ids) == ending.decode(ids).strip()
+        assert ours.word_numbers(ids) == ending.word_numbers(ids)
+    (ids,) = ending.encode(["a redbird"])
+    assert ours.labels(ids) == ending.labels(ids)
+
+
 def test_symbols_are_whole_but_those_that_look_like_languages(tmp_path):
     SubwordTraining(vocab_size=300, symbols=("<2de>",)).train(TEXT, tmp_path / "tags")
     tags = Subwords(tmp_path / "tags")
