@@ -7,6 +7,7 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
     kernel               replaces                          in                               gain
     adam                 Keras's Adam                      training/optimizer.py            1.05
     best_extensions      log_softmax, tf.math.top_k        decoding/beam_search.py          1.52
+    bias                 tf.nn.bias_add                    layers/dense.py                  ‡
     blocked_attention    attention under a mask of reach   layers/restricted_attention.py   n / r
     cache_in_place       a cache that is copied            layers/cache.py                  1.05
     cross_entropy        the label-smoothed loss           training/loss.py                 1.26
@@ -22,6 +23,7 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
 The gain is the speed of training or decoding with all kernels over that with all but this one, on
 two CPU cores, where it was largest: benchmarks/kernels.py measures it, EXPERIMENTS.md has it all.
 A dagger: on a GPU alone (see `gpu`), where it starts fewer programs, or keeps less.
+A double dagger: no speed; with bfloat16 on a CPU, the right gradient.
 With a star it is memory: what the activations of long sentences take without the kernel over what
 they take with it. (`recompute` pays for that with time, and is an option.)
 """

@@ -4,8 +4,13 @@ from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
+from keras import ops
 
+from t2t_repro import kernels
+from t2t_repro.kernels.bias import add_bias
 from t2t_repro.layers.shapes import leading_axes
+
+_add_bias = kernels.fast(add_bias, tf.nn.bias_add)
 
 
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
@@ -41,5 +46,12 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies it to every vector: [..., width] → [..., units]."""
-        rows: Any = super().call(tf.reshape(inputs, [-1, inputs.shape[-1]]), training)
+        rows: Any = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        if training and self.use_bias:
+            products = ops.matmul(rows, self.kernel)
+            # A custom gradient takes a tensor, not a variable.
+            bias = tf.cast(tf.convert_to_tensor(self.bias.value), products.dtype)
+            rows = self.activation(_add_bias(products, bias))
+        else:
+            rows = super().call(rows)
         return tf.reshape(rows, [*leading_axes(inputs), self.units])

@@ -61,7 +61,8 @@ class FeedForward(keras.layers.Layer):
     @positionwise
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network to every position: [batch, length, d_model] → the same shape."""
-        return self.outer(self.relu_dropout(self.inner(x), training=training))
+        inner = self.inner(x, training=training)
+        return self.outer(self.relu_dropout(inner, training=training), training=training)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
