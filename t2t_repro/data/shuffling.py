@@ -7,6 +7,7 @@ epochs have the same batches.
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,8 +22,8 @@ _NOISE = 0.2
 # So many batches share what is left in the end: they are alike in size, and so are their slices.
 _LAST_BATCHES = 4
 
-# So much of a batch they keep free: what is left is known but for half a sentence a slice.
-_SPARE = 0.05
+# By so small parts of a slice it is known how full they have to be.
+_PARTS = 1024
 
 
 @dataclass(frozen=True)
@@ -120,36 +121,51 @@ class _Deal:
             np.concatenate([[0], np.cumsum(side, dtype=np.int64)]) for side in (source, target)
         ]
         self._slices = slices
+        self._sentences = len(source)
 
     def batch(self, start: int, shape: SliceShape) -> list[int]:
         """Cuts the batch that begins with a sentence: [slices + 1] where slices begin and end."""
-        batches_left = math.ceil(self._slices_left(start, shape) / self._slices + _SPARE)
+        return self._cuts(start, shape, self._share(start, shape))
+
+    def _share(self, start: int, shape: SliceShape) -> float:
+        """How full slices are made: as little as the last batches need, so that they are alike."""
+        sides = zip(self._before, shape.tokens, strict=True)
+        filled = [(self._sentences - start) / shape.rows]
+        filled += [int(before[-1] - before[start]) / tokens for before, tokens in sides]
+        # Rarely counted: there are at least so many.
+        if max(filled) > _LAST_BATCHES * self._slices:
+            return 1.0
+        fewest = self._batches_left(start, shape, 1.0, _LAST_BATCHES + 1)
+        if fewest > _LAST_BATCHES:
+            return 1.0
+        least = bisect_left(
+            range(_PARTS),
+            True,
+            lo=1,
+            key=lambda part: self._batches_left(start, shape, part / _PARTS, fewest + 1) <= fewest,
+        )
+        return least / _PARTS
+
+    def _batches_left(self, start: int, shape: SliceShape, share: float, most: int) -> int:
+        """How many batches of slices as full as that the sentences from `start` on make."""
+        count = 0
+        while start < self._sentences and count < most:
+            start = self._cuts(start, shape, share)[-1]
+            count += 1
+        return count
+
+    def _cuts(self, start: int, shape: SliceShape, share: float) -> list[int]:
         cuts = [start]
-        for index in range(self._slices):
-            share = 1.0
-            if batches_left <= _LAST_BATCHES:
-                slices_to_come = batches_left * self._slices - index
-                share = self._slices_left(cuts[-1], shape) / slices_to_come
+        for _ in range(self._slices):
             cuts.append(self._end_of_slice(cuts[-1], shape, share))
         return cuts
 
-    def _slices_left(self, start: int, shape: SliceShape) -> float:
-        """About how many slices the sentences that are left fill, but for half a sentence each."""
-        return max(
-            int(before[-1] - before[start]) / (tokens - length // 2)
-            for before, length, tokens in zip(
-                self._before, shape.lengths, shape.tokens, strict=True
-            )
-        )
-
     def _end_of_slice(self, start: int, shape: SliceShape, share: float) -> int:
         """Fills a share of a slice."""
-        rows = min(shape.rows, len(self._before[0]) - 1 - start)
+        rows = min(math.ceil(share * shape.rows), self._sentences - start)
         taken = rows
-        for before, length, tokens in zip(self._before, shape.lengths, shape.tokens, strict=True):
-            half = length // 2
-            limit = min(tokens, int(share * (tokens - half)) + half)
+        for before, tokens in zip(self._before, shape.tokens, strict=True):
             of_rows = before[start : start + rows + 1] - before[start]
-            taken = min(taken, int(np.searchsorted(of_rows, limit, side="right")) - 1)
+            taken = min(taken, int(np.searchsorted(of_rows, int(share * tokens), side="right")) - 1)
         # One at least, if any is left: none has more tokens than a slice may.
         return start + max(taken, min(rows, 1))

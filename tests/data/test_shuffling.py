@@ -100,3 +100,16 @@ def test_the_last_batches_are_alike_in_size(sentences, slices, seed):
     # Slices are as full as each other, but for a few sentences.
     for of_slices in tokens[:-1]:
         assert max(of_slices) - min(of_slices) <= 0.4 * 400
+
+
+@settings(max_examples=40)
+@given(st.integers(200, 3000), st.sampled_from([1, 4]), st.integers(0, 50))
+def test_no_batch_is_of_the_few_longest_sentences_alone(sentences, slices, seed):
+    """Where a slice has no row for them: its sentences are shorter than its shape's."""
+    source, target = corpus(sentences, seed)
+    source, target = np.minimum(source, 60), np.minimum(target, 60)
+    shapes = choose_shapes(source, target, tokens_per_slice=800, max_shapes=6)
+    plan = epoch_plan(shapes, source, target, slices, seed, 0)
+    check_epoch(plan, shapes, source, target)
+    tokens = [source[batch].sum() for batch in batches(plan)]
+    assert min(tokens) > 0.3 * np.median(tokens)
