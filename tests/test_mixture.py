@@ -39,7 +39,9 @@ LayerConfig.dropout = 0.0
 Batches.tokens_per_batch = 1000
 Batches.max_shapes = 2
 TrainStep.slices = 2
-adam.learning_rate = 0.004
+adam.learning_rate = @InverseSquareRoot()
+InverseSquareRoot.peak = 0.006
+InverseSquareRoot.warmup_steps = 50
 Pace.report_every = 100
 Checkpoints.every_steps = 20
 Checkpoints.keep = 30
@@ -48,7 +50,7 @@ DevEvaluation.sentences = 8
 DevEvaluation.metric = @chrf
 BeamSearch.beam_size = 1
 """
-STEPS = 20, 40, 400
+STEPS = 20, 40, 600
 EVALUATE = f"Pace.evaluate_every = {STEPS[0]}"
 
 
