@@ -9,6 +9,7 @@ import gin
 import pytest
 import tensorflow as tf
 from hypothesis import settings
+from tensorflow.python.framework import ops
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
@@ -38,3 +39,13 @@ def no_bindings() -> Iterator[None]:
     gin.clear_config()
     yield
     gin.clear_config()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_custom_gradients() -> Iterator[None]:
+    """TensorFlow registers the gradient of every trace for good, and with it graph and programs."""
+    yield
+    registry = ops.gradient_registry._registry
+    for name in [name for name in registry if name.startswith("CustomGradient-")]:
+        del registry[name]
+    gc.collect()
