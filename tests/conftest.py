@@ -46,6 +46,7 @@ def no_custom_gradients() -> Iterator[None]:
     """TensorFlow registers the gradient of every trace for good, and with it graph and programs."""
     yield
     registry = ops.gradient_registry._registry
-    for name in [name for name in registry if name.startswith("CustomGradient-")]:
-        del registry[name]
-    gc.collect()
+    if traced := [name for name in registry if name.startswith("CustomGradient-")]:
+        for name in traced:
+            del registry[name]
+        gc.collect()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.data.shuffling import epoch_plan
@@ -84,15 +84,21 @@ def test_sentences_of_a_batch_are_of_similar_length(lengths, shapes):
     assert np.median(spans) < 1.5
 
 
+def short_sentences(sentences, seed, longest, slices, **limits):
+    """The plan, which is checked, of an epoch without longer sentences, and its source lengths."""
+    source, target = (np.minimum(side, longest) for side in corpus(sentences, seed))
+    shapes = choose_shapes(source, target, **limits)
+    plan = epoch_plan(shapes, source, target, slices, seed, 0)
+    check_epoch(plan, shapes, source, target)
+    return plan, source
+
+
 @settings(max_examples=40)
 @given(st.integers(1, 400), st.sampled_from([1, 2, 8]), st.integers(0, 50))
 def test_the_last_batches_are_alike_in_size(sentences, slices, seed):
     """Few sentences are dealt out evenly: to the batches, and to the slices of each."""
-    source, target = corpus(sentences, seed)
-    source, target = np.minimum(source, 40), np.minimum(target, 40)
-    shapes = choose_shapes(source, target, tokens_per_slice=400, max_shapes=1)
-    plan = epoch_plan(shapes, source, target, slices, seed, 0)
-    check_epoch(plan, shapes, source, target)
+    limits = {"tokens_per_slice": 400, "max_shapes": 1}
+    plan, source = short_sentences(sentences, seed, 40, slices, **limits)
     tokens = [[source[part].sum() for part in plan.slices(i)] for i in range(len(plan))]
     if len(tokens) > 1:
         of_batches = np.sum(tokens, axis=1)
@@ -104,12 +110,10 @@ def test_the_last_batches_are_alike_in_size(sentences, slices, seed):
 
 @settings(max_examples=40)
 @given(st.integers(200, 3000), st.sampled_from([1, 4]), st.integers(0, 50))
+@example(200, 4, 2)
 def test_no_batch_is_of_the_few_longest_sentences_alone(sentences, slices, seed):
     """Where a slice has no row for them: its sentences are shorter than its shape's."""
-    source, target = corpus(sentences, seed)
-    source, target = np.minimum(source, 60), np.minimum(target, 60)
-    shapes = choose_shapes(source, target, tokens_per_slice=800, max_shapes=6)
-    plan = epoch_plan(shapes, source, target, slices, seed, 0)
-    check_epoch(plan, shapes, source, target)
+    limits = {"tokens_per_slice": 800, "max_shapes": 6}
+    plan, source = short_sentences(sentences, seed, 60, slices, **limits)
     tokens = [source[batch].sum() for batch in batches(plan)]
     assert min(tokens) > 0.3 * np.median(tokens)
