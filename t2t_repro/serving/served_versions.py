@@ -1,6 +1,7 @@
 """The version of a model that is served, and newer ones that take its place."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -174,10 +175,13 @@ class ServedVersions:
 def _files(directory: Path) -> _Files:
     """What files there are; of one that vanishes meanwhile, its name."""
     found = []
-    for path in sorted(directory.rglob("*")):
-        try:
-            status = path.stat()
-            found.append((str(path), status.st_size, status.st_mtime_ns))
-        except OSError:
-            found.append((str(path), -1, -1))
-    return tuple(found)
+    # As `Path.rglob` does not, it passes over a directory that vanishes.
+    for parent, directories, files in os.walk(directory):
+        for name in directories + files:
+            path = os.path.join(parent, name)
+            try:
+                status = os.stat(path)
+                found.append((path, status.st_size, status.st_mtime_ns))
+            except OSError:
+                found.append((path, -1, -1))
+    return tuple(sorted(found))
