@@ -24,8 +24,19 @@ def model_text(recipe: Recipe) -> str:
 import opennmt
 
 
+class Transformer(opennmt.models.Transformer):
+    def evaluate(self, features, labels):
+        # OpenNMT-tf's own searches for translations too, and shows none of them: with an untrained
+        # model it takes longer than the training.
+        self._dynamic_decode = lambda *_: None
+        try:
+            return super().evaluate(features, labels)
+        finally:
+            del self._dynamic_decode
+
+
 def model():
-    return opennmt.models.Transformer(
+    return Transformer(
         opennmt.inputters.WordEmbedder(embedding_size={recipe.d_model}),
         opennmt.inputters.WordEmbedder(embedding_size={recipe.d_model}),
         num_layers={recipe.num_layers},

@@ -67,7 +67,7 @@ def _losses(
 ) -> tuple[list[float], RunState]:
     """The loss of every update behind a state up to the last, and the state then."""
     is_static = step.jit_compile
-    batches = Batches(store, 3, SLICES, is_static=is_static, tokens_per_batch=800, max_shapes=2)
+    batches = Batches(store, 3, SLICES, is_static=is_static, tokens_per_batch=800, max_shapes=1)
     step.compile(batches.shapes)
     found = []
     while state.step < last:
