@@ -34,6 +34,8 @@ _SMALL = [
     "ReversedDigits.sentences = 400",
     "ReversedDigits.length = 5",
     "LayerConfig.d_model = 32",
+    "Transformer.num_layers = 1",
+    "Batches.max_shapes = 1",
 ]
 _LINES = "1 2 3\n4 5\n"
 
