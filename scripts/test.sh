@@ -9,6 +9,6 @@ ruff format --check .
 echo "== mypy"
 mypy
 echo "== pytest"
-# A file a core: what its tests share is made once. tests/conftest.py says which come first. Two processes take five gigabytes each by the end.
+# A file a core: what its tests share is made once. tests/conftest.py says which come first. By the end one process takes six gigabytes, another three.
 python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
     --no-loadscope-reorder "$@"

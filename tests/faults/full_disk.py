@@ -63,9 +63,14 @@ def fill(disk: Path, steps: int, pages: int) -> int:
     run = CheckpointFolder(disk / "model" / "checkpoints", keep=1)
     while max(run.steps(), default=0) < steps:
         time.sleep(0.005)
-    room = shutil.disk_usage(disk).free - pages * _PAGE
     with open(disk / "filler", "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, room)
+        while (room := shutil.disk_usage(disk).free - pages * _PAGE) > 0:
+            try:
+                os.posix_fallocate(file.fileno(), 0, room)
+            except OSError:
+                # The run has written meanwhile: there is less room.
+                continue
+            break
     os._exit(0)
 
 
