@@ -91,7 +91,7 @@ do_part() {
 
 # A picture of each part that has been begun.
 draw_curves() {
-    local row of_rows=()
+    local row run toolkit of_rows=() of_news=()
     mkdir -p docs/curves
     if [ -d runs/multi30k_tiny ]; then
         local theirs=(runs/fairseq/seed_*/train.log)
@@ -99,6 +99,16 @@ draw_curves() {
         python scripts/draw_curves.py --output=docs/curves/multi30k.png --by updates hours \
             --charts train/nll dev/nll dev/tokenised_lower_cased_bleu \
             --runs t2t_repro runs/multi30k_tiny/seed_*/model ${theirs[@]+"${theirs[@]}"}
+    fi
+    for run in ours/seed_1/model opennmt_tf/seed_1/curves.jsonl fairseq/seed_1/model/train.log; do
+        toolkit="${run%%/*}"
+        if [ -e "runs/news/$run" ]; then
+            of_news+=(--runs "${toolkit/ours/t2t_repro}" "runs/news/$run")
+        fi
+    done
+    if [ "${#of_news[@]}" -gt 0 ]; then
+        python scripts/draw_curves.py --output=docs/curves/news.png --by updates hours \
+            --charts dev/nll "${of_news[@]}"
     fi
     if [ -d runs/table_3_multi30k ]; then
         for row in base_ende a_1_head c_8_layers c_d_model_1024 d_dropout_0_0 big_ende; do

@@ -9,7 +9,9 @@ from pathlib import Path
 from toolkits.recipe import Recipe
 from toolkits.steps import Facts, call
 
-_UPDATES = re.compile(r"Step = (\d+) ; .*?tokens/s = \d+ \((\d+) source, (\d+) target\)")
+_UPDATES = re.compile(
+    r"Step = (\d+) ; steps/s = ([\d.]+), tokens/s = \d+ \(\d+ source, (\d+) target\)"
+)
 # A number that YAML 1.1 takes for text, as JSON writes it: without a point.
 _NO_NUMBER = re.compile(r"(?<=: )(\d+)(e[-+]?\d+)")
 
@@ -138,10 +140,14 @@ def training_facts(log: str) -> Facts:
 
 
 def curves(log: str, run: str) -> list[Facts]:
-    """Reads the dev nll over updates out of a log, as `scripts/draw_curves.py` takes it."""
+    """Reads the dev nll out of a log, as `scripts/draw_curves.py` takes it.
+
+    Hours are those of the updates, at the middle speed of all reports: without pauses.
+    """
     found = {int(step): float(nll) for step, nll in _DEV.findall(log)}
+    speed = statistics.median(float(speed) for _, speed, _ in _UPDATES.findall(log))
     return [
-        {"run": run, "tag": "dev/nll", "step": step, "hours": None, "value": nll}
+        {"run": run, "tag": "dev/nll", "step": step, "hours": step / speed / 3600, "value": nll}
         for step, nll in sorted(found.items())
     ]
 

@@ -1,5 +1,6 @@
 """The script that makes all figures on quality: what it takes, what it calls, what it draws."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -73,8 +74,13 @@ def test_the_curves_are_drawn_of_what_there_is(tmp_path):
         model = tmp_path / "runs" / "multi30k_tiny" / f"seed_{seed}" / "model"
         (model / "tensorboard").mkdir(parents=True)
         write_run(model, [(n, 1000.0 + n, tag, 1 / n) for n in (1, 2, 3) for tag in tags])
+    opennmt = tmp_path / "runs" / "news" / "opennmt_tf" / "seed_1"
+    opennmt.mkdir(parents=True)
+    point = {"run": "seed_1", "tag": "dev/nll", "step": 300, "hours": 0.1, "value": 5.5}
+    (opennmt / "curves.jsonl").write_text(json.dumps(point))
     done = run(scripts / "evidence.sh", "curves")
     assert done.returncode == 0, done.stderr
-    drawn = list((tmp_path / "docs" / "curves").iterdir())
-    assert [path.name for path in drawn] == ["multi30k.png"]
-    assert drawn[0].read_bytes().startswith(PNG)
+    drawn = sorted((tmp_path / "docs" / "curves").iterdir())
+    assert [path.name for path in drawn] == ["multi30k.png", "news.png"]
+    for path in drawn:
+        assert path.read_bytes().startswith(PNG)

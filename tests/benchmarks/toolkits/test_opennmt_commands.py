@@ -42,5 +42,6 @@ def test_facts_and_curves_are_of_the_last_time_that_an_update_was_made():
     log = _update(50, 4000) + _evaluation(50, 7.982386) + _update(100, 2000)
     log += _evaluation(50, 6.5) + _update(100, 3000)
     assert training_facts(log) == {"updates": 100, "target_tokens_per_second": 3500}
-    point = {"run": "seed_1", "tag": "dev/nll", "step": 50, "hours": None, "value": 6.5}
+    # Two updates a second.
+    point = {"run": "seed_1", "tag": "dev/nll", "step": 50, "hours": 25 / 3600, "value": 6.5}
     assert curves(log, "seed_1") == [point]
