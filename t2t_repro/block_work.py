@@ -80,8 +80,7 @@ def identity_of(translator: "Translator", checkpoint: str, flag_names: Sequence[
     from t2t_repro.training.weights import name_of as name_of_weight
 
     weights = (
-        {name_of_weight(weight): weight.numpy() for weight in model.weights}
-        for model in translator.models
+        {name_of_weight(weight): weight for weight in model.weights} for model in translator.models
     )
     return {
         "--checkpoint": checkpoint,

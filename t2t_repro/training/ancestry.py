@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from t2t_repro.strangers.json_files import read_json
 
@@ -37,12 +37,16 @@ class Ancestor:
         return dataclasses.asdict(self)
 
 
-def weights_hash(weights: Mapping[str, NDArray[np.float32]]) -> str:
-    """Returns the SHA-256 of weights: of their names, shapes and values, in the names' order."""
+def weights_hash(weights: Mapping[str, ArrayLike]) -> str:
+    """Returns the SHA-256 of weights: of their names, shapes and values, in the names' order.
+
+    Of Keras's variables it copies one at a time.
+    """
     digest = hashlib.sha256()
     for name in sorted(weights):
-        digest.update(f"{name} {list(weights[name].shape)}\0".encode())
-        digest.update(weights[name].astype("<f4").tobytes())
+        values = np.asarray(weights[name], "<f4")
+        digest.update(f"{name} {list(values.shape)}\0".encode())
+        digest.update(np.ascontiguousarray(values).data)
     return digest.hexdigest()
 
 
