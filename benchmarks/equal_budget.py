@@ -9,14 +9,16 @@ mean of the last checkpoints and beam. newstest2013 ("dev") and newstest2014 ("t
 translated, and scored by sacreBLEU against t2t_repro's with paired bootstrap resampling.
 
 Every step is done once: started again, it goes on where it was killed. Toolkits one at a time:
-`--toolkits=fairseq`; what is compared are those that are done.
+`--toolkits=fairseq`; what is compared are those that are done. Ours is trained twice, with T2T's
+initialisation and with fairseq's.
 """
 
 import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +55,10 @@ RECIPE = Recipe(
 SAVE_EVERY = 300
 """Updates between two checkpoints, each with a dev evaluation."""
 
-TOKENS = {OURS: 2048, "opennmt_tf": 2080, "fairseq": 2200}
-"""Of a batch, as each toolkit counts them: 2,000 real target tokens on average in all three."""
+OURS_BEGUN_AS_FAIRSEQ = f"{OURS}@fairseq_initialization"
+
+TOKENS = {OURS: 2048, OURS_BEGUN_AS_FAIRSEQ: 2048, "opennmt_tf": 2080, "fairseq": 2200}
+"""Of a batch, as each toolkit counts them: 2,000 real target tokens on average in all."""
 
 _FAIRSEQ_BATCHES = ["--max-tokens", str(TOKENS["fairseq"]), "--clip-norm", "0"]
 # With its usual multiple, 8, batches are smaller than they may be.
@@ -91,7 +95,7 @@ def main() -> None:
     run_dir = arguments.run_dir.resolve()
     prepare(run_dir, arguments.tfds)
     for toolkit in arguments.toolkits.split(","):
-        python = make_environment(arguments.env_dir, toolkit)
+        python = make_environment(arguments.env_dir, toolkit.partition("@")[0])
         folder = run_dir / toolkit / f"seed_{arguments.seed}"
         found = _RUNS[toolkit](python, run_dir, folder, arguments.seed)
         line = {"toolkit": toolkit, "seed": arguments.seed, **found}
@@ -141,7 +145,7 @@ def as_text(subwords: SubwordModel, lines: Sequence[str]) -> list[str]:
     return [subwords.decode([ids.get(piece, UNK_ID) for piece in line.split()]) for line in lines]
 
 
-def run_ours(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
+def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str = "") -> Facts:
     """Trains, averages and translates with t2t_repro.
 
     Args:
@@ -149,13 +153,14 @@ def run_ours(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
         run_dir: with the text.
         folder: where what is made is kept, the translations as `<split>.de`.
         seed: of the training.
+        bindings: of gin, behind the recipe's.
 
     Returns:
         what is known of the training.
     """
     gin_file, log = folder / "recipe.gin", folder / "train.log"
     text = (run_dir / "corpus.gin").read_text(encoding="utf-8")
-    text += ours.gin_text(RECIPE, TOKENS[OURS], SAVE_EVERY)
+    text += ours.gin_text(RECIPE, TOKENS[OURS], SAVE_EVERY) + bindings
     write_whole(gin_file, text.encode())
     model, data_dir = f"--model_dir={folder / 'model'}", run_dir / "data"
     training = [f"--gin_file={gin_file}", model, f"--data_dir={data_dir}"]
@@ -214,7 +219,12 @@ def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
     return {**trained, **hours(model / "train.log")}
 
 
-_RUNS = {OURS: run_ours, "opennmt_tf": run_opennmt, "fairseq": run_fairseq}
+_RUNS: dict[str, Callable[[Path, Path, Path, int], Facts]] = {
+    OURS: run_ours,
+    OURS_BEGUN_AS_FAIRSEQ: partial(run_ours, bindings="LayerConfig.initialization = 'fairseq'\n"),
+    "opennmt_tf": run_opennmt,
+    "fairseq": run_fairseq,
+}
 
 
 def _write_text(run_dir: Path, pieces: Sequence[str], to: Path) -> None:

@@ -15,11 +15,11 @@ list() {
 part       hours of one core   what it makes
 multi30k   5                   Multi30k en→de in t2t_repro, three seeds: runs/multi30k_tiny
 fairseq    9                   the same in fairseq, three seeds: runs/fairseq
-news       6                   t2t_repro, OpenNMT-tf and fairseq on the same news text: runs/news
+news       5                   t2t_repro, OpenNMT-tf and fairseq on the same news text: runs/news
 table_3    11 (two at a time)  Table 3 in small, 20 rows of three seeds: runs/table_3_multi30k
 parsing    2                   constituency parsing on CRAFT's trees: runs/parsing_craft
 curves     0                   pictures of what there is, in docs/curves
-all        33                  one after the other
+all        32                  one after the other
 
 --multi30k=DIR   a copy of the Multi30k repository; downloaded without it
 --tfds=DIR       TensorFlow Datasets' folder, with wmt14_translate/de-en in it; its own without it
@@ -100,11 +100,12 @@ draw_curves() {
             --charts train/nll dev/nll dev/tokenised_lower_cased_bleu \
             --runs t2t_repro runs/multi30k_tiny/seed_*/model ${theirs[@]+"${theirs[@]}"}
     fi
-    for run in ours/seed_1/model opennmt_tf/seed_1/curves.jsonl fairseq/seed_1/model/train.log; do
+    for run in ours/seed_1/model ours@fairseq_initialization/seed_1/model \
+        opennmt_tf/seed_1/curves.jsonl fairseq/seed_1/model/train.log; do
         toolkit="${run%%/*}"
-        if [ -e "runs/news/$run" ]; then
-            of_news+=(--runs "${toolkit/ours/t2t_repro}" "runs/news/$run")
-        fi
+        toolkit="${toolkit/ours/t2t_repro}"
+        toolkit="${toolkit/@fairseq_initialization/, initialised as fairseq}"
+        if [ -e "runs/news/$run" ]; then of_news+=(--runs "$toolkit" "runs/news/$run"); fi
     done
     if [ "${#of_news[@]}" -gt 0 ]; then
         python scripts/draw_curves.py --output=docs/curves/news.png --by updates hours \
