@@ -16,10 +16,10 @@ from t2t_repro.configuration import differing_values
 from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.file_lock import held_alone
 from t2t_repro.errors import UserError
-from t2t_repro.whole_files import whole_file
+from t2t_repro.whole_files import whole_file, write_whole
 
 _IDENTITY, _JOURNAL, _FINISHED = "identity.json", "journal", "finished"
-_IDENTITY_ASIDE = f".{_IDENTITY}.partial"
+_IDENTITY_ASIDE, _FINISHED_ASIDE = f".{_IDENTITY}.partial", f".{_FINISHED}.partial"
 _MOST_DIFFERENCES = 3
 
 
@@ -61,7 +61,7 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
     Attributes:
         done: lines of input whose outputs are in the files.
         digest: of these lines; see `LineBlock`.
-        finished: whether nothing is left to do, since a process was killed just at its end.
+        finished: whether they are whole, since a process was killed just at its end.
 
     Raises:
         UserError: another process writes there, or has begun with another identity, or there is
@@ -81,7 +81,9 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
             self._check(json.loads(json.dumps(identity)))
             self.done, self.digest = 0, ""
             self.finished = (self._folder / _FINISHED).exists()
-            if not self.finished:
+            if self.finished:
+                self.done, self.digest = self._read_finished()
+            else:
                 self._files = opened.enter_context(self._open())
                 notes = [block.note for block in self._files.blocks]
                 self.done = sum(note["lines"] for note in notes)
@@ -119,11 +121,12 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
         parts = {flag: _bytes_of(text) for flag, text in texts.items()}
         self._files.append(parts, {"lines": lines, "digest": digest})
         self.done += lines
+        self.digest = digest
 
     def finish(self) -> None:
         """Puts the files in their places, and deletes the folder."""
         if not self.finished:
-            os.replace(self._folder / _JOURNAL, self._folder / _FINISHED)
+            write_whole(self._folder / _FINISHED, json.dumps([self.done, self.digest]).encode())
         self.finished = True
         # The first one last: it says that all are there.
         for flag, place in reversed(self._places.items()):
@@ -132,6 +135,13 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
         # This one first: without it what is left says nothing.
         (self._folder / _IDENTITY).unlink()
         shutil.rmtree(self._folder)
+
+    def _read_finished(self) -> tuple[int, str]:
+        try:
+            done, digest = json.loads((self._folder / _FINISHED).read_bytes())
+        except (ValueError, TypeError) as error:
+            raise self._foreign() from error
+        return done, digest
 
     def _open(self) -> BlockFiles:
         return BlockFiles(
@@ -158,14 +168,12 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
 
     def _make(self, identity: Mapping[str, Any]) -> None:
         if self._folder.exists():
-            ours = {_JOURNAL, _FINISHED, _IDENTITY_ASIDE, *self._places}
+            ours = {_JOURNAL, _FINISHED, _FINISHED_ASIDE, _IDENTITY_ASIDE, *self._places}
             if not self._folder.is_dir() or {path.name for path in self._folder.iterdir()} - ours:
                 raise self._foreign()
             shutil.rmtree(self._folder)
         self._folder.mkdir()
-        aside = self._folder / _IDENTITY_ASIDE
-        aside.write_text(json.dumps(identity, indent=2) + "\n", encoding="utf-8")
-        os.replace(aside, self._folder / _IDENTITY)
+        write_whole(self._folder / _IDENTITY, (json.dumps(identity, indent=2) + "\n").encode())
 
     def _foreign(self) -> UserError:
         return UserError(

@@ -56,6 +56,12 @@ def work_in_blocks(
                 "lines than the input begins with: give the input that it was begun with, or "
                 f"delete {path}.partial to begin anew."
             )
+        if output.finished and next(iter(texts), None):
+            raise UserError(
+                f"--output={path}: {path}.partial holds what was made of {output.done} lines, and "
+                "the input has more: give the input that it was begun with, or delete "
+                f"{path}.partial to begin anew."
+            )
         if not output.finished:
             with Progress(stage, output.done, texts.total, "lines") as progress:
                 for block in texts:

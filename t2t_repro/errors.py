@@ -29,6 +29,13 @@ class UserError(ValueError):
         super().__init__(message)
 
 
+class Unfinished(UserError):
+    """A UserError that says nothing against what was made until then.
+
+    The same command, given again, goes on from there.
+    """
+
+
 def printable(text: str) -> str:
     """A text as a terminal may show it.
 

@@ -20,7 +20,7 @@ from absl import flags, logging
 from t2t_repro import command_line
 from t2t_repro.errors import UserError, printable
 from t2t_repro.quiet_start import import_tensorflow
-from t2t_repro.text_lines import check_output, read_input, write_output
+from t2t_repro.text_lines import check_output, one_line, read_input, write_output
 
 if TYPE_CHECKING:
     from t2t_repro.data.prepared import PreparedData
@@ -66,15 +66,17 @@ def main() -> None:
     if FLAGS.model_dir:
         model, references = _translate(sources, references, [*baseline, *others])
         others.insert(0, model)
-        if FLAGS.output:
-            write_output(iter(model.translations), FLAGS.output)
+        write_failed = _write(model.translations)
     else:
+        write_failed = None
         experiment.configure_experiment(None, FLAGS.gin_param)
     systems = [*baseline, *others]
     scores = [experiment.evaluate(system.translations, references or []) for system in systems]
     _print(systems, _estimates(scores))
     if others[0].perplexity is not None:
         _keep(others[0], scores[len(baseline)])
+    if write_failed:
+        raise write_failed
 
 
 def _check_flags() -> None:
@@ -94,6 +96,16 @@ def _check_flags() -> None:
         if FLAGS[flag].value is not None and not any(FLAGS[other].value for other in needed):
             raise UserError(f"--{flag} says nothing alone: give --{' or --'.join(needed)} too.")
     check_output(FLAGS.output)
+
+
+def _write(translations: Sequence[str]) -> UserError | None:
+    """Writes them before they are scored, by what may be a user's; what fails has scores still."""
+    if FLAGS.output:
+        try:
+            write_output(map(one_line, translations), FLAGS.output)
+        except UserError as error:
+            return error
+    return None
 
 
 def _read_system(flag: str, path: str, references: Sequence[str] | None) -> _System:

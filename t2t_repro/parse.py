@@ -44,8 +44,11 @@ def main() -> None:
 
 
 def words_of(line: str) -> tuple[str, ...]:
-    """The words of a sentence, none with a round bracket in it."""
-    return tuple(line.replace("(", "-LRB-").replace(")", "-RRB-").split())
+    """The words of a sentence, none with a round bracket in it; spaces are as in `trees`."""
+    from t2t_repro.data.trees import SPACES
+
+    words = SPACES.split(line.replace("(", "-LRB-").replace(")", "-RRB-"))
+    return tuple(word for word in words if word)
 
 
 def has_constituents(symbols: str) -> bool:

@@ -81,7 +81,8 @@ def check_output(path: str | None, flag: str = "output") -> None:
         flag: its name.
 
     Raises:
-        UserError: it is a folder or a device, or in no folder.
+        UserError: it is a folder or a device, or in no folder, or in one that is not to be
+            written to.
     """
     if path and os.path.exists(path) and not os.path.isfile(path):
         mend = "; leave --output out for standard output" if flag == "output" else ""
@@ -90,6 +91,13 @@ def check_output(path: str | None, flag: str = "output") -> None:
         raise UserError(
             f"--{flag}={path}: No such file or directory; expected a folder that is there."
         )
+    if path and not os.access(os.path.dirname(path) or ".", os.W_OK):
+        raise UserError(f"--{flag}={path}: Permission denied; expected a folder to write to.")
+
+
+def one_line(text: str) -> str:
+    """A translation as a line; a model can write whatever has a subword, ends of lines among it."""
+    return text.replace("\n", " ")
 
 
 def written(number: int, found: Iterable[tuple[str, float]], scores: bool) -> Iterator[str]:
@@ -101,8 +109,7 @@ def written(number: int, found: Iterable[tuple[str, float]], scores: bool) -> It
         scores: whether numbers and scores are written.
     """
     for text, score in found:
-        text = text.replace("\n", " ")
-        yield f"{number}\t{score:.4f}\t{text}" if scores else text
+        yield f"{number}\t{score:.4f}\t{one_line(text)}" if scores else one_line(text)
 
 
 def converse(translated: Callable[[Sequence[str]], Iterator[str]]) -> None:

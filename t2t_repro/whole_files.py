@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+ASIDE = ".partial"
+"""Begins the name of a folder in which `whole_file` writes; one that was killed leaves it there."""
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file in one piece, and its folder; what a killed writer left is written over.
@@ -34,7 +37,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: it cannot be written.
     """
-    with TemporaryDirectory(prefix=".partial", dir=path.parent) as aside:
+    with TemporaryDirectory(prefix=ASIDE, dir=path.parent) as aside:
         written = Path(aside) / path.name
         yield written
         os.replace(written, path)

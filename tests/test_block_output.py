@@ -1,5 +1,6 @@
 """Files that grow block by block: killed at any operation on files, they end the same."""
 
+import errno
 import functools
 import itertools
 import mmap
@@ -10,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from t2t_repro import block_output
 from t2t_repro.block_output import ResumableFiles
+from t2t_repro.block_work import work_in_blocks
 from t2t_repro.errors import UserError
+from t2t_repro.line_blocks import AlignedTexts
 from tests.faults.injection import Fault, Place, _on_event
 from tests.processes import in_child
 
@@ -147,3 +151,33 @@ def test_a_folder_deleted_meanwhile(tmp_path):
         os.rename(tmp_path / "out.partial", tmp_path / "away")
         with pytest.raises(UserError, match=r"out\.partial was deleted while it was written"):
             files.append(1, "2", {"output": ["b"]})
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [(["f", "g"], "other lines than"), (["a", "b", "c"], "of 2 lines, and the input has more")],
+)
+def test_whole_files_are_put_in_place_for_their_own_input_alone(
+    tmp_path, monkeypatch, lines, message
+):
+    def translate(lines):
+        (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
+        texts = AlignedTexts({"input": str(tmp_path / "in")})
+        outputs = {"output": str(tmp_path / "out")}
+
+        def upper(block):
+            return {"output": [line.upper() for line in block.texts["input"]]}
+
+        work_in_blocks("translate", texts, upper, outputs, lambda: IDENTITY)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(block_output, "_put", full)
+    with pytest.raises(OSError, match="No space"):
+        translate(["a", "b"])
+    monkeypatch.undo()
+    with pytest.raises(UserError, match=message):
+        translate(lines)
+    translate(["a", "b"])
+    assert (tmp_path / "out").read_text() == "A\nB\n"

@@ -97,6 +97,8 @@ def test_the_words_are_put_into_the_tree():
             symbols = linearise(sentence.tree)
             assert tree_of(sentence.words, symbols) == bracketed(sentence)
     assert words_of(" The dog (barks) .\n") == ("The", "dog", "-LRB-barks-RRB-", ".")
+    # A no-break space is part of a word, as in trees.
+    assert words_of("10\u00a0000 euros\t.") == ("10\u00a0000", "euros", ".")
     assert tree_of(("a",), "NP NN /NP") == "(TOP (NP (NN a)))"
     for words, symbols in (
         (("a",), "NN NN"),

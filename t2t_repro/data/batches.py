@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import gin
 import numpy as np
@@ -15,7 +15,7 @@ from t2t_repro.data.shuffling import EpochPlan, epoch_plan
 from t2t_repro.data.slice_shapes import SliceShape, choose_shapes, slots_needed
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.data.untuned import untuned
-from t2t_repro.ranges import Count, checked
+from t2t_repro.ranges import Count, Range, checked
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Batches:
             and slots that are empty are cut off.
         tokens_per_batch: real source tokens, or real target tokens where there are more of them,
             of a full global batch (paper, section 5.1: about 25,000 each).
-        max_shapes: most shapes a slice may have.
+        max_shapes: most shapes a slice may have, 100 at most.
         mixing: which sentences of the store an epoch has; every one once by default.
         segmentation: segments all sentences anew in every epoch, such as `SubwordDropout`; shapes
             have room for what becomes longer, see `EpochStores`.
@@ -114,7 +114,7 @@ class Batches:
         slices: int = 1,
         is_static: bool = False,
         tokens_per_batch: Count = 25_000,
-        max_shapes: Count = 6,
+        max_shapes: Annotated[int, Range(least=1, most=100)] = 6,
         mixing: Mixing | None = None,
         segmentation: Segmentation | None = None,
         data: Segmented | None = None,

@@ -140,7 +140,9 @@ class EpochStores:
             expected = -(-lengths.astype(np.int64) * total // before)
             # Of sentences as long as this one, half become longer than on average.
             expected[lengths.argmax()] = expected.max() * _ROOM
-            grown.append(np.clip(expected, lengths, longest).astype(np.int32))
+            # One that is too long as it is stays so, and is refused.
+            room = np.maximum(np.minimum(expected, longest), lengths)
+            grown.append(room.astype(np.int32))
         return grown[0], grown[1]
 
     def __call__(self, epoch: int) -> TokenStore:

@@ -8,6 +8,7 @@ read again. Delete it to have all read again.
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from absl import logging
 
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.json_files import read_json
-from t2t_repro.whole_files import whole_file
+from t2t_repro.whole_files import ASIDE, whole_file
 
 _VERIFIED = "verified.json"
 
@@ -58,8 +59,8 @@ def describe_files(folder: Path) -> dict[str, FileEntry]:
     Returns:
         entries by paths relative to the folder.
     """
-    for left in folder.glob(f".{_VERIFIED}.*"):
-        left.unlink()  # By a process that was killed while it wrote the note.
+    for left in folder.glob(f"{ASIDE}*"):
+        shutil.rmtree(left)  # By a process that was killed while it wrote the note.
     files = (path for path in folder.rglob("*") if path.is_file())
     paths = sorted(path for path in files if path != folder / _VERIFIED)
     names = [path.relative_to(folder).as_posix() for path in paths]

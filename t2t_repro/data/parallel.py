@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from typing import Any, Generic, TypeVar
 
 from t2t_repro.bindings.configurables import say_where
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Unfinished
 
 _Block = TypeVar("_Block")
 _Result = TypeVar("_Result")
@@ -52,7 +52,7 @@ def map_in_order(
         workers: how many processes to start.
 
     Raises:
-        UserError: a worker was killed.
+        Unfinished: a worker was killed.
         Exception: whatever `function` raises, with the worker's traceback in a note.
     """
     blocks = iter(blocks)
@@ -65,7 +65,7 @@ def map_in_order(
         try:
             yield from pool.map(blocks)
         except WorkerKilled as error:
-            raise UserError(
+            raise Unfinished(
                 f"{error}; set prepare.workers lower and run the same command again: it goes on "
                 "from there."
             ) from error

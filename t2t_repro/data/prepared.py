@@ -50,7 +50,7 @@ from t2t_repro.data.subword_model import (
 )
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.data.token_store import TokenStore, VocabSizes
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Unfinished, UserError
 from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.strangers.json_files import read_json
 
@@ -215,8 +215,9 @@ class Preparation:
         cleaning: which training pairs to drop.
         subwords: how to learn the subword model, which source and target share; or which one to
             take, see `GivenSubwords`.
-        max_length: most ids of a sentence on either side, EOS included; training pairs beyond
-            it are dropped, and counted as over-long subwords.
+        max_length: most ids of a sentence on either side, EOS included; pairs beyond it, of any
+            split, are in no token store, and counted as over-long subwords. (What is translated to
+            be scored is text, of all pairs.)
         workers: processes that clean and encode a large corpus; by default one a core, eight at
             most. The result does not depend on it.
         source_subwords: how to learn a subword model of the source's own; `subwords` is then the
@@ -320,6 +321,8 @@ def _make(
             for corpus, report in reports[split].items():
                 report += changes[corpus]
                 logging.info("data: %s: %s", _named(split, corpus), report.describe())
+    except Unfinished:
+        raise
     except UserError:
         # What mends it makes other data.
         shutil.rmtree(aside)

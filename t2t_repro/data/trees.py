@@ -23,6 +23,7 @@ _MAX_BRACKETS = 100_000
 _EMPTY_ELEMENT = "-NONE-"
 
 # Spaces are ASCII's, as in EVALB: a no-break space may be part of a word.
+SPACES = re.compile(r"\s+", re.ASCII)
 _TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
 _CATEGORY = re.compile(r"[^-=]+")
 
@@ -134,7 +135,12 @@ def check_brackets(path: Path) -> None:
     Raises:
         UserError: they are not, or the file cannot be read; as from `read_trees`.
     """
-    if sum(line.count("(") - line.count(")") for line in read_lines(path)):
+    depth = 0
+    for line in read_lines(path):
+        depth += line.count("(") - line.count(")")
+        if depth < 0:
+            break
+    if depth:
         for _ in read_trees(path):
             pass
 

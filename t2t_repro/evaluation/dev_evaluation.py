@@ -13,6 +13,7 @@ from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Count, checked
+from t2t_repro.text_lines import one_line
 from t2t_repro.training.run_state import CorpusScores, DevScores, Images
 from t2t_repro.training.workers import Workers
 
@@ -144,5 +145,6 @@ class DevEvaluation:
         for part in self._parts:
             of_part = (side[part.lines][:of_each] for side in (self._source, texts, self._target))
             for row in zip(*of_part, strict=True):
-                table.append(f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |")
+                cells = (one_line(cell).replace("|", "¦") for cell in row)
+                table.append(f"| {' | '.join(cells)} |")
         return "\n".join(table)

@@ -1,6 +1,7 @@
 """Negative log-likelihood of held-out sentences, by teacher forcing."""
 
 import math
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +13,8 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import CrossEntropy
 
 _WITHOUT_SMOOTHING = CrossEntropy(0.0)
+
+_MOST_NLL = math.log(sys.float_info.max)
 
 
 class HeldOutLoss:
@@ -67,8 +70,12 @@ class HeldOutLoss:
         return [group + sentences.start for group in groups]
 
     def perplexity(self) -> float:
-        """exp(nll): perplexity per subword, which depends on the subword model."""
-        return math.exp(self.nll())
+        """exp(nll): perplexity per subword, which depends on the subword model.
+
+        Infinite where that is beyond a float, as of a model that has diverged.
+        """
+        nll = self.nll()
+        return math.exp(nll) if nll < _MOST_NLL else math.inf
 
     def _batch_sums(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         sums = self._model.loss_sums(source, target, _WITHOUT_SMOOTHING)

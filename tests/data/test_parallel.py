@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Unfinished, UserError
 from tests.processes import CHECKOUT, interruptible
 
 
@@ -89,7 +89,7 @@ def test_a_bug_of_the_function_keeps_its_traceback_and_its_notes():
 
 
 def test_a_killed_worker_is_an_error_that_says_how_to_go_on():
-    with pytest.raises(UserError, match=r"prepare\.workers"):
+    with pytest.raises(Unfinished, match=r"prepare\.workers"):
         list(map_in_order(die_at_seven, range(1000), workers=2))
 
 

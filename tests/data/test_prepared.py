@@ -25,7 +25,7 @@ from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import Preparation, PreparedData
 from t2t_repro.data.subword_model import SHARED_SUBWORDS
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Unfinished, UserError
 from tests.token_stores import read_pair
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
@@ -222,6 +222,33 @@ def test_a_failure_leaves_nothing(tmp_path, breakage, vocab_size, max_length, me
         Preparation(corpus, rules, recipe, max_length).run(tmp_path / "data")
     assert ".partial" not in str(caught.value).splitlines()[0]
     assert list((tmp_path / "data").glob("*")) == list((tmp_path / "data").glob(".*")) == []
+
+
+def test_what_a_failure_says_nothing_against_is_gone_on_with(tmp_path, monkeypatch):
+    made = Preparation(repetitive_corpus(tmp_path), Cleaning(), SUBWORDS)
+    made.run(tmp_path / "whole")
+    encode = prepared.encode_text
+
+    def encode_or_end(text, store, *others):
+        if store.name == "dev.tokens":
+            raise Unfinished("a worker process was killed")
+        return encode(text, store, *others)
+
+    monkeypatch.setattr(prepared, "encode_text", encode_or_end)
+    with pytest.raises(Unfinished):
+        made.run(tmp_path / "data")
+    monkeypatch.setattr(prepared, "encode_text", encode)
+    monkeypatch.setattr(SubwordTraining, "train", None)
+    made.run(tmp_path / "data")
+    assert files_of(tmp_path / "data") == files_of(tmp_path / "whole")
+
+
+def test_a_note_that_was_half_written_is_no_part_of_the_data(tmp_path):
+    (tmp_path / "text").write_text("a\n")
+    (tmp_path / ".partial8a7").mkdir()
+    (tmp_path / ".partial8a7" / "verified.json").write_text("{")
+    assert list(file_manifest.describe_files(tmp_path)) == ["text"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text", "verified.json"]
 
 
 def test_what_a_killed_run_left_is_cleared_away(tmp_path):

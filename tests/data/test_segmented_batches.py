@@ -10,6 +10,7 @@ from t2t_repro.data.mixing import Mixing, Shares
 from t2t_repro.data.subword_dropout import SubwordDropout
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.errors import UserError
 from tests.data.test_batches import arrays, rows_of, unpadded
 from tests.data.test_subwords import sentences
 from tests.token_stores import write_token_store
@@ -155,6 +156,8 @@ def test_a_sentence_that_has_no_room_stays_as_it_is(prepared, opened):
     assert 20 < len(kept) < COUNT - 20
     # A batch has room for the longest sentence, and need not have more.
     opened(SubwordDropout(1.0), tokens_per_batch=SLICES * longest)
+    with pytest.raises(UserError, match=f"has no room for a sentence of {longest}"):
+        opened(SubwordDropout(1.0), tokens_per_batch=SLICES * (longest - 1))
 
 
 def test_without_data_there_is_nothing_to_segment(prepared):

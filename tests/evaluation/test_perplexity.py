@@ -91,3 +91,9 @@ def test_nll_follows_the_weights(model, store):
         assert held_out.perplexity() == pytest.approx(VOCAB, rel=1e-5)
     finally:
         model.set_weights(weights)
+
+
+def test_a_model_that_has_diverged_has_a_perplexity(model, store, monkeypatch):
+    held_out = HeldOutLoss(model, store)
+    monkeypatch.setattr(held_out, "nll", lambda: 1000.0)
+    assert held_out.perplexity() == math.inf

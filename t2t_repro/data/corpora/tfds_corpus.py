@@ -9,7 +9,7 @@ from typing import Any
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split, given_splits
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import Unfinished, UserError, reason_of
 from t2t_repro.ranges import Text, checked
 
 # Examples parsed at once. TFDS parses them one by one, at sixteen times the processor time a pair.
@@ -35,7 +35,7 @@ class TfdsCorpus:
         target_language: key of the target sentence.
         data_dir: folder of prepared data sets, on this machine or in a bucket (gs://...).
         train_split: TFDS's name of the split to train on; may be a slice, "train[:10%]".
-        dev_split: likewise, for model selection.
+        dev_split: likewise, for model selection; None if there is none.
         test_split: likewise, for evaluation; None if there is none.
 
     Raises:
@@ -51,7 +51,7 @@ class TfdsCorpus:
         target_language: Text = "de",
         data_dir: Text | None = None,
         train_split: Text = "train",
-        dev_split: Text = "validation",
+        dev_split: Text | None = "validation",
         test_split: Text | None = "test",
     ) -> None:
         check_languages("TfdsCorpus", source_language, target_language)
@@ -208,7 +208,7 @@ def _check_reachable(data_dir: str) -> None:
     try:
         tf.io.gfile.exists(data_dir)
     except tf.errors.OpError as error:
-        raise UserError(
+        raise Unfinished(
             f"TFDS's data_dir {data_dir!r} cannot be reached ({reason_of(error)}): mend network or "
             "credentials, or set TfdsCorpus.data_dir or TFDS_DATA_DIR to a copy on this machine"
         ) from error

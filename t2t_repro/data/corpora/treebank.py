@@ -38,7 +38,7 @@ class TreebankCorpus:
 
     Args:
         train: entries to train on.
-        dev: entries for model selection.
+        dev: entries for model selection, if there are any.
         test: entries to evaluate on, if there are any.
         folder: what the names are relative to.
 
@@ -51,7 +51,7 @@ class TreebankCorpus:
     def __init__(
         self,
         train: str | Sequence[str],
-        dev: str | Sequence[str],
+        dev: str | Sequence[str] | None = None,
         test: str | Sequence[str] | None = None,
         folder: Text = ".",
     ) -> None:

@@ -127,6 +127,7 @@ def test_split_names_and_slices_are_the_users(data_dir, tmp_path):
     assert len(list(corpus.read("train", tmp_path))) == 10
     described = corpus.describe()["splits"]
     assert [described[split]["pairs"] for split in ("train", "dev")] == [10, 4]
+    assert tiny(data_dir, dev_split=None, test_split=None).splits == ("train",)
 
 
 @pytest.mark.parametrize("split", ["train", "train[5:47]", "train[-30%:]+test[:1]"])

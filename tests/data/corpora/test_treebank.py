@@ -96,7 +96,12 @@ def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):
 
 def test_an_unbalanced_bracket_is_found_before_anything_else_is_done(tmp_path):
     bad = tmp_path / "bad.mrg"
-    for text, message in (("(S (NN a))\n(S (NN b)\n", "line 2: .* never closed"), (")", "line 1")):
+    for text, message in (
+        ("(S (NN a))\n(S (NN b)\n", "line 2: .* never closed"),
+        (")", "line 1"),
+        # As many that open as close.
+        ("(S (NN a)))\n(S (NN b)\n", "line 1"),
+    ):
         bad.write_text(text)
         with pytest.raises(UserError, match=message):
             corpus(test=str(bad)).prepare(tmp_path)
@@ -149,3 +154,7 @@ def test_what_is_read_is_what_read_trees_reads():
     assert pairs(corpus(), "test") == [
         (" ".join(words), linearise(tree)) for _, (words, tree) in read_trees(path)
     ]
+
+
+def test_a_corpus_needs_no_other_split_than_train():
+    assert TreebankCorpus(train="02", folder=str(TREEBANK)).splits == ("train",)
