@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from absl import app, flags, logging
 
-from t2t_repro.errors import UserError, printable
+from t2t_repro.errors import UserError, printable, storage_error
 from t2t_repro.quiet_start import import_tensorflow
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
 # Bytes of the longest path in a directory that a verb writes.
 _LONGEST_BELOW = 200
-
-# The machine's state, not a fault of the program: a traceback would say nothing more.
-_STORAGE_ERRORS = {
-    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
-    errno.ENAMETOOLONG, errno.ENOTDIR,
-}  # fmt: skip
 
 # Modules of TensorFlow that say of every checkpoint how many microseconds a callback took, of every
 # SavedModel the names of thousands of inputs, and at its loading that it has no gradients, and of
@@ -110,13 +104,6 @@ class AboveBars(io.TextIOBase):
     def flush(self) -> None:
         """Flushes standard error."""
         sys.stderr.flush()
-
-
-def storage_error(error: OSError) -> str | None:
-    """What is wrong with the disk or its permissions; None where the error is another."""
-    # From the text: an error that has passed through gin has lost its number.
-    found = re.match(r"\[Errno (\d+)\] (.*)", str(error))
-    return found[2] if found and int(found[1]) in _STORAGE_ERRORS else None
 
 
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
@@ -311,6 +298,11 @@ def check_gin_file() -> None:
 
     given = flags.FLAGS.gin_file
     read_bindings(find_gin_file(given), f"--gin_file={given}")
+
+
+def default_directory(name: str) -> Path:
+    """Returns where an experiment keeps its "data" or "model" unless told otherwise."""
+    return Path("runs") / Path(flags.FLAGS.gin_file).stem / name
 
 
 def check_model_name() -> None:

@@ -20,8 +20,8 @@ def main() -> None:
     from t2t_repro import experiment
 
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, needed=["prepare"])
-    data_dir = FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data")
-    data = experiment.prepare_data(Path(data_dir))
+    data_dir = Path(FLAGS.data_dir or command_line.default_directory("data"))
+    data = experiment.prepare_data(data_dir)
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
     logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)
 

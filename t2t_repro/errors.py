@@ -1,6 +1,13 @@
 """The one error that a command line turns into a single line, and the reasons that it gives."""
 
+import errno
 import re
+
+# The machine's state, not a fault of the program: a traceback would say nothing more.
+_STORAGE_ERRORS = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+    errno.ENAMETOOLONG, errno.ENOTDIR,
+}  # fmt: skip
 
 _LONGEST = 2000
 _HEAD, _TAIL = 1500, 450
@@ -48,6 +55,13 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def storage_error(error: OSError) -> str | None:
+    """What is wrong with the disk or its permissions; None where the error is another."""
+    # From the text: an error that has passed through gin has lost its number.
+    found = re.match(r"\[Errno (\d+)\] (.*)", str(error))
+    return found[2] if found and int(found[1]) in _STORAGE_ERRORS else None
 
 
 def reason_of(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import gin
 import keras
@@ -105,15 +105,15 @@ def configure_experiment(
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the experiment that is configured; see `Preparation`."""
-    # As gin would give it: it may be a macro.
-    bound = gin.get_bindings("train", resolve_references=False)
-    parent = copy.deepcopy(bound.get("init_from"))
+    parent = _bound_of_train("init_from")
     return configured_preparation(parent and ModelDirectory(expanduser(parent))).run(data_dir)
 
 
-def default_directory(gin_file: str | Path, name: str) -> Path:
-    """Returns where an experiment keeps its "data" or "model" unless told otherwise."""
-    return Path("runs") / Path(gin_file).stem / name
+def _bound_of_train(parameter: str, default: Any = None) -> Any:
+    """What `train` is given for a parameter; nothing else that it is given is made."""
+    bound = gin.get_bindings("train", resolve_references=False)
+    # As gin would give it: it may be a macro.
+    return copy.deepcopy(bound.get(parameter, default))
 
 
 @gin.configurable(denylist=["model_dir", "data_dir"])
@@ -240,11 +240,18 @@ def _train(
     differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
     with workers.chief_first():
         if workers.is_chief:
-            check_disk(directory, checkpoints.variables, checkpoints.keep)
+            directory.check_same_model(model, data.subwords)
+        state = checkpoints.restore()
+        is_over = pace.is_over(state) and not pace.owes_evaluation(state)
+        # Of a run that is over, what is there stays what it was trained with.
+        if workers.is_chief and not (is_over and differing):
+            if not is_over:
+                to_come = checkpoints.to_come(pace.steps - state.step)
+                check_disk(directory, checkpoints.variables, to_come)
+            checkpoints.tidy()
             directory.describe(model, data.subwords, config, operative)
             directory.write_epoch(report)
             directory.write_modules(modules_in(config))
-        state = checkpoints.restore()
     if parent:
         state = _start_from(parent, step, data, directory, workers)
     found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
@@ -351,7 +358,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
     if batch.source.max() >= model.source_vocab_size or batch.target.max() >= model.vocab_size:
         raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
     load_last_weights(model, str(file.with_suffix("")))
-    seed = gin.get_bindings("train").get("seed", 1)
+    seed = _bound_of_train("seed", 1)
     optimizer = keras.optimizers.SGD(0.0)
     step = TrainStep(model, optimizer, seed, slices=len(batch.source))
     print("\n".join(replay(step, batch)))

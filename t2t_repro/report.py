@@ -29,6 +29,8 @@ def main() -> None:
     """Runs the report on its flags."""
     if FLAGS.earlier and FLAGS.table != "3":
         raise UserError(f"--earlier is for --table=3, and not for --table={FLAGS.table}.")
+    if FLAGS.output and Path(FLAGS.output).is_file():
+        raise UserError(f"--output={FLAGS.output} is a file: give a folder, for several of them.")
     import_tensorflow()
     folder = Path(FLAGS.runs)
     if FLAGS.table == "3":

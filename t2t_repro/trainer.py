@@ -23,7 +23,9 @@ from absl import flags
 
 from t2t_repro import command_line
 from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.training.cluster import is_first
 from t2t_repro.training.preemption import ended_by_signals
+from t2t_repro.training.xla_cache import keep_programs
 
 FLAGS = flags.FLAGS
 
@@ -37,18 +39,16 @@ def main() -> None:
         experiment.replay_batch(Path(FLAGS.replay), FLAGS.allow_import)
         return
     command_line.check_gin_file()
+    model_dir = Path(FLAGS.model_dir or command_line.default_directory("model"))
+    data_dir = Path(FLAGS.data_dir or command_line.default_directory("data"))
+    # As it is imported, TensorFlow reads what this sets.
+    keep_programs(model_dir, FLAGS.xla_cache_dir, is_first())
     import_tensorflow()
     from t2t_repro import experiment
-    from t2t_repro.training.cluster import find_cluster
-    from t2t_repro.training.xla_cache import keep_programs
 
     experiment.configure_experiment(
         FLAGS.gin_file, FLAGS.gin_param, needed=experiment.TRAINING_ROOTS
     )
-    model_dir = Path(FLAGS.model_dir or experiment.default_directory(FLAGS.gin_file, "model"))
-    data_dir = Path(FLAGS.data_dir or experiment.default_directory(FLAGS.gin_file, "data"))
-    cluster = find_cluster()
-    keep_programs(model_dir, FLAGS.xla_cache_dir, cluster is None or not cluster.index)
     experiment.train(model_dir, data_dir)
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from t2t_repro.analysis.run_record import Evaluation
 from t2t_repro.analysis.table_3_csv import as_csv
-from t2t_repro.command_line import storage_error
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
@@ -23,7 +22,7 @@ from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.t2t_subwords import T2TSubwords
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, storage_error
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.text_lines import write_output
@@ -468,6 +467,11 @@ CASES: dict[str, tuple[str, list[str], str]] = {
         "report",
         ["--table=scores", "--earlier=before.csv"],
         "--earlier is for --table=3, and not for --table=scores",
+    ),
+    "a report to a file": (
+        "report",
+        ["--runs=rows", "--output=train.en"],
+        "--output=train.en is a file: give a folder",
     ),
     "runs of before that are none": (
         "report",

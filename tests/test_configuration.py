@@ -66,6 +66,10 @@ def refusal(gin_file, params=()):
         ("Transformer.nun_layers = 3", "'Transformer' doesn't have a parameter named 'nun_layers'"),
         ("InverseSquareRoot.peak = 1.0", "binds InverseSquareRoot.peak, but nothing"),
         ("my_steps = 3", "binds my_steps, but nothing"),
+        # A macro that has the name of what is called, and a scope in which nothing is.
+        ("train = 5", "binds train, but nothing"),
+        ("sorce/SubwordTraining.vocab_size = 90", "binds sorce/SubwordTraining.vocab_size, but"),
+        ("it/train.seed = 2", "binds it/train.seed, but nothing"),
         ("Pace.steps = %my_steps", "No bindings specified for 'my_steps"),
         ("DevEvaluation.metric = @blue", "No configurable matching reference '@blue'"),
         ("Pace.steps = ", "Unable to parse value"),

@@ -9,6 +9,7 @@ import gin
 import numpy as np
 import pytest
 
+from t2t_repro import experiment
 from t2t_repro.analysis.attention_images import attention_images
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
@@ -171,3 +172,11 @@ def test_workers_that_share_the_dev_set_find_what_one_finds(model, data):
             for one, other in zip(together.corpora, expected.corpora, strict=True):
                 assert one.nll == pytest.approx(other.nll, rel=1e-6)
                 assert one.score == other.score
+
+
+def test_what_train_is_given_is_read_without_making_the_rest():
+    lines = ["train.callbacks = [@BeamSearch()]", "BeamSearch.beam_size = 0", "train.seed = %seed"]
+    gin.parse_config([*lines, "seed = 7"])
+    assert experiment._bound_of_train("seed", 1) == 7
+    gin.clear_config()
+    assert experiment._bound_of_train("seed", 1) == 1

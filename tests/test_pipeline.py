@@ -128,9 +128,9 @@ class Run:
             command(folder, "average", "--model_dir=runs/reverse/model", "--last=5")
         )
 
-    def train(self):
+    def train(self, *others):
         steps = f"--gin_param=Pace.steps = {STEPS}"
-        return finish(command(self.folder, "trainer", "--gin_file=reverse.gin", steps))
+        return finish(command(self.folder, "trainer", "--gin_file=reverse.gin", steps, *others))
 
     def newest_step(self):
         path = tf.train.latest_checkpoint(str(self.model_dir / "checkpoints"))
@@ -302,14 +302,17 @@ def test_tensorboard_has_every_signal_at_the_right_step(run):
     assert lines_of(run.folder / "dev.source")[0] in texts["dev/translations"]
 
 
-def test_a_run_that_is_over_stays_as_it_is(run):
-    def checkpoints():
-        paths = sorted((run.model_dir / "checkpoints").iterdir())
-        return [(path.name, path.stat().st_mtime_ns) for path in paths]
+@pytest.mark.parametrize(
+    "others", [(), ("--gin_param=train.seed = 7", "--gin_param=Checkpoints.keep = 1")]
+)
+def test_a_run_that_is_over_stays_as_it_is(run, others):
+    def there():
+        paths = [*(run.model_dir / "checkpoints").iterdir(), run.model_dir / "config.gin"]
+        return {path.name: path.read_bytes() for path in paths}
 
-    before = checkpoints()
-    _, log = run.train()
-    assert checkpoints() == before
+    before = there()
+    _, log = run.train(*others)
+    assert there() == before
     assert f"finished already, after step {STEPS}; to train longer, bind Pace.steps" in log
     assert re.findall(r"step (\d+)/", log) == []
 

@@ -29,12 +29,24 @@ def check_read(own: Collection[str], values: Mapping[str, Any], roots: Collectio
     Raises:
         UserError: nothing would read a binding.
     """
-    read = {reference.name for reference in _reached(values, roots)}
-    if unused := sorted(name for name in own if _owner(name) not in read):
+    reached = _reached(values, roots)
+    if unused := sorted(name for name in own if not _is_read(name, reached)):
         raise UserError(
             f"gin binds {', '.join(unused)}, but nothing in this run would read it: delete the "
             "line, or bind what uses it (as train or prepare do)."
         )
+
+
+def _is_read(name: str, reached: Collection[Reference]) -> bool:
+    """Whether something that is reached reads a binding.
+
+    A call without a scope may be in whichever scope its caller has: any that is reached will do.
+    """
+    *scope, of = name.split("/")
+    if "." not in of:
+        return any(one.is_macro and list(one.scope) == name.split("/") for one in reached)
+    is_called = any(one.name == _owner(name) for one in reached)
+    return is_called and any(list(one.scope[: len(scope)]) == scope for one in reached)
 
 
 def check_bound(given: Collection[str], values: Mapping[str, Any], needed: Collection[str]) -> None:

@@ -93,10 +93,11 @@ class CheckpointFolder:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             checkpoint.write(str(partial / f"step-{step}"))
-            self._remove(step)
             # The index last: with it the checkpoint is there.
             files = sorted(partial.glob(f"step-{step}.*"))
+            # Before the one of this step that it replaces, if there is one, is given up.
             sync(*files)
+            self._remove(step)
             for file in files:
                 os.replace(file, self.path / file.name)
             partial.rmdir()

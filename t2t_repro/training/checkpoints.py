@@ -48,7 +48,6 @@ class Checkpoints:
 
     Attributes:
         variables: that a checkpoint holds.
-        keep: how many checkpoints are kept.
 
     Raises:
         UserError: a number is too low.
@@ -68,7 +67,7 @@ class Checkpoints:
     ) -> None:
         self.every_steps = every_steps
         self.every_minutes = every_minutes
-        self.keep = keep
+        self._keep = keep
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         parts = {"model": model, "optimizer": optimizer, "state": self._state}
         self.variables = [*model.variables, *optimizer.variables]
@@ -97,9 +96,6 @@ class Checkpoints:
             UserError: the checkpoint is of another model, or there are some and none can be read.
         """
         step = self._newest_readable()
-        if self._is_writer:
-            self._last.tidy()
-            self._best.tidy()
         if step is None:
             return RunState()
         path = self._last.prefix(step)
@@ -122,6 +118,15 @@ class Checkpoints:
         if rate is not None:
             self._optimizer.learning_rate = rate
         return self._saved
+
+    def tidy(self) -> None:
+        """Brings the folders to what a writer that was not killed would have left.
+
+        Comes after `restore`: a start that is refused deletes nothing.
+        """
+        if self._is_writer:
+            self._last.tidy()
+            self._best.tidy()
 
     def _newest_readable(self) -> int | None:
         unreadable: dict[int, str] = {}
@@ -172,6 +177,17 @@ class Checkpoints:
         return step % self.every_steps == 0 or (
             self.every_minutes is not None and minutes >= self.every_minutes
         )
+
+    def to_come(self, updates: int) -> int:
+        """Returns how many more there will be at a time, the best among them, if all go well.
+
+        Args:
+            updates: that are still to be made.
+        """
+        written = updates // self.every_steps + 1 if self.every_minutes is None else self._keep
+        more = min(self._keep - len(self._last.steps()), written)
+        # While one is written, those that it replaces are there.
+        return max(more, 0) + (not self._best.steps()) + 1
 
     def save(self, state: RunState) -> None:
         """Writes a checkpoint, unless the newest one is of this very state.

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
-
 from t2t_repro.errors import UserError
 
 _ADDRESS = re.compile(r"(?:\[[\da-fA-F:.%\w]+\]|[^\s:/\[\]]+):(\d{1,5})", re.ASCII)
@@ -52,6 +50,20 @@ def find_cluster() -> Cluster | None:
     else:
         cluster = _of_slurm()
     return cluster if cluster and len(cluster.addresses) > 1 else None
+
+
+def is_first() -> bool:
+    """Whether this is the one of several processes that does what only one of them may do.
+
+    TensorFlow need not be imported to know it. Of Slurm's tasks it need not be the chief.
+
+    Raises:
+        UserError: TF_CONFIG cannot be used.
+    """
+    if os.environ.get("TF_CONFIG"):
+        cluster = find_cluster()
+        return cluster is None or not cluster.index
+    return os.environ.get("SLURM_PROCID", "0") == "0"
 
 
 def _of_tf_config(config: Any) -> Cluster | None:
@@ -114,6 +126,8 @@ def _of_slurm() -> Cluster | None:
     tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
     if tasks == "1":
         return None
+    import tensorflow as tf
+
     try:
         # Two jobs may have tasks on one machine.
         port = 12_000 + int(os.environ.get("SLURM_JOB_ID", "0")) % 20_000

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, storage_error
 from t2t_repro.training.cluster import Cluster
 
 # Of what workers tell each other: translations of a dev set.
@@ -217,16 +217,23 @@ class Connections:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Tells all others why this worker ends, where it ends by a UserError or another's loss."""
+        """Tells all others why this worker ends: by a UserError, its disk, or another's loss."""
         try:
             yield
         except UserError as error:
-            who = f"worker {self.cluster.index}: " if self.cluster.index else ""
-            self._tell("error", f"{who}{error}")
+            self._tell_error(str(error))
+            raise
+        except OSError as error:
+            if reason := storage_error(error):
+                self._tell_error(reason)
             raise
         except LostWorker as error:
             self._tell("lost", str(error))
             raise
+
+    def _tell_error(self, text: str) -> None:
+        who = f"worker {self.cluster.index}: " if self.cluster.index else ""
+        self._tell("error", f"{who}{text}")
 
     def _tell(self, kind: str, text: str) -> None:
         for other in self.others.values():

@@ -14,6 +14,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
+from t2t_repro.training.durable import sync
+
 # TensorBoard reads files in the order of their names, in which TensorFlow puts the time.
 _KEPT = "events.out.tfevents.0000000000.before.v2"
 _PARTIAL = ".events.partial"
@@ -47,7 +49,10 @@ def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
             writer.write(version.SerializeToString())
             for _, event in sorted(values.items(), key=lambda item: item[0][0]):
                 writer.write(event.SerializeToString())
+        sync(aside)
         os.replace(aside, directory / _KEPT)
+        # Before those that it is made of are given up.
+        sync(directory)
     for path in files:
         if path.name != _KEPT or not values:
             path.unlink()

@@ -15,7 +15,6 @@ from t2t_repro.available_memory import available_memory
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.model_directory import ModelDirectory
 
@@ -76,25 +75,19 @@ def check_gpus() -> None:
 
 
 def check_disk(
-    directory: ModelDirectory, variables: Sequence[keras.Variable | tf.Variable], keep: int
+    directory: ModelDirectory, variables: Sequence[keras.Variable | tf.Variable], count: int
 ) -> None:
     """Holds the size of all checkpoints that are to come against the free space.
-
-    `keep` of them and the best one, and while a checkpoint is written one more; those that are
-    there already need no further space.
 
     Args:
         directory: of the run.
         variables: that a checkpoint holds.
-        keep: how many checkpoints are kept.
+        count: how many are to come; see `Checkpoints.to_come`.
 
     Raises:
         UserError: there is too little.
     """
     size = sum(tf.DType(v.dtype).size * v.shape.num_elements() for v in map(_value, variables))
-    folders = directory.checkpoints, directory.best
-    there = sum(len(CheckpointFolder(folder).steps()) for folder in folders)
-    count = max(keep + 1 - there, 0) + 1
     free = shutil.disk_usage(_existing(directory.path)).free
     if count * size > free:
         raise UserError(

@@ -14,6 +14,7 @@ from absl import logging
 from tqdm import tqdm
 
 from t2t_repro.durations import in_words
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.durable import sync
 from t2t_repro.training.event_files import rewind
@@ -81,20 +82,28 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
-        self._writer.close()
-        self._callbacks.end()
+        try:
+            with self._writing():
+                self._writer.close()
+        finally:
+            self._callbacks.end()
 
     def text(self, name: str, markdown: str, step: int) -> None:
-        """Writes a text to TensorBoard."""
-        with self._writer.as_default():
+        """Writes a text to TensorBoard.
+
+        Raises:
+            UserError: it cannot be written, as on a full disk; so do all others that write.
+        """
+        with self._writing():
             tf.summary.text(name, markdown, step=step)
-        self._writer.flush()
+            self._writer.flush()
 
     def flush(self) -> None:
         """Makes sure that what was reported so far outlives the process, and the machine."""
-        self._writer.flush()
-        if self._directory:
-            sync(*self._directory.glob("events.out.tfevents.*"))
+        with self._writing():
+            self._writer.flush()
+            if self._directory:
+                sync(*self._directory.glob("events.out.tfevents.*"))
 
     def update(self, step: int, result: StepResult, tokens: int, slots: int) -> None:
         """Reports one update.
@@ -161,14 +170,25 @@ class Journal(AbstractContextManager["Journal"]):
         found["perplexity"] = perplexity
         self._scalars({f"dev/{name}": value for name, value in found.items()}, step)
         self.text("dev/translations", scores.samples, step)
-        with self._writer.as_default():
+        with self._writing():
             for name, pixels in scores.images:
                 tf.summary.image(f"dev/{name}", pixels[None], step=step)
 
     def _scalars(self, values: dict[str, float], step: int) -> None:
-        with self._writer.as_default():
+        with self._writing():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step, description=_DESCRIPTIONS.get(name))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with self._writer.as_default():
+                yield
+        except (OSError, tf.errors.OpError) as error:
+            raise UserError(
+                f"cannot write to {self._directory} ({reason_of(error)}): make room or mend the "
+                "permissions, then start again; the run goes on from its last checkpoint."
+            ) from error
 
     def _time_left(self, step: int) -> str:
         if step == self._pace.steps:

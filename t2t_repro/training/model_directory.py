@@ -141,7 +141,7 @@ class ModelDirectory:
         Raises:
             UserError: the directory holds a model of other sizes, or of other subwords.
         """
-        self._check_same_model(model, subwords)
+        self.check_same_model(model, subwords)
         versions = {
             "t2t_repro": t2t_repro.__version__,
             "tensorflow": tf.__version__,
@@ -238,9 +238,10 @@ class ModelDirectory:
         """Returns in what an epoch differs from that of the run before, if there was one."""
         try:
             before = read_json(self.epoch_json)
-        except (OSError, ValueError):
+            there = _counted(before)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return []
-        there, now = (_counted(one) for one in (before, dataclasses.asdict(report)))
+        now = _counted(dataclasses.asdict(report))
         return [
             f"an epoch has {there[name]} {name.replace('_', ' ')} there, {now[name]} now: what is "
             "left of this one is dealt anew"
@@ -424,7 +425,12 @@ class ModelDirectory:
                 f"training run's own {' and '.join(subwords.files())}, or give another --model_dir."
             )
 
-    def _check_same_model(self, model: Transformer, subwords: SubwordPair[SubwordModel]) -> None:
+    def check_same_model(self, model: Transformer, subwords: SubwordPair[SubwordModel]) -> None:
+        """Holds a model and its subwords against those that are here, if any are.
+
+        Raises:
+            UserError: the directory holds a model of other sizes, or of other subwords.
+        """
         if self.model_json.exists() and (differing := self.differing_sizes(model)):
             raise UserError(
                 f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "

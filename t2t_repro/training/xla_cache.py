@@ -1,12 +1,12 @@
 """XLA's compiled programs on disk, so that a restart does not compile again."""
 
 import hashlib
+import importlib.metadata
 import os
 import platform
 import re
 from pathlib import Path
 
-import tensorflow as tf
 from absl import logging
 
 _FLAG = "--tf_xla_persistent_cache_"
@@ -15,8 +15,8 @@ _FLAG = "--tf_xla_persistent_cache_"
 def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool = True) -> None:
     """Makes XLA write the programs it compiles to disk, and look for them there.
 
-    Reaches XLA through TF_XLA_FLAGS, which TensorFlow reads once, when a process first lists its
-    devices or computes: call this before. What TF_XLA_FLAGS says already of a cache is left as it
+    Reaches XLA through TF_XLA_FLAGS, which TensorFlow reads once, in some processes as it is
+    imported: call this before. What TF_XLA_FLAGS says already of a cache is left as it
     is. XLA compares the whole program before it loads one, so a changed model is compiled anew.
 
     A CPU's programs, when loaded, are reported to prefer no scatter instructions, which no
@@ -31,9 +31,13 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if directory == "" or _FLAG in flags:
         return
-    folder = Path(directory or _own_folder(model_dir)).resolve() / _machine()
-    # Where it could not write, XLA would end the run.
-    if directory is None and is_writer and not _can_be_written(folder):
+    try:
+        folder = Path(directory or _own_folder(model_dir)).resolve() / _machine()
+        # Where it could not write, XLA would end the run.
+        if directory is None and is_writer and not _can_be_written(folder):
+            return
+    except (OSError, RuntimeError):
+        # Of a user without a home, or with one that is not to be entered.
         return
     flags += f" {_FLAG}directory={_quoted(str(folder))}"
     if directory is None:
@@ -78,7 +82,7 @@ def _machine() -> str:
     processor = [platform.machine(), features]
     parts = [*processor, *models, os.environ.get("XLA_FLAGS", "")]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
-    return f"tensorflow-{tf.__version__}-{digest}"
+    return f"tensorflow-{importlib.metadata.version('tensorflow')}-{digest}"
 
 
 def _line(path: Path, *starts: str) -> str:

@@ -66,7 +66,7 @@ def test_scopes_and_macros_mean_what_gin_means_by_them():
         "Translator.search = @wide/BeamSearch()",
         "BeamSearch.length_penalty = 0.5",
         "wide/BeamSearch.beam_size = %size",
-        "other/BeamSearch.beam_size = 7",
+        "BeamSearch.beam_size = 7",
     ]
     configure(None, lines, ["Translator"])
     search = gin.query_parameter("Translator.search").scoped_configurable_fn()

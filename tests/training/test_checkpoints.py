@@ -36,6 +36,12 @@ class Run:
         for _ in range(count):
             self.optimizer.apply([tf.constant(rng.normal(size=w.shape), w.dtype) for w in weights])
 
+    def restore(self):
+        """As a start does that is not refused."""
+        state = self.checkpoints.restore()
+        self.checkpoints.tidy()
+        return state
+
     def values(self):
         """Weights, Adam's moments, number of updates."""
         variables = [*self.model.trainable_variables, *self.optimizer.variables]
@@ -46,13 +52,13 @@ def test_the_rate_is_what_is_configured_now(tmp_path):
     run = Run(tmp_path, rate=0.01)
     run.checkpoints.save(RunState(step=3))
     again = Run(tmp_path, rate=0.005)
-    again.checkpoints.restore()
+    again.restore()
     assert float(again.optimizer.learning_rate) == pytest.approx(0.005)
     scheduled = Run(tmp_path / "scheduled", rate=InverseSquareRoot(0.01, 4))
     scheduled.update(2)
     scheduled.checkpoints.save(RunState(step=2))
     again = Run(tmp_path / "scheduled", rate=InverseSquareRoot(0.02, 4))
-    again.checkpoints.restore()
+    again.restore()
     assert float(again.optimizer.learning_rate) == pytest.approx(0.015)
 
 
@@ -87,7 +93,7 @@ def test_round_trip(tmp_path):
     run.checkpoints.save(state)
     again = Run(tmp_path, seed=1)
     assert any((a != b).any() for a, b in zip(again.values(), run.values(), strict=True))
-    assert again.checkpoints.restore() == state
+    assert again.restore() == state
     assert_same(again.values(), run.values())
     assert again.optimizer.iterations.numpy() == 3
     moments = again.values()[len(again.model.trainable_variables) :]
@@ -101,14 +107,14 @@ def test_a_state_without_dev_scores_survives(tmp_path):
     """Infinity is no number of JSON."""
     run = Run(tmp_path)
     run.checkpoints.save(RunState(step=1, batch=1))
-    assert Run(tmp_path).checkpoints.restore() == RunState(step=1, batch=1)
+    assert Run(tmp_path).restore() == RunState(step=1, batch=1)
 
 
 def test_a_run_that_begins(tmp_path):
     run = Run(tmp_path / "new")
     before = run.values()
     assert run.checkpoints.newest is None
-    assert run.checkpoints.restore() == RunState()
+    assert run.restore() == RunState()
     assert_same(run.values(), before)
 
 
@@ -117,12 +123,12 @@ def test_the_number_of_replicas_may_change(tmp_path):
     state = RunState(step=2, batch=2)
     two.checkpoints.save(state)
     one = Run(tmp_path, seed=1)
-    assert one.checkpoints.restore() == state
+    assert one.restore() == state
     assert_same(one.values(), two.values())
     one.update()
     one.checkpoints.save(RunState(step=3, batch=3))
     again = Run(tmp_path, replicas=2, seed=2)
-    assert again.checkpoints.restore().step == 3
+    assert again.restore().step == 3
     assert_same(again.values(), one.values())
 
 
@@ -135,7 +141,7 @@ def test_the_last_ones_are_kept(tmp_path):
     assert run.checkpoints.newest == str(folder / "step-3")
     # So does the run that goes on: what the one before left is counted.
     later = Run(tmp_path, keep=2)
-    later.checkpoints.restore()
+    later.restore()
     later.checkpoints.save(RunState(step=4))
     assert steps_in(folder) == ["step-3.index", "step-4.index"]
 
@@ -146,13 +152,13 @@ def test_a_step_is_written_once(tmp_path):
     run.update()
     run.checkpoints.save(RunState(step=1))
     again = Run(tmp_path)
-    again.checkpoints.restore()
+    again.restore()
     assert again.optimizer.iterations.numpy() == 0
     # Nor by the run that goes on from it.
     again.update()
     again.checkpoints.save(RunState(step=1))
     third = Run(tmp_path)
-    third.checkpoints.restore()
+    third.restore()
     assert third.optimizer.iterations.numpy() == 0
 
 
@@ -164,7 +170,7 @@ def test_the_best_stands_beside_the_last(tmp_path):
     run.checkpoints.save(RunState(step=3, best_score=10.0))
     assert steps_in(tmp_path / "best") == ["step-2.index"]
     later = Run(tmp_path, keep=1)
-    assert later.checkpoints.restore().step == 3
+    assert later.restore().step == 3
     later.checkpoints.save_best(RunState(step=4, best_score=11.0))
     assert steps_in(tmp_path / "best") == ["step-4.index"]
     assert any((a != b).any() for a, b in zip(later.values(), best, strict=True))
@@ -174,7 +180,7 @@ def test_the_best_stands_beside_the_last(tmp_path):
 def test_a_checkpoint_of_another_depth(tmp_path, before, after):
     Run(tmp_path, num_layers=before).checkpoints.save(RunState(step=1))
     with pytest.raises(UserError, match="step-1 does not fit this model") as error:
-        Run(tmp_path, num_layers=after).checkpoints.restore()
+        Run(tmp_path, num_layers=after).restore()
     assert "\n" not in str(error.value)
 
 
@@ -213,7 +219,7 @@ def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(tmp_path, caplog, 
     run.checkpoints.save(RunState(step=2))
     spoil(tmp_path / "checkpoints" / f"step-2.{ending}", damage)
     again = Run(tmp_path, seed=3)
-    assert again.checkpoints.restore() == RunState(step=1)
+    assert again.restore() == RunState(step=1)
     assert_same(again.values(), before)
     (line,) = (text for text in caplog.messages if "step-2 cannot be read (" in text)
     assert "going on from step 1" in line
@@ -227,7 +233,7 @@ def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(tmp_path, caplog, 
     files = {path.name for path in (tmp_path / "checkpoints").glob("step-2*")}
     assert files == {"step-2.index", "step-2.data-00000-of-00001"}
     last = Run(tmp_path, seed=4)
-    assert last.checkpoints.restore().step == 2
+    assert last.restore().step == 2
     assert_same(last.values(), run.values())
 
 
@@ -239,7 +245,7 @@ def test_nothing_is_loaded_where_no_checkpoint_can_be_read(tmp_path, ending, dam
     again = Run(tmp_path, seed=3)
     before = again.values()
     with pytest.raises(UserError, match=r"none of the 1 checkpoints in .* can be read") as error:
-        again.checkpoints.restore()
+        again.restore()
     assert "\n" not in str(error.value)
     assert_same(again.values(), before)
 
@@ -249,7 +255,7 @@ def test_the_list_of_checkpoints_may_be_lost(tmp_path, content):
     run = Run(tmp_path)
     run.checkpoints.save(RunState(step=1))
     (tmp_path / "checkpoints" / "checkpoint").write_bytes(content)
-    assert Run(tmp_path).checkpoints.restore() == RunState(step=1)
+    assert Run(tmp_path).restore() == RunState(step=1)
     assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("step-1")
 
 
@@ -279,7 +285,7 @@ def test_killed_at_any_file_operation(tmp_path, monkeypatch, count):
         with pytest.raises(Killed):
             run.checkpoints.save(RunState(step=2))
     again = Run(tmp_path, keep=1, seed=3)
-    step = again.checkpoints.restore().step
+    step = again.restore().step
     assert_same(again.values(), values[step])
     if step == 1:
         again.update()
@@ -318,12 +324,40 @@ def test_what_is_deleted_is_replaced_on_the_disk(tmp_path, monkeypatch):
     assert folder_synced < done.index(("delete", "step-1.index"))
 
 
+def test_a_step_that_is_written_again_is_there_until_it_is_on_the_disk(tmp_path, monkeypatch):
+    run = Run(tmp_path, keep=1)
+    run.checkpoints.save(RunState(step=1))
+    before = run.values()
+    run.update()
+
+    def full(*_):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match=r"cannot write .*step-1 .*quota.*intact"):
+            run.checkpoints.save(RunState(step=1, stale=1))
+    again = Run(tmp_path, keep=1, seed=3)
+    assert again.restore() == RunState(step=1)
+    assert_same(again.values(), before)
+
+
+def test_a_start_that_is_refused_deletes_nothing(tmp_path):
+    run = Run(tmp_path, keep=3)
+    for step in (1, 2, 3):
+        run.checkpoints.save(RunState(step=step))
+    there = sorted((tmp_path / "checkpoints").iterdir())
+    with pytest.raises(UserError, match=r"is of a run with TrainStep\.frozen = \[\]"):
+        Run(tmp_path, keep=1, frozen=["encoder"]).checkpoints.restore()
+    assert sorted((tmp_path / "checkpoints").iterdir()) == there
+
+
 def test_a_clock_that_is_set_back_changes_nothing(tmp_path, monkeypatch):
     now = [2e9]
     monkeypatch.setattr(time, "time", lambda: now[0])
     for step in (1, 2, 3, 4):
         run = Run(tmp_path, keep=2)
-        assert run.checkpoints.restore().step == step - 1
+        assert run.restore().step == step - 1
         run.checkpoints.save(RunState(step=step))
         now[0] -= 1e6
     assert steps_in(tmp_path / "checkpoints") == ["step-3.index", "step-4.index"]
@@ -347,7 +381,7 @@ def test_a_full_disk_leaves_the_one_before(tmp_path, monkeypatch):
         "step-1.data-00000-of-00001",
         "step-1.index",
     ]
-    assert Run(tmp_path).checkpoints.restore().step == 1
+    assert Run(tmp_path).restore().step == 1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.cluster import Cluster, find_cluster
+from t2t_repro.training.cluster import Cluster, find_cluster, is_first
 
 VARIABLES = ("TF_CONFIG", "SLURM_STEP_NUM_TASKS")
 
@@ -35,6 +35,7 @@ def test_tf_config(monkeypatch, jobs, kind, index, addresses, number):
     """A chief is worker 0, as TensorFlow counts replicas."""
     monkeypatch.setenv("TF_CONFIG", tf_config(jobs, kind, index))
     assert find_cluster() == Cluster(tuple(addresses.split()), number)
+    assert is_first() == (number == 0)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,7 @@ def test_slurm(monkeypatch):
             monkeypatch.setenv(name, str(value))
         cluster = find_cluster()
         assert cluster is not None
+        assert is_first() == (number == 0)
         assert sorted(cluster.addresses) == ["n10:12007", "n10:12008", "n9:12007", "n9:12008"]
         found[cluster.addresses[cluster.index]] = cluster.index
         assert cluster.addresses[cluster.index] == f"{node}:{12007 + local}"

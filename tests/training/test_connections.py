@@ -1,5 +1,6 @@
 """What workers tell each other: values, why they end, and that they are gone."""
 
+import errno
 import socket
 import threading
 import time
@@ -63,6 +64,15 @@ def test_one_worker_s_error_ends_all_with_its_line(workers):
         first.gather(None)
     with pytest.raises(UserError, match=r"^worker 1: no room$"):
         third.gather(None)
+
+
+def test_a_full_disk_ends_all_with_its_line(workers):
+    full = OSError(errno.ENOSPC, "No space left on device", "model.json")
+    with pytest.raises(OSError, match="No space"), workers[0].telling():
+        raise full
+    for other in workers[1:]:
+        with pytest.raises(UserError, match=r"^No space left on device: 'model\.json'$"):
+            other.gather(None)
 
 
 def test_worker_0_s_error_is_everybody_s(workers):

@@ -97,3 +97,23 @@ def test_killed_while_rewinding(tmp_path, monkeypatch, count):
     rewind(tmp_path, 6)
     write(tmp_path, [7, 8])
     assert curve(tmp_path) == [(step, float(step)) for step in range(9)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="wants to know what is synced")
+def test_what_is_kept_is_on_the_disk_before_the_rest_is_deleted(tmp_path, monkeypatch):
+    write(tmp_path, range(4))
+    done = []
+    fsync, unlink = os.fsync, Path.unlink
+
+    def synced(number):
+        done.append(Path(os.readlink(f"/proc/self/fd/{number}")).name)
+        fsync(number)
+
+    def deleted(path):
+        done.append("deleted")
+        unlink(path)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "unlink", deleted)
+    rewind(tmp_path, 3)
+    assert done == [event_files._PARTIAL, tmp_path.name, "deleted"]

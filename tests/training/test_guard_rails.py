@@ -48,13 +48,33 @@ def test_room_for_all_checkpoints_that_are_to_come(tmp_path, monkeypatch, run):
     size = sum(file.stat().st_size for file in files)
     free(monkeypatch, 6 * size)
     variables = [*model.variables, *optimizer.variables]
-    check_disk(new, variables, 4)
+    check_disk(new, variables, 6)
     # The weights and two moments of each.
     free(monkeypatch, 6 * 12 * model.count_params() - 1)
     with pytest.raises(UserError, match=r"^6 checkpoints of .* GB are to come, but .* GB free: "):
-        check_disk(new, variables, 4)
-    # What is there needs no room.
-    check_disk(there, variables, 4)
+        check_disk(new, variables, 6)
+    check_disk(new, variables, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "updates", "there", "to_come"),
+    [
+        # Four, the best, and one that is being written.
+        ({"keep": 4}, 10_000, [], 6),
+        # What is there needs no room.
+        ({"keep": 4}, 10_000, [1000], 5),
+        ({"keep": 4}, 10_000, [1, 2, 3, 4, 5], 2),
+        # After 1,000 and 1,500 updates.
+        ({"keep": 4}, 1500, [], 4),
+        ({"keep": 4, "every_minutes": 1.0}, 1500, [], 6),
+    ],
+)
+def test_how_many_checkpoints_are_to_come(tmp_path, run, given, updates, there, to_come):
+    directory, model, optimizer = ModelDirectory(tmp_path), *run
+    for step in there:
+        Checkpoints(directory, model, optimizer, keep=9).save(RunState(step=step))
+    checkpoints = Checkpoints(directory, model, optimizer, **given)
+    assert checkpoints.to_come(updates) == to_come
 
 
 def test_too_little_memory_for_gradients_is_an_error(monkeypatch, run):

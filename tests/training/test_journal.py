@@ -8,6 +8,7 @@ import tensorflow as tf
 from absl import flags, logging
 
 from t2t_repro.command_line import AboveBars
+from t2t_repro.errors import UserError
 from t2t_repro.training import journal
 from t2t_repro.training.event_files import read_events
 from t2t_repro.training.journal import Journal
@@ -93,3 +94,20 @@ def test_at_a_terminal_a_bar_says_what_is_done_and_log_lines_leave_it_whole(
     assert line.endswith("step 10: dev nll 2.0000, perplexity 7.389, BLEU 31.50 (30 s)")
     assert "%" not in line
     assert states[-2].endswith("1 h 6 min left")
+
+
+@pytest.fixture
+def no_room():
+    """As on a full disk, no file can grow."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path, no_room):
+    told = Journal(tmp_path, Pace(steps=2, report_every=1), RunState())
+    told.text("configuration", "| a |", 0)
+    no_room()
+    with pytest.raises(UserError, match=r"cannot write to .* \(.*\): make room .* start again"):
+        told.text("configuration", "| a |", 1)

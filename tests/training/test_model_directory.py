@@ -453,8 +453,9 @@ def test_a_run_that_goes_on_with_other_batches_is_told(tmp_path):
         found = directory.differing_epoch(mixed)
         directory.write_epoch(mixed)
     assert found[0].startswith("an epoch has 60 sentences of news there, 70 now: ")
-    directory.epoch_json.write_text("{")
-    assert directory.differing_epoch(report) == []
+    for spoilt in ("{", "[]", '{"corpora": {"news": {}}}'):
+        directory.epoch_json.write_text(spoilt)
+        assert directory.differing_epoch(report) == []
 
 
 def test_the_mean_length_of_targets_is_the_epochs_or_unknown(tmp_path):

@@ -125,6 +125,7 @@ class Run:
 
     def go(self):
         state = self.checkpoints.restore()
+        self.checkpoints.tidy()
         workers = Workers()
         with Journal(self.directory.tensorboard, self.pace, state) as journal:
             loop = TrainLoop(

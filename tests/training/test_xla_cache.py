@@ -10,30 +10,29 @@ import pytest
 from t2t_repro.training.xla_cache import keep_programs
 
 CHECKOUT = Path(__file__).parents[2]
-# A run on two devices, of two shapes and an update. What a restart does otherwise (it reads a
-# checkpoint, has its data already) lies between the step and its compilation.
-RUN = """
-import sys
-from pathlib import Path
-from t2t_repro.training.xla_cache import keep_programs
-
-keep_programs(Path(sys.argv[1]))
-import tests.conftest
-import tensorflow as tf
-from t2t_repro.data.slice_shapes import SliceShape
-from tests.training.tiny import tiny_step
-
-step = tiny_step(replicas=2, jit_compile=True)
-for _ in range(int(sys.argv[2])):
-    tf.function(lambda x: x + 1)(1)
-shapes = [SliceShape(2, 3, 4, 7, 9), SliceShape(1, 5, 4, 6, 5)]
-step.compile(shapes)
-print("REHEARSED", file=sys.stderr)
-ids = [tf.ones([2, 2, length], tf.int32) for length in shapes[0].lengths]
-step(0, *ids, shapes[0].slots)
+# Two devices, two shapes; the second start makes one update more.
+EXPERIMENT = """
+prepare.corpus = @GeneratedCorpus()
+GeneratedCorpus.train_size = 300
+GeneratedCorpus.dev_size = 4
+GeneratedCorpus.test_size = 4
+SubwordTraining.vocab_size = 400
+Transformer.num_layers = 1
+LayerConfig.d_model = 8
+LayerConfig.d_ff = 8
+LayerConfig.num_heads = 2
+adam.learning_rate = 0.001
+choose_strategy.cpu_replicas = 2
+use_xla.jit_compile = True
+Batches.tokens_per_batch = 2000
+Batches.max_shapes = 2
+DevEvaluation.sentences = 1
+BeamSearch.beam_size = 1
 """
 READY = "device_compilation_profiler"
 """TensorFlow's file that tells the log of each program that was compiled, or read from disk."""
+COMPILED = "compiled 2 shapes with XLA"
+"""What the trainer says before the first update."""
 
 
 def programs(cache):
@@ -41,27 +40,29 @@ def programs(cache):
     return {path: path.stat().st_mtime_ns for path in cache.rglob("*.pb")}
 
 
-def run(model_dir, cache, other_functions):
-    """The programs on disk, and how many were made ready in the rehearsal and in the update."""
+def run(folder, cache, steps):
+    """The programs on disk, and how many were made ready before the first update, and in it."""
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": str(cache)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": f"{READY}=1"}
     environment.pop("TF_XLA_FLAGS", None)
-    arguments = [sys.executable, "-c", RUN, str(model_dir), str(other_functions)]
+    arguments = ["--gin_file=mine.gin", "--model_dir=model", f"--gin_param=Pace.steps = {steps}"]
     found = subprocess.run(
-        arguments, env=environment, check=True, capture_output=True, text=True, timeout=500
-    )
-    parts = found.stderr.split("REHEARSED")
+        [sys.executable, "-m", "t2t_repro.trainer", *arguments],
+        cwd=folder, env=environment, check=True, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    parts = found.stderr.split(COMPILED)
     return programs(cache), [part.count(f"{READY}.cc") for part in parts]
 
 
-def test_a_rehearsal_compiles_for_every_device_and_a_restart_nothing(tmp_path):
-    model_dir, cache = tmp_path / "model", tmp_path / 'a [1] \\ "\\" --x=ü'
-    first, ready = run(model_dir, cache, other_functions=0)
+def test_a_start_compiles_for_every_device_and_a_restart_nothing(tmp_path):
+    (tmp_path / "mine.gin").write_text(EXPERIMENT)
+    cache = tmp_path / 'a [1] \\ "\\" --x=ü'
+    first, ready = run(tmp_path, cache, steps=1)
     # Two shapes, each for two devices, which have one program on disk.
     assert (len(first), ready) == (2, [4, 0])
     # XLA writes whatever it compiles: nothing was written.
-    assert run(model_dir, cache, other_functions=3) == (first, [4, 0])
-    assert not model_dir.exists()
+    assert run(tmp_path, cache, steps=2) == (first, [4, 0])
+    assert not list((tmp_path / "model").rglob("*.pb"))
 
 
 @pytest.fixture
@@ -108,4 +109,14 @@ def test_programs_of_a_model_directory_are_not_looked_for(tmp_path, flags):
 def test_without_a_place_to_write_programs_are_not_kept(tmp_path, flags, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert flags(tmp_path / "model", None) == ""
+
+
+def test_a_user_without_a_home_has_no_programs_kept(tmp_path, flags, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+
+    def no_home(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", no_home)
     assert flags(tmp_path / "model", None) == ""
