@@ -70,7 +70,8 @@ def test_room_for_all_checkpoints_that_are_to_come(tmp_path, monkeypatch, run):
     ],
 )
 def test_how_many_checkpoints_are_to_come(tmp_path, run, given, updates, there, to_come):
-    directory, model, optimizer = ModelDirectory(tmp_path), *run
+    model, optimizer = run
+    directory = ModelDirectory(tmp_path)
     for step in there:
         Checkpoints(directory, model, optimizer, keep=9).save(RunState(step=step))
     checkpoints = Checkpoints(directory, model, optimizer, **given)
