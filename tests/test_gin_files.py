@@ -1,6 +1,7 @@
 """The experiments in gin/ are what their names say: the paper's sizes, rates and decoding."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment, evaluate
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
+from t2t_repro.training.slice_gradients import SliceGradients
 from t2t_repro.training.train_loop import Pace
 
 CHECKOUT = Path(__file__).parents[1]
@@ -233,6 +236,25 @@ def test_an_ablation_differs_from_base_in_what_the_table_says_and_in_nothing_els
     if row.group != "B":
         assert config.key_depth == config.value_depth == config.d_model // config.num_heads
     assert abs(parameters() / 1e6 - row.millions) < 0.53
+
+
+SCALED_DOWN = ["d_model = 64", "LayerConfig.d_ff = 16", "Transformer.num_layers = 1"]
+
+
+@functools.cache
+def trace_gradients(bindings):
+    """Traces what a slice of a batch is trained with: once for ablations that are now alike."""
+    gin.clear_config()
+    gin.parse_config(bindings)
+    model = Transformer(vocab_size=11)
+    model.build()
+    SliceGradients(model, CrossEntropy(), seed=1, jit_compile=False)
+
+
+@every_ablation
+def test_an_ablation_scaled_down_has_gradients(row):
+    configure_experiment(gin_file(row), SCALED_DOWN)
+    trace_gradients(gin.config_str())
 
 
 @every_ablation

@@ -145,9 +145,13 @@ class PositionalEncoding(keras.layers.Layer):
                 f"x has {known} positions, expected at most max_length={self.max_length}: "
                 "shorten the sentences or learn more positions."
             )
-        encodings = self.encode(ops.arange(length))
-        if isinstance(x, Packed):
-            encodings = _look_up(encodings, x.places.positions)
+        if isinstance(x, Packed) and self.kind == "learned":
+            encodings = self.encode(x.places.positions)
+        else:
+            encodings = self.encode(ops.arange(length))
+            if isinstance(x, Packed):
+                # Sines are computed once for all sentences.
+                encodings = tf.gather(encodings, x.places.positions)
         return each_vector(lambda vectors: vectors + ops.cast(encodings, vectors.dtype)[None], x)
 
     def get_config(self) -> dict[str, Any]:

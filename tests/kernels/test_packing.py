@@ -13,6 +13,7 @@ from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import CrossEntropy
+from t2t_repro.training.slice_gradients import SliceGradients
 from tests.layer_test import randomize
 
 HEADS, DEPTH, VOCAB = 2, 3, 11
@@ -126,6 +127,21 @@ def test_the_model_has_the_same_loss_and_gradients(options, data):
     model = small_model(**options)
     expected = loss_and_gradients(model, source, target)
     found = loss_and_gradients(model, source, target, slots_for(data.draw, source, target))
+    for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_learned_positions_have_the_same_gradients_where_a_graph_knows_no_length(jit_compile):
+    source, target = np.array([[5, 4, 1, 0], [3, 1, 0, 0]]), np.array([[7, 1, 0], [6, 8, 1]])
+    model = small_model(positional_encoding="learned", max_length=9)
+    slices = SliceGradients(model, CrossEntropy(0.1), seed=1, jit_compile=jit_compile)
+    batch = [tf.constant(ids, tf.int32) for ids in (source, target)]
+    found = slices(
+        *(tf.constant(0, tf.int64), 0, *(ids[None] for ids in batch)),
+        *(tf.constant([6, 7]), tf.constant(1.0)),
+    )
+    expected = loss_and_gradients(model, *batch)
     for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
