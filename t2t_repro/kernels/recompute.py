@@ -59,6 +59,8 @@ def recomputed(
         filled = list(leaves)
         for place, tensor in zip(places, inputs, strict=True):
             filled[place] = tensor
+            # Keras's implicit mask is no part of a tensor's value.
+            tensor._keras_mask = getattr(leaves[place], "_keras_mask", None)
         its_x, its_args, its_kwargs = tf.nest.pack_sequence_as(structure, filled)
         with with_values(zip(variables, values, strict=True)) as scope:
             output = call(its_x, *its_args, **its_kwargs)

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.layers.attention import MultiHeadAttention
-from t2t_repro.layers.decoder import Decoder
-from t2t_repro.layers.encoder import Encoder
+from t2t_repro.layers.decoder import Decoder, DecoderLayer
+from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.restricted_attention import RestrictedSelfAttention
 from tests.layer_test import randomize
@@ -26,6 +26,9 @@ MASK, MEMORY_MASK = tf.constant(IDS != 0), tf.constant(MEMORY_IDS != 0)
 OF_ITSELF: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
     "restricted attention": lambda: RestrictedSelfAttention(2, 3, 5, neighbourhood=3),
+    "encoder layer": lambda: EncoderLayer(SIZES),
+    "recomputed encoder layer": lambda: EncoderLayer(RECOMPUTED),
+    "recomputed pre-norm encoder layer": lambda: EncoderLayer({**PRE, "recompute": True}),
     "encoder": lambda: Encoder(2, SIZES),
     "pre-norm encoder": lambda: Encoder(2, PRE),
     "RMS-norm encoder": lambda: Encoder(2, {**PRE, "norm": "RMSNormalization"}),
@@ -34,6 +37,8 @@ OF_ITSELF: dict[str, Callable[[], Any]] = {
 }
 OF_A_MEMORY: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
+    "restricted decoder layer": lambda: DecoderLayer(SIZES, neighbourhood=3),
+    "recomputed decoder layer": lambda: DecoderLayer(RECOMPUTED, neighbourhood=3),
     "decoder": lambda: Decoder(2, SIZES),
     "pre-norm decoder": lambda: Decoder(2, PRE),
     "recomputed decoder": lambda: Decoder(2, RECOMPUTED),
