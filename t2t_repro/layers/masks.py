@@ -122,5 +122,6 @@ def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     # Not selected: the gradient of a difference costs nothing, and no score moves -1e9. Nor added:
     # outside of training TensorFlow would fuse product and sum on a CPU, to what takes hundreds of
     # times as long under a causal mask.
-    high = ops.where(ops.expand_dims(mask, 1), 0.0, 1e9)
+    of_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
+    high = ops.where(of_heads, 0.0, 1e9)
     return scores - ops.cast(high, scores.dtype)

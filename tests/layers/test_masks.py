@@ -1,6 +1,9 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.encoder import Encoder
 from t2t_repro.layers.masks import apply_mask, causal_mask, padding_mask
 
 
@@ -25,3 +28,20 @@ def test_apply_mask_leaves_what_is_allowed_and_forbids_the_rest():
     np.testing.assert_array_equal(masked[allowed], scores[allowed])
     assert (masked[~allowed] == np.float32(-1e9)).all()
     assert apply_mask(scores, None) is scores
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (3, 3), (1, 3, 3), (2, 1, 3)])
+@pytest.mark.parametrize(
+    "layer",
+    [MultiHeadAttention(3, 2, 2), Encoder(1, {"d_model": 6, "d_ff": 5, "num_heads": 3})],
+    ids=["attention", "encoder"],
+)
+def test_a_mask_is_what_it_is_broadcast_to(layer, shape):
+    """Also with as many heads as positions."""
+    rng = np.random.default_rng(2)
+    x = tf.constant(rng.normal(size=(2, 3, 6)), tf.float32)
+    mask = rng.random(shape) < 0.5
+    whole = np.broadcast_to(mask, (2, 3, 3))
+    expected = layer(x, attention_mask=tf.constant(whole))
+    np.testing.assert_allclose(layer(x, attention_mask=tf.constant(mask)), expected, atol=1e-6)
+    assert np.abs(layer(x) - expected).max() > 1e-3
