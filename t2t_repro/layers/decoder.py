@@ -114,7 +114,8 @@ class Decoder(LayerStack):
         """Decodes all positions, each from those before it (teacher forcing), or one more.
 
         Target padding need not be masked: it stands at the end, where causality hides it. Where x
-        or the memory has an implicit mask of Keras's, what this hides is hidden besides.
+        or the memory has an implicit mask of Keras's, what this hides is hidden besides, but no
+        target position from itself.
 
         Args:
             x: [batch, target_length, d_model], the embedded target, shifted right; with a past
@@ -133,10 +134,13 @@ class Decoder(LayerStack):
             ValueError: if the width of `x` or `memory` is not d_model.
         """
         check_last_axis("x", x, self.config.d_model)
-        attention_mask = None
+        attention_mask = with_implicit_mask(None, x)
         if past is None and self.neighbourhood is None:
-            attention_mask = causal_mask(x.length if isinstance(x, Packed) else tf.shape(x)[1])
-        attention_mask = with_implicit_mask(attention_mask, x)
+            length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
+            if attention_mask is not None:
+                # Without its implicit mask, which would hide positions from themselves again.
+                x = tf.identity(x)
+            attention_mask = causal_mask(length, attention_mask)
         if not isinstance(memory, list):
             check_last_axis("memory", memory, self.config.d_model)
             source_mask = with_implicit_mask(source_mask, memory)

@@ -37,14 +37,21 @@ def padding_mask(ids: tf.Tensor) -> tf.Tensor:
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
-def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
+def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -> tf.Tensor:
     """Allows position i to attend to positions j <= i (paper, section 3.2.3).
 
+    Args:
+        length: of the sentences.
+        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all. Oneself may
+            be seen always: a position that sees nothing would attend to all, to what comes too.
+
     Returns:
-        [1, length, length], boolean.
+        [1, length, length], or [batch, length, length] with what may be seen; boolean.
     """
     positions = ops.arange(length)
-    return ops.expand_dims(positions[:, None] >= positions[None, :], 0)
+    distance = (positions[:, None] - positions[None, :])[None]
+    is_past = distance >= 0
+    return is_past if may_be_seen is None else is_past & (may_be_seen | (distance == 0))
 
 
 def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | None:

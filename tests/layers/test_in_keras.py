@@ -109,6 +109,20 @@ def test_a_decoder_does_not_see_padding_on_the_left(sizes):
     np.testing.assert_allclose(output[:, 2:], layer(x[:, 2:], memory), atol=1e-5)
 
 
+@pytest.mark.parametrize("sizes", [SIZES, PRE, RECOMPUTED])
+def test_a_decoder_sees_nothing_that_comes_where_it_begins_with_padding(sizes):
+    """As where the target is shifted right, behind PAD."""
+    ids, x = vectors_of("ids")
+    memory = keras.Input((None, WIDTH))
+    model = keras.Model([ids, memory], Decoder(2, sizes)(x, memory))
+    randomize(model)
+    memory = np.random.default_rng(1).normal(size=(2, 3, WIDTH)).astype(np.float32)
+    shifted = np.array([[0, 5, 3, 1], [0, 5, 7, 2]])
+    first, second = np.asarray(model([shifted, memory[:1].repeat(2, 0)], training=True))
+    np.testing.assert_allclose(first[:2], second[:2], atol=1e-5)
+    assert np.abs(first[2:] - second[2:]).max() > 1e-3
+
+
 def test_an_explicit_mask_is_one_more():
     ids, x = vectors_of("ids")
     mask = keras.Input((None, None), dtype="bool")
