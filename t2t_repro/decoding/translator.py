@@ -74,10 +74,12 @@ class Translator:
         max_source_length: subwords of a source sentence, EOS included; what is beyond is cut off,
             with a warning.
         tokens_per_batch: source subwords times beam size decoded together, at most; and no more
-            sentences than 16 GB, or half of the memory that is free, hold at their longest.
-        workers: batches decoded at the same time; by default one a core, or one on a GPU. (Two
-            cores do two batches in less time than they do one batch twice: the more so where the
-            process has called `one_core_a_batch`, as the command lines do.)
+            sentences than 16 GB, or half of the memory that is free, hold at their longest, those
+            of all workers together.
+        workers: batches decoded at the same time; by default one a core, or one on a GPU; fewer
+            where sentences are so long that there is no memory for as many. (Two cores do two
+            batches in less time than they do one batch twice: the more so where the process has
+            called `one_core_a_batch`, as the command lines do.)
         choose: chooses among all that the search has found; by default its own order stays.
         forbid_pad: whether PAD is kept out of translations, for models that were never trained not
             to write it, such as Marian's; see `decoding.search.Given`.
@@ -238,7 +240,9 @@ class Translator:
                 texts = self._texts(*hypotheses)
                 results[number] = (self.choose.choose(texts) if self.choose else texts)[:n_best]
 
-        for_each_batch(translate_batch, self._batches(sources), self.workers)
+        memory = self._memory()
+        batches = self._batches(sources, memory)
+        for_each_batch(translate_batch, batches, self._workers_for(batches, sources, memory))
         return results
 
     def score(
@@ -350,13 +354,16 @@ class Translator:
             del ids[limit:]
         return encoded
 
-    def _batches(self, sources: Sequence[Sequence[int]]) -> list[NDArray[np.int64]]:
+    def _batches(self, sources: Sequence[Sequence[int]], memory: int) -> list[NDArray[np.int64]]:
         """Groups the numbers of the sentences that are not blank by length, shortest first.
 
         As many batches for every worker, as even as the lengths allow.
+
+        Args:
+            sources: ids of the sentences.
+            memory: bytes for all workers; a sentence that takes more than its share is alone.
         """
-        memory = self._memory()
-        widths = [self._width(len(ids), memory) for ids in sources]
+        widths = [self._width(len(ids), memory // self.workers) for ids in sources]
         fewest = len(group_by_length(widths, self.tokens_per_batch))
         wanted = -(-fewest // self.workers) * self.workers
         budgets = range(max([*widths, 1]), self.tokens_per_batch)
@@ -367,8 +374,17 @@ class Translator:
 
     def _width(self, length: int, memory: int) -> int:
         """How many of the `tokens_per_batch` a sentence counts as; a blank one is in no batch."""
-        share = self.tokens_per_batch * self._bytes_of(length) // memory
+        share = -(-self.tokens_per_batch * self._bytes_of(length) // max(memory, 1))
         return max(length * self.search.beam_size, share) if length else 0
+
+    def _workers_for(
+        self, batches: Sequence[NDArray[np.int64]], sources: Sequence[Sequence[int]], memory: int
+    ) -> int:
+        """How many batches may be decoded at the same time, so that all have the memory."""
+        largest = max(
+            (len(batch) * self._bytes_of(len(sources[batch[-1]])) for batch in batches), default=1
+        )
+        return max(1, min(self.workers, memory // largest))
 
     def _limit(self, length: int) -> int:
         return min(length + self.max_extra_length, self._max_positions)
@@ -377,7 +393,7 @@ class Translator:
         return self._ensemble.bytes_of_row(self.search.beam_size, length, self._limit(length))
 
     def _memory(self) -> int:
-        """What a batch may take, in bytes."""
+        """What the batches decoded at the same time may take, in bytes."""
         available = available_memory()
         # A GPU's is TensorFlow's to count.
         if available is None or tf.config.list_physical_devices("GPU"):

@@ -92,7 +92,7 @@ def test_batches_stay_within_the_budget(model, subwords):
     search = BeamSearch(beam_size=4)
     translator = Translator(model, shared(subwords), search, tokens_per_batch=70)
     sources = [[5] * length for length in (3, 9, 40, 1, 9, 2)] + [[]]
-    batches = translator._batches(sources)
+    batches = translator._batches(sources, translator._memory())
     assert sorted(number for batch in batches for number in batch) == [0, 1, 2, 3, 4, 5]
     for batch in batches:
         assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
@@ -109,7 +109,7 @@ def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, t
     translator = Translator(
         tiny_model(), subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
     )
-    batches = translator._batches([[5] * length for length in lengths])
+    batches = translator._batches([[5] * length for length in lengths], 10**12)
 
     def largest(batches):
         return max(
@@ -145,16 +145,33 @@ def test_a_sentence_has_bounded_memory(monkeypatch):
         translator._check_memory(9)
 
 
-def test_a_batch_has_bounded_memory(monkeypatch):
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_batches_of_all_workers_have_bounded_memory(workers):
     """However many subwords a configuration asks for, and however long translations may be."""
     model = tiny_model()
     subwords: Any = SimpleNamespace()
-    translator = Translator(model, subwords, BeamSearch(4), 10_000, tokens_per_batch=10**6)
-    needed = bytes_of_row(model, 4, 5, 10_005)
-    monkeypatch.setattr(module, "available_memory", lambda: 2 * 7 * needed)
-    batches = translator._batches([[5] * 5] * 100)
+    translator = Translator(
+        model, subwords, BeamSearch(4), 10_000, tokens_per_batch=10**6, workers=workers
+    )
+    memory = int(7.5 * workers * bytes_of_row(model, 4, 5, 10_005))
+    sources = [[5] * 5] * 100
+    batches = translator._batches(sources, memory)
     assert max(map(len, batches)) == 7
     assert sum(map(len, batches)) == 100
+    assert translator._workers_for(batches, sources, memory) == workers
+
+
+def test_a_sentence_that_takes_most_of_the_memory_is_decoded_alone():
+    model = tiny_model()
+    subwords: Any = SimpleNamespace()
+    translator = Translator(model, subwords, BeamSearch(4), workers=3)
+    sources = [[5] * 900, [5] * 300, [5], []]
+    needed = bytes_of_row(model, 4, 900, 950)
+    for memory, workers in ((needed, 1), (2 * needed, 2), (9 * needed, 3)):
+        batches = translator._batches(sources, memory)
+        assert batches[-1].tolist() == [0]
+        assert translator._workers_for(batches, sources, memory) == workers
+    assert translator._workers_for([], [], 0) == 1
 
 
 def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, caplog):
