@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from t2t_repro.kernels.blocked_attention import keys_of_query
 from t2t_repro.layers import cache
 from t2t_repro.layers.cache import KeysValues, Past
-from t2t_repro.layers.masks import padding_mask
+from t2t_repro.layers.masks import padding_mask, reach_of
 from t2t_repro.models.loop_weights import LoopWeights
 from t2t_repro.models.transformer import Transformer
 
@@ -30,10 +31,12 @@ class DecodingCache(NamedTuple):
 
 
 def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: int) -> int:
-    """Estimates what a sentence takes at the last step of its search, in bytes.
+    """Estimates what a sentence takes in the encoder or at the last step of its search, in bytes.
 
-    That is the caches of all layers, of one layer the scores of every hypothesis for the entries of
-    all (twice: what goes into the softmax and what comes out), and the logits likewise.
+    At the last step that is the caches of all layers, of one layer the scores of every hypothesis
+    for the entries of all (twice: what goes into the softmax and what comes out), and the logits
+    likewise; in the encoder, of one layer, the scores of every position and the activations of the
+    feed-forward network likewise. The larger of the two counts.
 
     Args:
         model: the Transformer.
@@ -46,7 +49,16 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
     caches = model.num_layers * (entries + source_length) * depths
     scores = 2 * config.num_heads * beam_size * (entries + source_length)
     logits = 2 * beam_size * model.vocab_size
-    return _FLOAT_BYTES * (caches + scores + logits)
+    scored = config.num_heads * _keys_of_query(model, source_length)
+    encoder = 2 * source_length * (scored + config.d_ff)
+    return _FLOAT_BYTES * max(caches + scores + logits, encoder)
+
+
+def _keys_of_query(model: Transformer, source_length: int) -> int:
+    """How many keys the encoder scores each position against."""
+    if model.neighbourhood is None:
+        return source_length
+    return int(keys_of_query(reach_of(model.neighbourhood), source_length))
 
 
 class StepDecoder:

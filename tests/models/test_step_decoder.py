@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.models.step_decoder import StepDecoder
+from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.models.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.models.transformer import Transformer
+from tests.buffers import xla_bytes
 from tests.models.test_transformer import SOURCE, VOCAB, every_variant, small_config, small_model
 
 BEAM, STEPS = 3, 6
@@ -137,3 +139,13 @@ def test_a_step_asks_for_few_shapes():
     operations = Counter(node.op for node in loop.cached_definition.node_def)
     assert operations["Prod"] == 0
     assert operations["MatMul"] > 0
+
+
+@pytest.mark.parametrize("neighbourhood", [None, 5])
+def test_of_a_long_sentence_the_encoder_takes_most(neighbourhood):
+    length = 400
+    model = Transformer(VOCAB, 2, LayerConfig(16, 64, 4), neighbourhood=neighbourhood)
+    model.build()
+    source = tf.ones([1, length], tf.int32)
+    needed = xla_bytes(lambda ids: model.encode(ids, training=False), source)
+    assert needed < bytes_of_row(model, 1, length, 10) < 1.2 * needed
