@@ -29,7 +29,8 @@ def main() -> None:
     """Runs the client on its flags."""
     command_line.check_model_name()
     command_line.check_extra("serve", "tenacity", "urllib3", "grpc")
-    lines = None if not FLAGS.input and sys.stdin.isatty() else read_input(FLAGS.input)
+    is_asked = not FLAGS.input and not FLAGS.output and sys.stdin.isatty()
+    lines = None if is_asked else read_input(FLAGS.input)
     translator = _connect()
     if FLAGS.load_test:
         _load_test(translator, lines)

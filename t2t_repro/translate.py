@@ -1,8 +1,9 @@
 """Translates text: `python -m t2t_repro.translate --model_dir=... < source.txt > target.txt`.
 
 N lines in, N lines out, whatever they hold and however many they are: they are read, translated and
-written block by block. Without --input it reads standard input; where that is a terminal, it asks
-for a sentence at a time. With --output it may be killed at any time: the same command goes on.
+written block by block. Without --input it reads standard input; where that is a terminal, and there
+is no --output, it asks for a sentence at a time. With --output it may be killed at any time: the
+same command goes on.
 """
 
 import os
@@ -28,7 +29,8 @@ def main() -> None:
         outputs["alignments"] = FLAGS.alignments
     if FLAGS.prefix:
         inputs["prefix"] = FLAGS.prefix
-    is_asked = not FLAGS.input and not FLAGS.prefix and sys.stdin.isatty()
+    is_file_given = FLAGS.input or FLAGS.prefix or FLAGS.output
+    is_asked = not is_file_given and sys.stdin.isatty()
     texts = None if is_asked else AlignedTexts(inputs)
     checkpoint = command_line.find_checkpoint()
     translator = command_line.load_translator(checkpoint, ensemble=FLAGS.ensemble)

@@ -1,8 +1,11 @@
 """`translate` of a long text: killed at any moment, it goes on, and ends as if nothing had been."""
 
 import os
+import pty
 import random
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -12,6 +15,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.training.model_directory import ModelDirectory
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 from tests.killed_blocks import CONFIG, Command, run
+from tests.processes import CHECKOUT
 
 # Of many blocks, so that no machine is done with them before a signal comes.
 TIMES = 96
@@ -56,6 +60,15 @@ def test_killed_at_random_and_resumed_it_is_as_uninterrupted(folder):
     assert not (folder / "out.partial").exists()
     # A line's number is the text's, not the block's.
     assert f"line {LINES - 3} has" in logs[-1]
+
+
+def test_what_is_typed_at_a_terminal_is_translated_to_a_file(folder):
+    terminal, typed = pty.openpty()
+    os.write(terminal, b"the red bird\na tree\n\x04")
+    command = ["-m", "t2t_repro.translate", "--model_dir=model", "--output=typed"]
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    subprocess.run([sys.executable, *command], stdin=typed, cwd=folder, env=environment, check=True)
+    assert (folder / "typed").read_bytes().count(b"\n") == 2
 
 
 def test_another_text_than_was_begun_is_refused_and_a_mended_end_is_not(folder):

@@ -1,6 +1,7 @@
 """The client's command line against a server, and its retries against one that fails."""
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -17,14 +18,14 @@ LINES = [line for line in ODD_LINES if len(line) < 100 and line != "\t\r"]
 TEXT = "".join(f"{line}\n" for line in LINES * 3)
 
 
-def client(*flags, text=TEXT):
+def client(*flags, text=TEXT, **stdin):
     return subprocess.run(
         [sys.executable, "-m", "t2t_repro.client", *flags],
-        input=text.encode(),
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         timeout=100,
         check=False,
+        **(stdin or {"input": text.encode()}),
     )
 
 
@@ -68,6 +69,13 @@ def test_a_model_that_is_not_served_is_named_over_grpc_too(server):
 def test_nothing_in_nothing_out(server):
     done = client(*address(server), text="")
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_what_is_typed_at_a_terminal_is_translated_to_a_file(tmp_path):
+    terminal, typed = pty.openpty()
+    os.write(terminal, b"\x04")
+    client(f"--output={tmp_path / 'nothing'}", stdin=typed)
+    assert (tmp_path / "nothing").read_bytes() == b""
 
 
 @pytest.mark.parametrize(
