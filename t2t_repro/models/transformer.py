@@ -166,7 +166,8 @@ class Transformer(SourceTargetModel):
     @property
     def longest(self) -> int | None:
         """How many positions a sentence may have: as many as were learned, or any number."""
-        return self.positional_encoding.max_length
+        encoding = self.positional_encoding
+        return encoding.max_length if encoding.kind == "learned" else None
 
     def embed_source(self, source: tf.Tensor, places: Places | None = None) -> Vectors:
         """What the encoder reads.

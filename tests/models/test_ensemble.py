@@ -76,6 +76,9 @@ def test_what_a_translator_needs_to_know():
     models = two_models()
     assert Ensemble(models).longest == 9
     assert Ensemble(models[1:]).longest is None
+    # Of sinusoids there are as many as anyone asks for.
+    sinusoids = Transformer(**small_config("paper") | {"max_length": 5})
+    assert Ensemble([models[0], sinusoids]).longest == 9
     assert Ensemble(models).bytes_of_row(4, 5, 6) == sum(
         bytes_of_row(model, 4, 5, 6) for model in models
     )
