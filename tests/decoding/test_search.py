@@ -75,7 +75,9 @@ def test_gin_binds_it():
     assert drawn == [found[0].text for found in greedy]
 
 
-@pytest.mark.parametrize("search", [BeamSearch(1), BeamSearch(3), Sampling(2)])
+@pytest.mark.parametrize(
+    "search", [BeamSearch(1), BeamSearch(3), Sampling(2), EpsilonSampling(0.1)]
+)
 def test_pad_that_is_forbidden_leaves_its_probability_or_gives_it_away(search):
     """The others share what PAD had, where that is asked for: scores are those without it."""
     words: Any = Words()
