@@ -52,16 +52,16 @@ def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
 def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """T2T's encoding (common_attention.get_timing_signal_1d): all sines, then all cosines.
 
-    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1.
+    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1; of a single k, pos.
 
     Args:
         positions: [length].
-        d_model: width, even and at least 4.
+        d_model: width, even.
 
     Returns:
         [length, d_model], float32.
     """
-    exponents = ops.arange(d_model // 2, dtype="float32") / (d_model // 2 - 1)
+    exponents = ops.arange(d_model // 2, dtype="float32") / max(d_model // 2 - 1, 1)
     angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
@@ -103,8 +103,17 @@ class PositionalEncoding(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
-        """Creates the learned positions [max_length, d_model] where there are any."""
+        """Creates the learned positions [max_length, d_model] where there are any.
+
+        Raises:
+            UserError: if vectors that sinusoids are to be added to have an odd width.
+        """
         self.d_model = x_shape[-1]
+        if self.kind != "learned" and self.d_model % 2:
+            raise UserError(
+                f"x has the width {self.d_model}, expected an even number: sines and cosines come "
+                "in pairs; choose another width, or kind='learned'."
+            )
         if self.kind == "learned":
             self.table = self.add_weight(
                 name="table",
