@@ -28,6 +28,8 @@ def run_layer_test(layer_class, config, inputs, output_shape, num_weights, masks
     layer = layer_class(**config)
     output = layer(*inputs, **masks)
     assert tuple(output.shape) == tuple(output_shape)
+    input_shape = tf.nest.map_structure(np.shape, inputs[0])
+    assert layer.compute_output_shape(input_shape) == tuple(output_shape)
     assert layer.count_params() == num_weights
     randomize(layer)
     output = layer(*inputs, **masks).numpy()

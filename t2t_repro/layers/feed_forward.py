@@ -58,6 +58,10 @@ class FeedForward(keras.layers.Layer):
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
 
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
     @positionwise
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network to every position: [batch, length, d_model] → the same shape."""

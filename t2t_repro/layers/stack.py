@@ -58,6 +58,10 @@ class StackedLayer(keras.layers.Layer):
             part.build(x_shape)
         self.built = True
 
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {

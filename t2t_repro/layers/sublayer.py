@@ -46,6 +46,10 @@ class SublayerConnection(keras.layers.Layer):
         self.norm.build(x_shape)
         self.built = True
 
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
     def call(
         self, x: Vectors, sublayer: Callable[[Vectors], Vectors], training: bool | None = None
     ) -> Vectors:
