@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from t2t_repro.durable import sync
+
 ASIDE = ".partial"
 """Begins the name of a folder in which `whole_file` writes; one that was killed leaves it there."""
 
@@ -24,6 +26,8 @@ def write_whole(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.partial")
     aside.write_bytes(content)
+    # A machine that loses its power may else have a file of the new name and nothing in it.
+    sync(aside)
     os.replace(aside, path)
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from t2t_repro.durable import sync
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.literal_paths import literal
 from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
-from t2t_repro.training.durable import sync
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
 _DATA = re.compile(r"step-(\d+)\.data-\d{5}-of-\d{5}", re.ASCII)

@@ -1,5 +1,6 @@
 """What has been written outlives the machine, not only the process."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -16,5 +17,9 @@ def sync(*paths: Path) -> None:
         number = os.open(path, os.O_RDONLY)
         try:
             os.fsync(number)
+        except OSError as error:
+            # There are file systems that know no such thing of folders.
+            if error.errno != errno.EINVAL or not path.is_dir():
+                raise
         finally:
             os.close(number)

@@ -1,0 +1,30 @@
+"""What is on the disk itself before something else relies on it."""
+
+import errno
+import os
+
+import pytest
+
+from t2t_repro.durable import sync
+from t2t_repro.whole_files import write_whole
+
+
+def test_a_file_system_need_not_know_how_to_sync_folders(tmp_path, monkeypatch):
+    def invalid(number):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", invalid)
+    sync(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Invalid argument"):
+        sync(tmp_path / "file")
+
+
+def test_what_a_file_holds_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda n: (done.append("sync"), fsync(n)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("rename"), replace(a, b)))
+    write_whole(tmp_path / "folder" / "file", b"content")
+    assert done == ["sync", "rename"]
+    assert (tmp_path / "folder" / "file").read_bytes() == b"content"
