@@ -1,6 +1,6 @@
 """What the encoder and the decoder have in common: N layers, one behind the other."""
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import keras
 
@@ -9,6 +9,10 @@ from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.named import new_norm
 from t2t_repro.layers.sublayer import SublayerConnection
+from t2t_repro.ranges import Range, check_value
+
+Depth = Annotated[int, Range(least=1, most=1000)]
+"""A number of layers."""
 
 
 class StackedLayer(keras.layers.Layer):
@@ -79,18 +83,22 @@ class LayerStack(keras.layers.Layer):
         config: sizes and rates of each.
         neighbourhood: r, the size of the neighbourhood self-attention is restricted to
             (paper, section 4), or None for no restriction.
+
+    Raises:
+        UserError: for a number of layers that is none.
     """
 
     layer_type: ClassVar[type[StackedLayer]]
 
     def __init__(
         self,
-        num_layers: int,
+        num_layers: Depth,
         config: LayerConfig | dict[str, Any],
         neighbourhood: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_value(f"{type(self).__name__}.num_layers", num_layers, Depth)
         self.num_layers = num_layers
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood

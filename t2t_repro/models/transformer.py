@@ -19,11 +19,11 @@ from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.layers.masks import padding_mask
 from t2t_repro.layers.positional_encoding import PositionalEncoding
 from t2t_repro.layers.shapes import check_ids
+from t2t_repro.layers.stack import Depth
 from t2t_repro.models.source_target_model import Pair, SourceTargetModel, source_and_target
 from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.vocabulary import PAD_ID
 
-_MAX_LAYERS = 1000
 _MAX_ROWS = 10_000_000
 
 OWN_SOURCE_EMBEDDING = ("target_softmax", "none")
@@ -83,7 +83,7 @@ class Transformer(SourceTargetModel):
     def __init__(
         self,
         vocab_size: Rows,
-        num_layers: Annotated[int, Range(least=1, most=_MAX_LAYERS)] = 6,
+        num_layers: Depth = 6,
         config: LayerConfig | dict[str, Any] | None = None,
         positional_encoding: Literal[
             "interleaved", "halves", "concatenated", "learned"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.errors import UserError
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from tests import reference
 from tests.layer_test import randomize, run_layer_test
@@ -61,6 +62,12 @@ def test_encoder_against_numpy(normalization, neighbourhood):
         if encoder.final_norm:
             x = reference.layer_norm(x, *encoder.final_norm.get_weights())
         np.testing.assert_allclose(output[b][:length], x, atol=2e-5)
+
+
+@pytest.mark.parametrize("num_layers", [0, -1])
+def test_a_stack_has_layers(num_layers):
+    with pytest.raises(UserError, match=rf"Encoder.num_layers is {num_layers}, expected"):
+        Encoder(num_layers, sizes("post"))
 
 
 def test_width_is_checked():
