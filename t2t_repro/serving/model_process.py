@@ -102,7 +102,9 @@ class ModelProcess:
         options = Options(theirs.fileno(), str(path), name, number, memory, rows, request_bytes)
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", _START, json.dumps(options._asdict()), json.dumps(sys.path),
+                # -P: else json is looked for in the working directory, which may be a stranger's.
+                sys.executable, "-P", "-c", _START,
+                json.dumps(options._asdict()), json.dumps(sys.path),
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

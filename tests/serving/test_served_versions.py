@@ -4,7 +4,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from t2t_repro.serving.model_process import VersionLimits
+import pytest
+
+from t2t_repro.serving.model_process import ModelProcess, VersionError, VersionLimits
 from t2t_repro.serving.served_versions import ServedVersions
 
 
@@ -23,3 +25,13 @@ def test_a_version_may_vanish_while_it_is_looked_at(tmp_path, monkeypatch):
     asyncio.run(versions.look())
     assert not vanishing.exists()
     assert not versions.is_served
+
+
+def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("open('imported', 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    # So little memory that it ends as soon as it began.
+    limits = VersionLimits(60.0, 2**20, 1, 2**20)
+    with pytest.raises(VersionError):
+        asyncio.run(ModelProcess.start(tmp_path, "made", 1, limits))
+    assert not (tmp_path / "imported").exists()
