@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  its operations must be there before a graph that has them
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 from t2t_repro.errors import UserError
 from t2t_repro.literal_paths import literal
@@ -29,7 +30,8 @@ class LoadedModel:
 
     Args:
         path: the SavedModel's directory.
-        limits: of its warm-up requests, which are anybody's too.
+        limits: of its warm-up requests, which are anybody's too; those that no client could make
+            for their rows are passed over.
 
     Attributes:
         signatures: by name.
@@ -71,10 +73,18 @@ class LoadedModel:
 
     def _warm_up(self, path: Path, limits: RequestLimits) -> None:
         for request in read_warm_up(path):
+            if _rows(request) > limits.rows:
+                continue
             signature = self.signature(request.model_spec.signature_name)
             inputs = read_inputs(request, signature, limits)
             signature.rows(inputs)
             signature(inputs, Cancellation())
+
+
+def _rows(request: PredictRequest) -> int:
+    """How many rows a request says that it has."""
+    shapes = [tensor.tensor_shape.dim for tensor in request.inputs.values()]
+    return max((shape[0].size for shape in shapes if shape), default=0)
 
 
 def _content(file: Path) -> bytes:
