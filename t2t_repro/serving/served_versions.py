@@ -15,6 +15,9 @@ from t2t_repro.serving.request_error import RequestError
 # Name, size and time of every file of a version.
 _Files = tuple[tuple[str, int, int], ...]
 
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
+"""Seconds until a version that was served before is tried again; each is twice the one before."""
+
 
 class _Loading(NamedTuple):
     """A version that is being loaded.
@@ -28,13 +31,26 @@ class _Loading(NamedTuple):
     task: asyncio.Task[None]
 
 
+class _Pause(NamedTuple):
+    """How long a version is not tried.
+
+    Attributes:
+        seconds: of it.
+        end: when it is over, by the event loop's clock.
+    """
+
+    seconds: float
+    end: float
+
+
 class ServedVersions:
     """Serves the newest version in a directory that can be loaded.
 
     A version that appears is loaded and warmed up while the one before goes on, which is dropped
     when its last request is answered. One that can't be loaded is refused, and tried again only
     when its files have changed. Where the version that is served is taken away, the newest of the
-    others is. A version whose process ends is loaded again.
+    others is. A version whose process ends is loaded again; as it could be loaded before, it is
+    tried until it can be, with growing pauses.
 
     Args:
         name: of the model, as clients give it.
@@ -52,6 +68,8 @@ class ServedVersions:
         self._export_dir = export_dir
         self._limits = limits
         self._files_of_refused: dict[int, _Files] = {}
+        self._files_of_served: dict[int, _Files] = {}
+        self._pauses: dict[int, _Pause] = {}
         self._files_before: dict[int, _Files] = {}
         self._served: ModelProcess | None = None
         self._loading: _Loading | None = None
@@ -130,23 +148,33 @@ class ServedVersions:
             self._loading.task.cancel()
 
     def _next(self, found: dict[int, _Files], before: dict[int, _Files]) -> int | None:
-        """The version to load: the newest, of those that are whole and were not refused."""
+        """The version to load: the newest, of those that are whole and may be tried."""
         for number in sorted(found, reverse=True):
             if self._served and number == self._served.number:
                 return None
             is_still = before.get(number) == found[number]
-            if is_still and self._files_of_refused.get(number) != found[number]:
+            if is_still and self._may_be_tried(number, found[number]):
                 return number
         return None
 
+    def _may_be_tried(self, number: int, files: _Files) -> bool:
+        if self._files_of_served.get(number) == files and number in self._pauses:
+            return asyncio.get_running_loop().time() >= self._pauses[number].end
+        return self._files_of_refused.get(number) != files
+
     async def _load(self, number: int, files: _Files) -> None:
-        """Loads a version and serves it; or refuses it."""
+        """Loads a version and serves it; or refuses it, for now where it was served before."""
         path = self._export_dir / str(number)
         try:
             model = await ModelProcess.start(path, self.name, number, self._limits)
         except VersionError as error:
             reason = printable(str(error))
-            self.refused[number], self._files_of_refused[number] = reason, files
+            self.refused[number] = reason
+            if self._files_of_served.get(number) == files:
+                seconds = self._pause(number)
+                logging.error("version %d is tried again in %g s: %s", number, seconds, reason)
+                return
+            self._files_of_refused[number] = files
             other = f", version {self._served.number} goes on" if self._served else ""
             logging.error("version %d is refused%s: %s", number, other, reason)
             return
@@ -155,10 +183,19 @@ class ServedVersions:
             logging.error("version %d cannot be loaded now: %s", number, error.strerror)
             return
         self.refused.pop(number, None)
+        self._pauses.pop(number, None)
+        self._files_of_served[number] = files
         before, self._served = self._served, model
         if before:
             before.retire()
         logging.info("serving version %d of %s", number, self.name)
+
+    def _pause(self, number: int) -> float:
+        """Begins the next pause of a version, and returns its seconds."""
+        before = self._pauses.get(number)
+        seconds = min(2 * before.seconds, _LONGEST_PAUSE) if before else _FIRST_PAUSE
+        self._pauses[number] = _Pause(seconds, asyncio.get_running_loop().time() + seconds)
+        return seconds
 
     def _found(self) -> dict[int, _Files]:
         """The versions that are there, and their files."""

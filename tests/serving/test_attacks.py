@@ -49,12 +49,17 @@ def children(process):
 
 
 @pytest.fixture(scope="module")
-def endless_server(tmp_path_factory):
-    """Answers 0 at once, and other numbers never."""
+def endless_dir(tmp_path_factory):
     export_dir = tmp_path_factory.mktemp("endless")
     add(export_dir, 1, endless(0.0))
+    return export_dir
+
+
+@pytest.fixture(scope="module")
+def endless_server(endless_dir):
+    """Answers 0 at once, and other numbers never."""
     flags = ("--poll_seconds=0.2", "--client_seconds=2", "--max_waiting_mb=4")
-    with server_process(export_dir, *flags) as server:
+    with server_process(endless_dir, *flags) as server:
         yield server
 
 
@@ -108,17 +113,33 @@ def test_what_is_only_announced_takes_no_room(endless_server):
     assert endless_server.request("POST", PREDICT, body + b"]}")[0] == 200
 
 
-def test_a_version_whose_process_ends_is_loaded_again(endless_server):
+def change_unseen(file, content):
+    """Writes a file so that its size and its time are those that it had."""
+    status = file.stat()
+    file.write_bytes(content)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_a_version_whose_process_ends_is_loaded_again_until_that_succeeds(
+    endless_server, endless_dir
+):
+    graph = endless_dir / "1" / "saved_model.pb"
+    content = graph.read_bytes()
     with predictions(endless_server) as stub:
         waiting = stub.Predict.future(predict_request(x=ONE))
         time.sleep(0.5)
         (model,) = children(endless_server.process)
+        # As where the machine has no memory left for a moment.
+        change_unseen(graph, b"\xff" * len(content))
         os.kill(model, signal.SIGKILL)
         assert waiting.exception().code().name == "UNAVAILABLE"
     endless_server.await_log("version 1 ended with SIGKILL")
     status, answer = endless_server.request("GET", "/health")
     assert (status, answer) == (503, {"status": "loading"})
     assert endless_server.predict(ENDING)[0] == 503
+    endless_server.await_log("version 1 is tried again in 1 s: .")
+    endless_server.await_log("version 1 is tried again in 2 s: .")
+    change_unseen(graph, content)
     while endless_server.request("GET", "/health")[0] != 200:
         time.sleep(0.1)
     assert endless_server.predict(ENDING) == (200, {"predictions": [[0.0]]})
