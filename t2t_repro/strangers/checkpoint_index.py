@@ -161,32 +161,44 @@ def _check_strings(name: str, entry: BundleEntryProto, count: int, path: str) ->
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """All entries of a table."""
+    """All entries of a table; a reader that looks for one finds no other than these."""
     footer = content[-_FOOTER_BYTES:]
     if len(footer) < _FOOTER_BYTES or not footer.endswith(_MAGIC):
         raise ValueError("it has no footer")
     _, place = _handle(footer, 0)
     blocks, _ = _handle(footer, place)
-    end = 0
+    end, before = 0, None
     for _, value in _block(content, *blocks):
         (offset, size), _ = _handle(value, 0)
         if offset < end:
             raise ValueError("its blocks overlap")
         end = offset + size
-        yield from _block(content, offset, size)
+        for key, value in _block(content, offset, size):
+            # Of two of one name, which one counts depends on the reader.
+            if before is not None and key <= before:
+                raise ValueError("its names are not in order")
+            before = key
+            yield key, value
 
 
 def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of a block: a key is what it shares with the one before, and the rest."""
+    """The entries of a block: a key is what it shares with the one before, and the rest.
+
+    At its end stands at which entries a reader may begin: none of them shares anything.
+    """
     if size < 4 or offset + size + _TRAILER_BYTES > len(content) or content[offset + size]:
         raise ValueError("a block lies outside of it, or is compressed")
     body = content[offset : offset + size]
-    (restarts,) = struct.unpack("<I", body[-4:])
-    end = size - 4 * (restarts + 1)
+    (count,) = struct.unpack("<I", body[-4:])
+    end = size - 4 * (count + 1)
     if end < 0:
         raise ValueError("a block is damaged")
+    restarts = (place for (place,) in struct.iter_unpack("<I", body[end:-4]))
+    restart = next(restarts, None)
     key, place = b"", 0
     while place < end:
+        if place == restart:
+            key, restart = b"", next(restarts, None)
         shared, place = _varint(body, place)
         unshared, place = _varint(body, place)
         length, place = _varint(body, place)
@@ -195,6 +207,8 @@ def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, byte
         key = (key[:shared] + body[place : place + unshared])[:_MAX_KEY_BYTES]
         place += unshared + length
         yield key, body[place - length : place]
+    if restart is not None:
+        raise ValueError("a block has entries within others")
 
 
 def _handle(content: bytes, place: int) -> tuple[tuple[int, int], int]:

@@ -6,6 +6,7 @@ is written anew, as someone would who wants a reader to trip.
 """
 
 import struct
+from collections.abc import Sequence
 
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
@@ -18,26 +19,30 @@ _TRAILER_BYTES = 5
 _UNCOMPRESSED = b"\0"
 
 
-def write_index(entries: Entries) -> bytes:
-    """Writes an index of one block, uncompressed."""
+def write_index(entries: Entries, more_restarts: Sequence[int] = ()) -> bytes:
+    """Writes an index of one block, uncompressed; a reader may begin at every entry, and there."""
     blocks: list[bytes] = []
     handles: list[bytes] = []
-    for content in (lambda: entries, lambda: [], lambda: [(b"\xff" * 9, handles[0])]):
+    for content, more in (
+        (lambda: entries, more_restarts),
+        (lambda: [], ()),
+        (lambda: [(b"\xff" * 9, handles[0])], ()),
+    ):
         offset = sum(map(len, blocks))
-        blocks.append(_block(content()))
+        blocks.append(_block(content(), more))
         handles.append(_varint(offset) + _varint(len(blocks[-1]) - _TRAILER_BYTES))
     footer = handles[1] + handles[2]
     return b"".join(blocks) + footer.ljust(_FOOTER_BYTES - len(_MAGIC), b"\0") + _MAGIC
 
 
-def _block(entries: Entries) -> bytes:
+def _block(entries: Entries, more_restarts: Sequence[int]) -> bytes:
     parts: list[bytes] = []
     restarts: list[int] = []
     for key, value in entries:
         # No key shares its begin with the one before: each is a restart.
         restarts.append(sum(map(len, parts)))
         parts.append(b"\0" + _varint(len(key)) + _varint(len(value)) + key + value)
-    restarts = restarts or [0]
+    restarts = [*restarts, *more_restarts] or [0]
     body = b"".join(parts) + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
     return body + _UNCOMPRESSED + struct.pack("<I", masked_crc32c(body + _UNCOMPRESSED))
 

@@ -124,6 +124,27 @@ def test_an_index_that_is_written_here_is_one_for_tensorflow(directory):
     assert directory.load_model().vocab_size == 40
 
 
+@pytest.mark.parametrize("place", [0, -1])
+def test_an_index_that_says_two_things_of_a_variable(directory, place):
+    """TensorFlow takes the first."""
+    index = directory.path / "checkpoints" / "step-5.index"
+    entries = sorted(_entries(index.read_bytes()))
+    name, entry = entries[place]
+    for spoilt in ([(name, b""), (name, entry)], [(name, entry), (b"", b"")]):
+        index.write_bytes(write_index([*entries[:place], *spoilt, *entries[place:][1:]]))
+        with pytest.raises(UserError, match=r"\(its names are not in order\)"):
+            check_index(index.with_suffix(""))
+
+
+def test_an_index_that_has_a_reader_begin_within_an_entry(directory):
+    """What it would find there, nobody has looked at."""
+    index = directory.path / "checkpoints" / "step-5.index"
+    entries = sorted(_entries(index.read_bytes()))
+    index.write_bytes(write_index(entries, more_restarts=[1]))
+    with pytest.raises(UserError, match=r"\(a block has entries within others\)"):
+        check_index(index.with_suffix(""))
+
+
 def test_a_list_of_checkpoints_does_not_lead_out_of_its_folder(directory):
     folder = directory.path / "checkpoints"
     (folder / "checkpoint").write_text('model_checkpoint_path: "/etc/step-9"\n')
