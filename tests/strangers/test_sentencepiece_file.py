@@ -1,5 +1,6 @@
 import struct
 
+import numpy as np
 import pytest
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
@@ -7,6 +8,32 @@ from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from tests.decoding.random_translator import TEXT, write_subwords
+
+LEAF, VALUE = 1 << 8, 1 << 31
+
+
+def with_trie(path, units):
+    """A model whose normalisation has this trie: units by their place, other places hold 0."""
+    model = ModelProto.FromString(path.read_bytes())
+    table = np.zeros(1024, "<u4")
+    for place, unit in units.items():
+        table[place] = unit
+    trie = table.tobytes()
+    model.normalizer_spec.precompiled_charsmap = struct.pack("<I", len(trie)) + trie + b"x\0"
+    return model.SerializeToString()
+
+
+def node(character, place, after, more=0):
+    """A unit at a place, which is reached by a character, and goes on at the place `after`."""
+    return {place: (place ^ after) << 10 | character | more}
+
+
+def chain(length):
+    """The texts a, aa, aaa, and so on, so many, each of which is replaced."""
+    units = node(0, 0, 4)
+    for n in range(1, length + 1):
+        units |= node(0x61, 4 * n ^ 0x61, 4 * (n + 1), LEAF) | {4 * (n + 1): VALUE}
+    return units
 
 
 @pytest.mark.parametrize("rule", ["identity", "nmt_nfkc"])
@@ -31,3 +58,25 @@ def test_a_table_that_leads_out_of_itself(tmp_path):
         path.write_bytes(model.SerializeToString())
         with pytest.raises(UserError, match="is not a SentencePiece model"):
             Subwords(path)
+
+
+def test_a_table_that_finds_a_text_where_there_is_none(tmp_path):
+    path = write_subwords(tmp_path / "model")
+    root, place = node(0, 0, 0), 0x61
+    leads_to = {0x161: 1023 << 10}
+    check_sentencepiece(with_trie(path, root | node(0x61, place, 0x161) | leads_to))
+    for units in (root | node(0x61, place, 0x161, LEAF) | leads_to, {0: VALUE}):
+        with pytest.raises(ValueError, match=r"normalisation has (texts|places) that are not"):
+            check_sentencepiece(with_trie(path, units))
+
+
+def test_a_table_that_finds_more_than_there_is_room_for(tmp_path):
+    """SentencePiece lists what a text begins with in an array of 32."""
+    path = write_subwords(tmp_path / "model")
+    check_sentencepiece(with_trie(path, chain(32)))
+    loop = node(0, 0, 4) | node(0x61, 4 ^ 0x61, 4, LEAF) | {4: VALUE}
+    for units in (chain(33), loop):
+        with pytest.raises(ValueError, match="finds more than 32 texts at once"):
+            check_sentencepiece(with_trie(path, units))
+    # One without texts ends with the line that is read.
+    check_sentencepiece(with_trie(path, node(0, 0, 4) | node(0x61, 4 ^ 0x61, 4)))
