@@ -13,6 +13,7 @@ from grpc_health.v1 import health
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from t2t_repro.serving.asked import Asked
+from t2t_repro.serving.authority import authority
 from t2t_repro.serving.request_error import RequestError, invalid
 from t2t_repro.serving.request_room import RequestRoom
 from t2t_repro.serving.served_versions import ServedVersions
@@ -60,7 +61,7 @@ class GrpcService:
         Raises:
             RuntimeError: it can't be opened.
         """
-        bound = self._server.add_insecure_port(f"{host}:{port}")
+        bound = self._server.add_insecure_port(authority(host, port))
         await self._server.start()
         await self.say_healthy(True)
         return bound

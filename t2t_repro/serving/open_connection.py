@@ -10,6 +10,8 @@ from typing import Any, cast
 
 from aiohttp import web
 
+from t2t_repro.serving.authority import authority
+
 _PROBE = b"HTTP/1.1 102 Processing\r\n\r\n"
 _PROBE_SECONDS = 0.5
 _BEGIN_SECONDS = 0.1
@@ -103,7 +105,7 @@ class OpenSite(web.BaseSite):
     @property
     def name(self) -> str:
         """The address."""
-        return "http://{}:{}".format(*self._address)
+        return f"http://{authority(*self._address)}"
 
     async def start(self) -> None:
         """Opens the port.

@@ -12,6 +12,7 @@ from absl import logging
 from t2t_repro.available_memory import available_memory
 from t2t_repro.errors import UserError
 from t2t_repro.serving.allowed_hosts import AllowedHosts
+from t2t_repro.serving.authority import authority
 from t2t_repro.serving.grpc_service import GrpcService
 from t2t_repro.serving.model_process import VersionLimits
 from t2t_repro.serving.request_room import RequestRoom
@@ -142,8 +143,8 @@ async def _open_ports(options: Options, rest: RestService, remote: GrpcService) 
     host = options.host
     rest_port = await _open("rest_port", rest, host, options.rest_port)
     grpc_port = await _open("grpc_port", remote, host, options.grpc_port)
-    logging.info("REST and a page: http://%s:%d/", host, rest_port)
-    logging.info("gRPC: %s:%d", host, grpc_port)
+    logging.info("REST and a page: http://%s/", authority(host, rest_port))
+    logging.info("gRPC: %s", authority(host, grpc_port))
 
 
 async def _open(flag: str, service: RestService | GrpcService, host: str, port: int) -> int:
@@ -152,6 +153,6 @@ async def _open(flag: str, service: RestService | GrpcService, host: str, port: 
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "cannot be opened"
         raise UserError(
-            f"--host={host} --{flag}={port}: {reason}; expected an address of this machine and a "
-            "free port."
+            f"--host={host} --{flag}={port}: {reason}; expected an address of this machine, such "
+            "as 127.0.0.1 or ::1, and a free port."
         ) from error
