@@ -21,6 +21,8 @@ _NOT_REACHED = (
     exceptions.ConnectTimeoutError,
     exceptions.ProtocolError,
 )
+_BUSY = (429, 502, 503)
+"""What a server answers that has too much to do, or a proxy whose server is not there."""
 
 
 class RestPredictor:
@@ -56,11 +58,12 @@ class RestPredictor:
 def _outputs(address: Address, status: int, body: bytes) -> Mapping[str, Sequence[Any]]:
     """The outputs that an answer holds."""
     server = address.server
+    kind = TryAgainError if status in _BUSY else UserError
     try:
         document = json.loads(body)
         found = document["outputs" if status == 200 else "error"]
     except (ValueError, LookupError, TypeError) as error:
-        raise UserError(
+        raise kind(
             f"--server={server} answered with status {status} and no JSON of TensorFlow Serving's "
             "REST interface: is it the right port?"
         ) from error
@@ -68,5 +71,4 @@ def _outputs(address: Address, status: int, body: bytes) -> Mapping[str, Sequenc
         return found
     if status == 404:
         raise not_served(address, " ".join(str(found).split()))
-    kind = TryAgainError if status in (429, 503) else UserError
     raise kind(f"--server={server} answered with status {status}: {' '.join(str(found).split())}")

@@ -4,14 +4,18 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.serving.load_test import run_load_test
-from t2t_repro.serving.remote_translator import RemoteTranslator, TryAgainError
+from t2t_repro.serving.remote_translator import Address, RemoteTranslator, TryAgainError
+from t2t_repro.serving.rest_predictor import RestPredictor
 from tests.decoding.random_translator import ODD_LINES
 
 LINES = [line for line in ODD_LINES if len(line) < 100 and line != "\t\r"]
@@ -159,6 +163,35 @@ def test_what_may_pass_is_tried_again(monkeypatch):
     with pytest.raises(UserError, match="no such model"):
         RemoteTranslator(predictor, retries=3).translate(["a"])
     assert predictor.count == 1
+
+
+@contextmanager
+def proxy(statuses):
+    """An HTTP server that gives these answers, one after the other, with a page that is no JSON."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_error(statuses.pop(0))
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_busy_proxy_is_tried_again_and_another_port_is_not(monkeypatch):
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
+    statuses = [429, 502, 503, 404, 500]
+    with proxy(statuses) as server:
+        predictor = RestPredictor(Address(server, "made", None, 60.0), 1)
+        for status in (404, 500):
+            with pytest.raises(UserError, match=f"status {status} and no JSON"):
+                RemoteTranslator(predictor, retries=9).translate(["a"])
+    assert statuses == []
 
 
 def test_an_answer_of_another_kind_of_model_is_an_error():
