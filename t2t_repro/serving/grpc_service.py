@@ -3,6 +3,7 @@
 Messages pass through unread: the model's process reads them.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -21,7 +22,11 @@ from t2t_repro.serving.served_versions import ServedVersions
 _STREAMS = 1024
 """Calls of a connection at a time; a client keeps others back."""
 
-_Handle = Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes]]
+_HEALTH_CHECKS = 64
+"""Questions for its health that a server receives at a time: also where it has no other room."""
+
+_Requests = AsyncIterator[bytes]
+_Handle = Callable[[_Requests, grpc.aio.ServicerContext], Awaitable[bytes]]
 
 
 class GrpcService:
@@ -31,9 +36,16 @@ class GrpcService:
         versions: what is served.
         room: for requests.
         request_bytes: most bytes of a request.
+        client_seconds: how long a client may take to send one.
     """
 
-    def __init__(self, versions: ServedVersions, room: RequestRoom, request_bytes: int) -> None:
+    def __init__(
+        self,
+        versions: ServedVersions,
+        room: RequestRoom,
+        request_bytes: int,
+        client_seconds: float,
+    ) -> None:
         options = {
             "grpc.max_receive_message_length": request_bytes,
             "grpc.max_concurrent_streams": _STREAMS,
@@ -42,14 +54,16 @@ class GrpcService:
         }
         self._server = grpc.aio.server(options=list(options.items()))
         self._health = health.aio.HealthServicer()
-        self._calls = _Calls(versions, room)
+        self._calls = _Calls(versions, _Inbox(room, client_seconds))
+        checks = RequestRoom(_HEALTH_CHECKS, _HEALTH_CHECKS * request_bytes)
+        self._checks = _Inbox(checks, client_seconds)
         serving = "/tensorflow.serving"
         handlers = {
             f"{serving}.PredictionService/Predict": self._calls.handler("grpc_predict"),
             f"{serving}.PredictionService/GetModelMetadata": self._calls.handler("grpc_metadata"),
             f"{serving}.ModelService/GetModelStatus": self._calls.handler("grpc_status"),
             "/grpc.health.v1.Health/Check": _unary(self._check_health),
-            "/grpc.health.v1.Health/Watch": grpc.unary_stream_rpc_method_handler(
+            "/grpc.health.v1.Health/Watch": grpc.stream_stream_rpc_method_handler(
                 self._watch_health
             ),
         }
@@ -84,17 +98,59 @@ class GrpcService:
         """
         await self._server.stop(seconds)
 
-    async def _check_health(self, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+    async def _check_health(self, requests: _Requests, context: grpc.aio.ServicerContext) -> bytes:
         async with _guarded(context):
-            response = await self._health.Check(_health_request(request), context)
+            response = await self._health.Check(await self._health_request(requests), context)
             return response.SerializeToString()
 
     async def _watch_health(
-        self, request: bytes, context: grpc.aio.ServicerContext
+        self, requests: _Requests, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[bytes]:
         async with _guarded(context):
-            async for response in self._health.Watch(_health_request(request), context):
+            request = await self._health_request(requests)
+            async for response in self._health.Watch(request, context):
                 yield response.SerializeToString()
+
+    async def _health_request(self, requests: _Requests) -> HealthCheckRequest:
+        async with self._checks.one(requests) as request:
+            try:
+                return HealthCheckRequest.FromString(request)
+            except DecodeError as error:
+                raise invalid("the request is no grpc.health.v1.HealthCheckRequest") from error
+
+
+class _Inbox:
+    """Receives requests, for each of which there is room before any of it is received.
+
+    gRPC keeps what has arrived of a request until all of it is there.
+
+    Args:
+        room: for them.
+        seconds: how long a client may take to send one.
+    """
+
+    def __init__(self, room: RequestRoom, seconds: float) -> None:
+        self._room = room
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def one(self, requests: _Requests) -> AsyncIterator[bytes]:
+        """Receives the one request of a call, and holds its room.
+
+        Raises:
+            RequestError: there is no room, or no request within the time.
+        """
+        with self._room.of_one() as take:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    request = await anext(requests)
+            except TimeoutError as error:
+                reason = f"no whole request within {self._seconds:g} s"
+                raise RequestError(grpc.StatusCode.DEADLINE_EXCEEDED, reason) from error
+            except StopAsyncIteration as error:
+                raise invalid("there is no request") from error
+            take(len(request))
+            yield request
 
 
 class _Calls:
@@ -105,21 +161,20 @@ class _Calls:
             arrived and has no answer under way, which tells nobody to ask another server.
     """
 
-    def __init__(self, versions: ServedVersions, room: RequestRoom) -> None:
+    def __init__(self, versions: ServedVersions, inbox: _Inbox) -> None:
         self.is_closing = False
         self._versions = versions
-        self._room = room
+        self._inbox = inbox
 
     def handler(self, call: str) -> grpc.RpcMethodHandler:
         """What answers a method of gRPC with one of `Answers.calls`."""
 
-        async def handle(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        async def handle(requests: _Requests, context: grpc.aio.ServicerContext) -> bytes:
             async with _guarded(context):
                 if self.is_closing:
                     raise RequestError(grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
                 asked = Asked(call, refused=self._versions.refused)
-                with self._room.of_one() as take:
-                    take(len(request))
+                async with self._inbox.one(requests) as request:
                     return await self._versions.served().ask(asked, request)
 
         return _unary(handle)
@@ -137,14 +192,8 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 def _unary(handle: _Handle) -> grpc.RpcMethodHandler:
-    return grpc.unary_unary_rpc_method_handler(handle)
-
-
-def _health_request(request: bytes) -> HealthCheckRequest:
-    try:
-        return HealthCheckRequest.FromString(request)
-    except DecodeError as error:
-        raise invalid("the request is no grpc.health.v1.HealthCheckRequest") from error
+    # Of a call whose one request is expected, gRPC receives that before it calls anything.
+    return grpc.stream_unary_rpc_method_handler(handle)
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ class Options(NamedTuple):
         rest_port: for REST; 0 for any that is free.
         grpc_port: for gRPC; 0 for any that is free.
         max_request_mb: most MiB of a request.
-        client_seconds: how long a client may take to send a request's body over REST.
+        client_seconds: how long a client may take to send a request.
         max_batch_size: most rows of a request, and of requests computed together.
         max_waiting: how many requests may be there at a time.
         max_waiting_mb: most MiB of them.
@@ -94,7 +94,7 @@ async def _answer(options: Options, versions: ServedVersions, end: asyncio.Event
     hosts = AllowedHosts(options.host, options.allowed_host)
     room = RequestRoom(options.max_waiting, _bytes(options.max_waiting_mb, 20))
     rest = RestService(versions, room, Limits(request_bytes, options.client_seconds, hosts))
-    remote = GrpcService(versions, room, request_bytes)
+    remote = GrpcService(versions, room, request_bytes, options.client_seconds)
     await _open_ports(options, rest, remote)
     watcher = asyncio.create_task(_watch(versions, remote, options.poll_seconds))
 
