@@ -15,6 +15,7 @@ from absl import flags, logging
 from t2t_repro import command_line
 from t2t_repro.errors import UserError
 from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.serving.version_numbers import LARGEST_VERSION
 from t2t_repro.text_lines import converse, read_input, write_output, written
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def cli() -> None:
     flags.DEFINE_string("server", None, "host:port; 127.0.0.1:8501 (REST) or :8500 by default.")
     flags.DEFINE_enum("protocol", "rest", list(_PORTS), "How to speak to it.")
     flags.DEFINE_string("model_name", "translate", "The model's name.")
-    flags.DEFINE_integer("version", None, "Which version of it; the newest by default.", 0)
+    flags.DEFINE_integer(
+        "version", None, "Which version of it; the newest by default.", 0, LARGEST_VERSION
+    )
     command_line.define_path("input", None, "A text file; standard input by default.")
     command_line.define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.", 1)

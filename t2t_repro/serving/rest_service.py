@@ -14,10 +14,10 @@ from t2t_repro.serving.open_connection import OpenConnection, OpenSite
 from t2t_repro.serving.request_error import RequestError, invalid
 from t2t_repro.serving.request_room import RequestRoom
 from t2t_repro.serving.served_versions import ServedVersions
+from t2t_repro.serving.version_numbers import LARGEST_VERSION
 
 _MODEL = "/v1/models/{name:[^/:]+}"
 _VERSION = _MODEL + r"/versions/{version:\d+}"
-_LARGEST_VERSION = 2**63 - 1
 
 _PAGE_POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; script-src 'unsafe-inline'; "
@@ -203,7 +203,7 @@ def _version(request: web.Request) -> int | None:
     version = request.match_info.get("version")
     if version is None:
         return None
-    if len(version) > len(str(_LARGEST_VERSION)) or int(version) > _LARGEST_VERSION:
+    if len(version) > len(str(LARGEST_VERSION)) or int(version) > LARGEST_VERSION:
         raise invalid(f"Failed to convert version: {version[:30]} to numeric.")
     return int(version)
 

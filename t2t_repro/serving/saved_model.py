@@ -16,9 +16,8 @@ import tensorflow as tf
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.servable import Servable
 from t2t_repro.serving.server_files import write_server_files
+from t2t_repro.serving.version_numbers import LARGEST_VERSION
 from t2t_repro.serving.warm_up import warm_up_requests, write_warm_up
-
-_LARGEST_VERSION = 2**63 - 1  # of a server's int64
 
 
 def next_version(export_dir: Path, asked: int | None = None) -> int:
@@ -31,17 +30,17 @@ def next_version(export_dir: Path, asked: int | None = None) -> int:
     if export_dir.exists() and not export_dir.is_dir():
         raise UserError(f"--export_dir={export_dir}: expected a directory, found a file.")
     entries = export_dir.iterdir() if export_dir.exists() else ()
-    there = {int(entry.name) for entry in entries if entry.name.isdecimal()}
-    if asked is None:
-        return max(there, default=0) + 1
-    if not 1 <= asked <= _LARGEST_VERSION:
-        raise UserError(f"--version={asked}: expected 1 or more, at most {_LARGEST_VERSION}.")
-    if asked in there:
+    numbers = {int(entry.name) for entry in entries if entry.name.isdecimal()}
+    there = {number for number in numbers if number <= LARGEST_VERSION}
+    version = max(there, default=0) + 1 if asked is None else asked
+    if not 1 <= version <= LARGEST_VERSION:
+        raise UserError(f"--version={version}: expected 1 or more, at most {LARGEST_VERSION}.")
+    if version in there:
         raise UserError(
             f"--version={asked}: {export_dir} holds that version already, and a server may be "
             f"reading it: give a larger number, or none for {max(there) + 1}."
         )
-    return asked
+    return version
 
 
 def write_saved_model(servable: Servable, export_dir: Path, version: int, model_name: str) -> Path:

@@ -11,6 +11,7 @@ from absl import logging
 from t2t_repro.errors import UserError, printable
 from t2t_repro.serving.model_process import ModelProcess, VersionError, VersionLimits
 from t2t_repro.serving.request_error import RequestError
+from t2t_repro.serving.version_numbers import LARGEST_VERSION
 
 # Name, size and time of every file of a version.
 _Files = tuple[tuple[str, int, int], ...]
@@ -206,7 +207,11 @@ class ServedVersions:
         # A number is written in one way only.
         names = {entry.name for entry in entries if entry.name.isdecimal() and entry.is_dir()}
         numbers = {int(name) for name in names if str(int(name)) == name}
-        return {number: _files(self._export_dir / str(number)) for number in numbers}
+        return {
+            number: _files(self._export_dir / str(number))
+            for number in numbers
+            if number <= LARGEST_VERSION
+        }
 
 
 def _files(directory: Path) -> _Files:

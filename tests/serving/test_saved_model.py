@@ -124,6 +124,12 @@ def test_versions_are_counted(tmp_path):
         next_version(tmp_path, 0)
     with pytest.raises(UserError, match="at most 9223372036854775807"):
         next_version(tmp_path, 2**63)
+    # Of a number that no server takes.
+    (tmp_path / str(2**63)).mkdir()
+    assert next_version(tmp_path) == 11
+    (tmp_path / str(2**63 - 1)).mkdir()
+    with pytest.raises(UserError, match="at most 9223372036854775807"):
+        next_version(tmp_path)
 
 
 def test_a_version_appears_whole_or_not_at_all(tmp_path, translator, monkeypatch):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from t2t_repro.errors import UserError
 from t2t_repro.serving.model_process import ModelProcess, VersionError, VersionLimits
 from t2t_repro.serving.served_versions import ServedVersions
 
@@ -25,6 +26,13 @@ def test_a_version_may_vanish_while_it_is_looked_at(tmp_path, monkeypatch):
     asyncio.run(versions.look())
     assert not vanishing.exists()
     assert not versions.is_served
+
+
+def test_a_number_that_no_message_can_hold_is_no_version(tmp_path):
+    (tmp_path / str(2**63)).mkdir()
+    versions = ServedVersions("made", tmp_path, VersionLimits(60.0, 2**30, 1, 2**20))
+    with pytest.raises(UserError, match="holds no version of a model"):
+        asyncio.run(versions.start())
 
 
 def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
