@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from t2t_repro.strangers.weights_file import (
     MAX_RANK,
-    MAX_TENSORS,
     Shape,
     checked_size,
     damaged,
@@ -23,6 +22,7 @@ from t2t_repro.strangers.weights_file import (
 )
 
 _MAX_DEPTH = 20
+_MAX_MEMBERS = 20_000
 _KERNEL, _LAST = "kernel", {
     "kernel": "weight",
     "gamma": "weight",
@@ -52,6 +52,7 @@ class TFWeightsFile:
         self.path = path
         self.shapes: dict[str, Shape] = {}
         self._places: dict[str, tuple[int, str, Shape, bool]] = {}
+        self._members = 0
         try:
             self._size = checked_size(path)
             with h5py.File(path, "r") as file:
@@ -64,6 +65,10 @@ class TFWeightsFile:
         if depth > _MAX_DEPTH:
             raise ValueError("its groups are nested too deeply")
         for key in group:
+            # A group may lie in many others, and these too, so that there is no end of names.
+            self._members += 1
+            if self._members > _MAX_MEMBERS:
+                raise ValueError(f"it has more than {_MAX_MEMBERS:,} tensors and groups")
             # Others lead to another place, or another file of this machine.
             if type(group.get(key, getlink=True)) is not h5py.HardLink:
                 raise ValueError(f"{below + key!r} is a link")
@@ -74,8 +79,6 @@ class TFWeightsFile:
                 self._add(below + key, member)
 
     def _add(self, name: str, dataset: Any) -> None:
-        if len(self.shapes) == MAX_TENSORS:
-            raise ValueError(f"it has more than {MAX_TENSORS:,} tensors")
         begin = _place(name, dataset)
         shape = tuple(int(length) for length in dataset.shape)
         numbers = math.prod(shape)

@@ -3,6 +3,7 @@
 import json
 import os
 
+import h5py
 import ml_dtypes
 import numpy as np
 import pytest
@@ -114,4 +115,17 @@ def test_kernels_of_h5_are_turned_and_float16_may_be(tmp_path):
     np.testing.assert_array_equal(file.read(name), VALUES.astype(np.float16).astype(np.float32))
     os.truncate(path, path.stat().st_size - 100)
     with pytest.raises(UserError, match="x cannot be used"):
+        TFWeightsFile(path)
+
+
+def test_groups_of_h5_that_hold_each_other_many_times(tmp_path):
+    path = tmp_path / "x"
+    with h5py.File(path, "w") as file:
+        within = file.create_group("last")
+        for n in range(10):
+            group = file.create_group(str(n))
+            for link in range(10):
+                group[str(link)] = within
+            within = group
+    with pytest.raises(UserError, match="more than 20,000 tensors and groups"):
         TFWeightsFile(path)
