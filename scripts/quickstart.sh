@@ -24,7 +24,7 @@ echo "== translating"
 sentences="Emma flew from Iceland to Portugal on March 3, 2021.
 The museum is open from 9:00 AM to 5:30 PM on Friday.
 Paul read 95 pages in 47 minutes."
-paste -d '\n' <(echo "$sentences") \
-    <(echo "$sentences" | python -m t2t_repro.translate --model_dir=runs/quickstart/model | sed 's/^/    → /')
+translations="$(echo "$sentences" | python -m t2t_repro.translate --model_dir=runs/quickstart/model)"
+paste -d '\n' <(echo "$sentences") <(echo "$translations" | sed 's/^/    → /')
 
 echo "== now your own: python -m t2t_repro.translate --model_dir=runs/quickstart/model"
