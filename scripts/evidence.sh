@@ -89,16 +89,16 @@ do_part() {
     esac
 }
 
-# A picture of each part that has been begun.
+# A picture of each part that has been begun; one that has no points yet keeps no other from its own.
 draw_curves() {
-    local row run toolkit of_rows=() of_news=()
+    local row run toolkit of_rows=() of_news=() status=0
     mkdir -p docs/curves
     if [ -d runs/multi30k_tiny ]; then
         local theirs=(runs/fairseq/seed_*/train.log)
         if [ -f "${theirs[0]}" ]; then theirs=(--runs fairseq "${theirs[@]}"); else theirs=(); fi
         python scripts/draw_curves.py --output=docs/curves/multi30k.png --by updates hours \
             --charts train/nll dev/nll dev/tokenised_lower_cased_bleu \
-            --runs t2t_repro runs/multi30k_tiny/seed_*/model ${theirs[@]+"${theirs[@]}"}
+            --runs t2t_repro runs/multi30k_tiny/seed_*/model ${theirs[@]+"${theirs[@]}"} || status=$?
     fi
     for run in ours/seed_1/model ours@fairseq_initialization/seed_1/model \
         opennmt_tf/seed_1/curves.jsonl fairseq/seed_1/model/train.log; do
@@ -109,21 +109,23 @@ draw_curves() {
     done
     if [ "${#of_news[@]}" -gt 0 ]; then
         python scripts/draw_curves.py --output=docs/curves/news.png --by updates hours \
-            --charts dev/nll "${of_news[@]}"
+            --charts dev/nll "${of_news[@]}" || status=$?
     fi
-    if [ -d runs/table_3_multi30k ]; then
-        for row in base_ende a_1_head c_8_layers c_d_model_1024 d_dropout_0_0 big_ende; do
-            if [ -d "runs/table_3_multi30k/$row/seed_1" ]; then
-                of_rows+=(--runs "$row" runs/table_3_multi30k/"$row"/seed_*/model)
-            fi
-        done
+    for row in base_ende a_1_head c_8_layers c_d_model_1024 d_dropout_0_0 big_ende; do
+        if [ -d "runs/table_3_multi30k/$row/seed_1" ]; then
+            of_rows+=(--runs "$row" runs/table_3_multi30k/"$row"/seed_*/model)
+        fi
+    done
+    if [ "${#of_rows[@]}" -gt 0 ]; then
         python scripts/draw_curves.py --output=docs/curves/table_3.png --by updates hours \
-            --charts train/nll dev/nll train/learning_rate "${of_rows[@]}"
+            --charts train/nll dev/nll train/learning_rate "${of_rows[@]}" || status=$?
     fi
     if [ -d runs/parsing_craft ]; then
         python scripts/draw_curves.py --output=docs/curves/parsing_craft.png --by updates hours \
-            --charts train/nll dev/strict_bracket_f1 train/learning_rate runs/parsing_craft/model
+            --charts train/nll dev/strict_bracket_f1 train/learning_rate \
+            --runs t2t_repro runs/parsing_craft/model || status=$?
     fi
+    return "$status"
 }
 
 if [ "$part" = all ]; then

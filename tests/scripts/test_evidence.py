@@ -59,21 +59,40 @@ def test_what_it_calls_is_there_and_knows_the_flags():
             assert re.search(rf"{flag}\b", known), (path, flag)
 
 
-def test_the_curves_are_drawn_of_what_there_is(tmp_path):
-    scripts = tmp_path / "scripts"
+def write_scripts(checkout, python):
+    """The scripts in a checkout, with what is called in place of Python; their folder."""
+    scripts = checkout / "scripts"
     scripts.mkdir()
     for name in ("evidence.sh", "draw_curves.py", "curve_files.py"):
         shutil.copy(CHECKOUT / "scripts" / name, scripts)
     (scripts / "environment.sh").write_text(ENVIRONMENT)
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
+    (checkout / "bin").mkdir()
+    (checkout / "bin" / "python").write_text(f"#!/bin/sh\n{python}\n")
+    (checkout / "bin" / "python").chmod(0o755)
+    return scripts
+
+
+def test_a_picture_that_cannot_be_drawn_keeps_no_other_from_it(tmp_path):
+    fails = 'echo "$2" >> calls; case "$2" in *multi30k.png) exit 2 ;; esac'
+    scripts = write_scripts(tmp_path, fails)
+    for run_ in ("multi30k_tiny/seed_1", "table_3_multi30k/gin", "parsing_craft/model"):
+        (tmp_path / "runs" / run_).mkdir(parents=True)
+    assert run(scripts / "evidence.sh", "curves").returncode == 2
+    drawn = re.findall(r"curves/(\w+)\.png", (tmp_path / "calls").read_text())
+    assert drawn == ["multi30k", "parsing_craft"]
+
+
+def test_the_curves_are_drawn_of_what_there_is(tmp_path):
+    scripts = write_scripts(tmp_path, f'PYTHONPATH="{CHECKOUT}" exec "{sys.executable}" "$@"')
     tags = ("train/nll", "dev/nll", "dev/tokenised_lower_cased_bleu")
     for seed in (1, 2):
         model = tmp_path / "runs" / "multi30k_tiny" / f"seed_{seed}" / "model"
         (model / "tensorboard").mkdir(parents=True)
         write_run(model, [(n, 1000.0 + n, tag, 1 / n) for n in (1, 2, 3) for tag in tags])
+    parser = tmp_path / "runs" / "parsing_craft" / "model"
+    (parser / "tensorboard").mkdir(parents=True)
+    of_parser = ("train/nll", "dev/strict_bracket_f1", "train/learning_rate")
+    write_run(parser, [(n, 1000.0 + n, tag, 1 / n) for n in (1, 2, 3) for tag in of_parser])
     opennmt = tmp_path / "runs" / "news" / "opennmt_tf" / "seed_1"
     opennmt.mkdir(parents=True)
     point = {"run": "seed_1", "tag": "dev/nll", "step": 300, "hours": 0.1, "value": 5.5}
@@ -81,6 +100,6 @@ def test_the_curves_are_drawn_of_what_there_is(tmp_path):
     done = run(scripts / "evidence.sh", "curves")
     assert done.returncode == 0, done.stderr
     drawn = sorted((tmp_path / "docs" / "curves").iterdir())
-    assert [path.name for path in drawn] == ["multi30k.png", "news.png"]
+    assert [path.name for path in drawn] == ["multi30k.png", "news.png", "parsing_craft.png"]
     for path in drawn:
         assert path.read_bytes().startswith(PNG)
