@@ -175,8 +175,13 @@ work() {
 mkdir -p "$runs${scale:+/gin}"
 touch "$runs/seconds"
 if [ -n "$scale" ]; then for row in ${ROWS:-$all_rows}; do write_scaled "$row"; done; fi
+if [ -f "$runs/taken/by" ] && kill -0 "$(cat "$runs/taken/by")" 2> /dev/null; then
+    echo "error: process $(cat "$runs/taken/by") is at work in $runs: wait for it, or end it first (if it is another program, delete $runs/taken)." >&2
+    exit 2
+fi
 rm -rf "$runs/taken"
 mkdir "$runs/taken"
+echo $$ > "$runs/taken/by"
 workers=""
 trap 'kill -TERM $workers; wait; echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 for ((number = 0; number < jobs; number++)); do

@@ -166,6 +166,21 @@ def test_interrupted_it_ends_its_runs_and_goes_on_from_there(checkout, jobs):
     assert (status, len(trained(calls))) == (0, 9), out
 
 
+def test_a_second_call_at_the_same_time_is_refused(checkout):
+    (checkout / "slow").touch()
+    process = start(checkout, "--scale", ROWS="base_ende", SEEDS="1", JOBS="1")
+    until = time.monotonic() + 30
+    while not list(checkout.glob("started.*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    status, out, calls = run(checkout, "--scale", ROWS="base_ende", SEEDS="1")
+    assert (status, calls) == (2, [])
+    assert out.startswith(f"error: process {process.pid} is at work in runs/table_3_multi30k: ")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    (checkout / "slow").unlink()
+    assert run(checkout, "--scale", ROWS="base_ende", SEEDS="1")[0] == 0
+
+
 def test_the_rows_in_small_differ_from_base_as_the_paper_s_do(checkout, monkeypatch):
     run(checkout, "--scale", SEEDS="1")
     monkeypatch.chdir(checkout)
