@@ -84,7 +84,11 @@ trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT 
 mkdir -p "$runs"
 # What is there was made with these arguments, or is not what is wanted.
 arguments="$(printf '%s\n' "$gin_file" "$train_pair" "$dev_pair" "$test_pair" "$monolingual" "$method" "$reverse_model" "$init_from" "$weights" "$tag")"
-if [ ! -f "$runs/arguments" ]; then echo "$arguments" > "$runs/arguments"; fi
+if [ ! -f "$runs/arguments" ]; then
+    # Whole or not at all: killed in between, it would be refused ever after.
+    echo "$arguments" > "$runs/arguments.partial"
+    mv "$runs/arguments.partial" "$runs/arguments"
+fi
 [ "$arguments" = "$(cat "$runs/arguments")" ] || fail "$runs was begun with other arguments, see $runs/arguments: give those, or another --runs."
 
 # 2. A model from target to source.
