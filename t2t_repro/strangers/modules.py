@@ -60,7 +60,7 @@ def import_confirmed(
                 "in the working directory or in a folder of PYTHONPATH: if you trust it, give "
                 f"--allow_import={name} too."
             )
-        if not _is_installed(str(spec.origin)) and not _is_unchanged(spec, confirmed.get(top, {})):
+        if not _is_found_installed(spec) and not _is_unchanged(spec, confirmed.get(top, {})):
             asked[name] = str(spec.origin)
     if asked:
         # All at once, and what is allowed already: nothing is remembered of a call that ends here.
@@ -161,6 +161,13 @@ def _is_unchanged(spec: ModuleSpec, files: Files) -> bool:
         Path(file).is_file() and _checksum(Path(file)) == checksum
         for file, checksum in files.items()
     )
+
+
+def _is_found_installed(spec: ModuleSpec) -> bool:
+    """Whether an installed module is one by this name: not just any file of a package."""
+    folder = folder_of(spec).resolve()
+    is_found = any(Path(place).resolve() == folder for place in sys.path)
+    return is_found and _is_installed(str(spec.origin))
 
 
 def _is_installed(file: str) -> bool:

@@ -138,6 +138,18 @@ def test_the_working_directory_is_not_trusted_and_what_is_installed_is(tmp_path,
     assert "may be a stranger's" in refused(model_dir, write_parts(model_dir))
 
 
+def test_a_file_within_an_installed_package_is_no_installed_module(tmp_path, monkeypatch):
+    """A model directory could name any of thousands, to be run as a module of its own."""
+    site_packages = tmp_path / "site"
+    folder = write_parts(site_packages / "package" / "scripts")
+    paths = {"purelib": str(site_packages), "platlib": str(site_packages)}
+    monkeypatch.setattr("sysconfig.get_paths", lambda: paths)
+    monkeypatch.setattr(sys, "path", [str(site_packages), *sys.path])
+    assert f"{folder / 'own_parts.py'}; if" in refused(tmp_path / "model", folder)
+    write_parts(site_packages)
+    assert use(tmp_path / "model", site_packages) == str(site_packages / "own_parts.py")
+
+
 def test_a_model_that_one_has_trained_is_used_unasked(tmp_path):
     folder, model_dir = write_parts(tmp_path / "experiment"), tmp_path / "model"
     import_found("own_parts", find_module("own_parts", [str(folder)]))
