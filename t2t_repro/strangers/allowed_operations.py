@@ -34,7 +34,10 @@ IN_FUNCTIONS = _names("""
     UnicodeDecode UnicodeEncode UnicodeTranscode Unpack UnsortedSegmentJoin UnsortedSegmentMax
     UpperBound Where While WordpieceTokenizeWithOffsets ZerosLike
 """)
-"""Of the functions: subwords, the model, the search."""
+"""Of the functions: subwords, the model, the search.
+
+What InplaceUpdate may write to is in `written_in_place`.
+"""
 
 IN_SAVER = _names("""
     AssignVariableOp Const DisableCopyOnRead Identity MergeV2Checkpoints NoOp Pack ReadVariableOp

@@ -34,6 +34,7 @@ from t2t_repro.strangers.object_graph import other_objects
 from t2t_repro.strangers.plain_folder import not_plain
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
 from t2t_repro.strangers.tensors import VALUES, has_other_type, other_tensors
+from t2t_repro.strangers.written_in_place import other_targets
 
 _OF_FUNCTIONS = IN_FUNCTIONS | OF_ONES_OWN | RANDOM | STRUCTURE
 
@@ -116,6 +117,8 @@ def _faults(graph: MetaGraphDef) -> Iterator[str]:
     values = chain.from_iterable(node.attr.values() for node in nodes)
     yield from other_tensors(value.tensor for value in values if value.HasField("tensor"))
     yield from _of_subwords(nodes)
+    entries = _called(graph.graph_def.node) | {*graph.object_graph_def.concrete_functions}
+    yield from other_targets(library, entries)
 
 
 def _places(

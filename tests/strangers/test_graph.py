@@ -152,6 +152,61 @@ def test_attacks_are_refused_before_they_run(operation, tmp_path, capfd):
     assert "victim" not in capfd.readouterr().err
 
 
+def room(count):
+    return tf.raw_ops.Empty(shape=[count, 2], dtype=tf.float32, init=True)
+
+
+def turn(start):
+    """What has gone through a loop that leaves it alone."""
+    return tf.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, x), (0, start))[1]
+
+
+WRITTEN_TO = {
+    "a variable": lambda memory, source: memory,
+    "a constant": lambda memory, source: tf.zeros([2, 2]),
+    "a request": lambda memory, source: source,
+    "a variable in a loop": lambda memory, source: turn(memory),
+    "a variable in a branch": lambda memory, source: tf.cond(
+        source[0, 0] > 0, lambda: room(2), lambda: tf.identity(memory)
+    ),
+    "a variable in a call": lambda memory, source: tf.function(tf.identity)(memory),
+    "a part of a variable": lambda memory, source: memory[:1],
+    "constants in one": lambda memory, source: tf.concat([tf.zeros([1, 2])] * 2, 0),
+}
+
+
+def write_in_place(target, version):
+    """Saves what writes a request's numbers to a tensor, in a loop; returns its graph."""
+    module = tf.Module()
+    module._weights = tf.Variable(tf.zeros([2, 2]), trainable=False)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2])], autograph=False)
+    def translate(source):
+        _, sums = tf.while_loop(
+            lambda i, x: i < 2,
+            lambda i, x: (i + 1, tf.raw_ops.InplaceUpdate(x=x, i=[0], v=source[:1])),
+            (0, target(module._weights.read_value(), source)),
+            (tf.TensorShape([]), tf.TensorShape([None, 2])),
+        )
+        return {"score": sums}
+
+    module.translate = translate
+    tf.saved_model.save(module, str(version), {"serving_default": translate})
+    return graph_of(version)
+
+
+@pytest.mark.parametrize("target", WRITTEN_TO)
+def test_what_one_request_writes_is_not_kept_for_the_next(target, tmp_path):
+    graph = write_in_place(WRITTEN_TO[target], tmp_path / "1")
+    with pytest.raises(UserError, match=r"writes in place to '.*', which may be kept"):
+        check_graph(tmp_path / "1", graph)
+
+
+def test_room_of_its_own_may_be_written_to(tmp_path):
+    graph = write_in_place(lambda memory, _: turn(tf.concat([memory, room(3)], 0)), tmp_path / "1")
+    check_graph(tmp_path / "1", graph)
+
+
 def test_an_asset_outside_of_the_servable(tmp_path):
     """A request learns which lines a file of the machine has."""
     (tmp_path / "words").write_text("a\n")
