@@ -23,8 +23,17 @@ def test_a_file_system_need_not_know_how_to_sync_folders(tmp_path, monkeypatch):
 def test_what_a_file_holds_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
     done = []
     fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda n: (done.append("sync"), fsync(n)))
-    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("rename"), replace(a, b)))
+
+    def synced(number):
+        done.append("sync")
+        fsync(number)
+
+    def renamed(before, after):
+        done.append("rename")
+        replace(before, after)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
     write_whole(tmp_path / "folder" / "file", b"content")
     assert done == ["sync", "rename"]
     assert (tmp_path / "folder" / "file").read_bytes() == b"content"

@@ -137,10 +137,9 @@ def test_learned_positions_have_the_same_gradients_where_a_graph_knows_no_length
     model = small_model(positional_encoding="learned", max_length=9)
     slices = SliceGradients(model, CrossEntropy(0.1), seed=1, jit_compile=jit_compile)
     batch = [tf.constant(ids, tf.int32) for ids in (source, target)]
-    found = slices(
-        *(tf.constant(0, tf.int64), 0, *(ids[None] for ids in batch)),
-        *(tf.constant([6, 7]), tf.constant(1.0)),
-    )
+    source_slice, target_slice = (ids[None] for ids in batch)
+    step, slots, scale = tf.constant(0, tf.int64), tf.constant([6, 7]), tf.constant(1.0)
+    found = slices(step, 0, source_slice, target_slice, slots, scale)
     expected = loss_and_gradients(model, *batch)
     for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
