@@ -139,8 +139,12 @@ def test_gin_gives_every_corpus_its_own_files(tmp_path, monkeypatch):
         ("Mixture.corpora = [@TextFilesCorpus()]", "expected a dictionary"),
         ("Mixture.weights = {'news': '3', 'back': 1}", "each value a number"),
         (
-            "Mixture.corpora = {'a': @a/TextFilesCorpus(), 'back': @back/Reversed()}",
-            "^a/TextFilesCorpus.train is not bound",
+            "Mixture.corpora = {'a': @news/TextFilesCorpus(), 'back': @TextFilesCorpus()}",
+            "binds back/Reversed.corpus, back/TextFilesCorpus.train, but nothing in this run",
+        ),
+        (
+            "back/Reversed.corpus = @other/TextFilesCorpus()",
+            "^other/TextFilesCorpus.train is not bound",
         ),
     ],
 )
