@@ -73,8 +73,8 @@ def main() -> None:
     systems = [*baseline, *others]
     scores = [experiment.evaluate(system.translations, references or []) for system in systems]
     _print(systems, _estimates(scores))
-    if others[0].perplexity is not None:
-        _keep(others[0], scores[len(baseline)])
+    if (perplexity := others[0].perplexity) is not None:
+        _keep(others[0], perplexity, scores[len(baseline)])
     if write_failed:
         raise write_failed
 
@@ -194,13 +194,13 @@ def _print(systems: Sequence[_System], estimates: "Sequence[Sequence[Estimate]]"
     write_output(map(printable, lines), None)
 
 
-def _keep(model: _System, scores: "list[Score]") -> None:
+def _keep(model: _System, perplexity: float, scores: "list[Score]") -> None:
     """Writes the scores of a split to the model directory, where that can be written to."""
     from t2t_repro.analysis.run_record import Evaluation
     from t2t_repro.training.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
-    evaluation = Evaluation(model.checkpoint, model.perplexity or 0.0, scores, model.search)
+    evaluation = Evaluation(model.checkpoint, perplexity, scores, model.search)
     try:
         directory.write_scores(FLAGS.split, evaluation.as_dict())
     except OSError as error:

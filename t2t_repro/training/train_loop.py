@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from absl import logging
 
 from t2t_repro.data.batches import Batches
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.loss_spikes import LossSpikes
@@ -148,14 +148,21 @@ class TrainLoop:
         is_finite = math.isfinite(loss) and math.isfinite(norm)
         expected = f"a norm of at most {LARGEST_NORM:g}" if is_finite else "finite numbers"
         newest = self.checkpoints.newest or "none was written yet"
-        source, target, _ = next(iter(self.batches.epoch(before.epoch, before.batch)))
-        batch = self.checkpoints.save_bad_batch(before, source, target)
         raise UserError(
             f"the loss is {loss:g} and the gradient's norm {norm:g} at step {before.step + 1} "
             f"(epoch {before.epoch}, batch {before.batch}), expected {expected}: lower the "
             "learning rate or bind adam.clip_norm, then start again; the last checkpoint is intact "
-            f"({newest}); python -m t2t_repro.trainer --replay={batch} runs the batch again."
+            f"({newest}); {self._keep_bad_batch(before)}."
         )
+
+    def _keep_bad_batch(self, before: RunState) -> str:
+        """Says what can be done with it: that it cannot be written is not what went wrong."""
+        source, target, _ = next(iter(self.batches.epoch(before.epoch, before.batch)))
+        try:
+            batch = self.checkpoints.save_bad_batch(before, source, target)
+        except (OSError, UserError) as error:
+            return f"the batch could not be kept to run it again: {reason_of(error).rstrip('.')}"
+        return f"python -m t2t_repro.trainer --replay={batch} runs the batch again"
 
     def _ends(self, state: RunState) -> bool:
         return self.pace.is_over(state) or self._is_stopped(state)

@@ -356,6 +356,18 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, batches, uninterrupted
     assert again.go().step == 6
 
 
+def test_a_bad_batch_that_cannot_be_kept_does_not_hide_that_it_is_bad(
+    tmp_path, batches, uninterrupted
+):
+    begin, _ = uninterrupted
+    (tmp_path / "nonfinite").touch()
+    run = begin(tmp_path, batches)
+    weight = run.step.model.trainable_variables[1]
+    weight.assign(np.full(weight.shape, np.nan))
+    with pytest.raises(UserError, match=r"^the loss is nan .*again: cannot write .*are intact\.$"):
+        run.go()
+
+
 @pytest.mark.parametrize(
     "bad", [(math.nan, 1.0), (math.inf, 1.0), (2.0, math.nan), (2.0, math.inf)]
 )
