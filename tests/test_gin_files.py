@@ -356,6 +356,7 @@ def test_parsing_on_craft_is_a_narrow_model_of_that():
     ):
         assert own[name] == paper[name]
     assert (rows(), source_rows()) == (500, 16000)
+    assert LayerConfig().initialization == "fairseq"
     assert rate(2000) == pytest.approx((128 * 2000) ** -0.5, rel=1e-5)
     # Ten checkpoints, of the last four epochs or so, are averaged.
     assert own["Checkpoints.keep"] == 10
