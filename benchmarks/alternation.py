@@ -210,7 +210,12 @@ def write_results(
         measured: from `measure`, `MATMUL` last.
         operations: of the model's arithmetic for one unit (target token, sentence).
         labels: benchmark, case, unit and so on.
+
+    Raises:
+        SystemExit: `MATMUL` was left out; a peer's rate must not stand for it.
     """
+    if not measured or measured[-1].peer != MATMUL:
+        raise SystemExit("error: the rate of matrix products could not be measured")
     *peers, matmul = measured
     rate = statistics.median(matmul.rates)
     today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
