@@ -52,9 +52,14 @@ def main() -> None:
 def measure_all(
     path: Path, sweeps: dict[str, tuple[int, ...]], batch: int, repeats: int
 ) -> list[dict[str, Any]]:
-    """Runs every measurement that `path` does not hold yet, one after the other."""
+    """Runs every measurement that `path` does not hold yet, one after the other.
+
+    Returns:
+        these measurements alone: the file may hold others, of another batch or of other sizes.
+    """
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    results = [json.loads(line) for line in lines]
+    known = [json.loads(line) for line in lines]
+    results = []
     processes = multiprocessing.get_context("fork")
     with path.open("a", encoding="utf-8") as file:
         for swept, values in sweeps.items():
@@ -62,11 +67,12 @@ def measure_all(
                 for value in values:
                     case = {"swept": swept, "layer": layer, "batch": batch}
                     case |= sizes(swept, value)
-                    if any(case.items() <= result.items() for result in results):
-                        continue
-                    with processes.Pool(1) as pool:
-                        results.append(case | pool.apply(measure, (case, repeats)))
-                    print(json.dumps(results[-1]), file=file, flush=True)
+                    found = next((one for one in known if case.items() <= one.items()), None)
+                    if not found:
+                        with processes.Pool(1) as pool:
+                            found = case | pool.apply(measure, (case, repeats))
+                        print(json.dumps(found), file=file, flush=True)
+                    results.append(found)
     return results
 
 
