@@ -8,9 +8,9 @@ pieces as words. The same updates, real target tokens an update, dropout, schedu
 mean of the last checkpoints and beam. newstest2013 ("dev") and newstest2014 ("test") are
 translated, and scored by sacreBLEU against t2t_repro's with paired bootstrap resampling.
 
-Every step is done once: started again, it goes on where it was killed. Toolkits one at a time:
-`--toolkits=fairseq`; what is compared are those that are done. Ours is trained twice, with T2T's
-initialisation and with fairseq's.
+Every step is done once: started again, it goes on where it was killed. Toolkits one at a time, or
+side by side: `--toolkits=fairseq`; what is compared are those that are done. Ours is trained twice,
+with T2T's initialisation and with fairseq's.
 """
 
 import argparse
@@ -29,12 +29,19 @@ from t2t_repro.data.prepared import open_data
 from t2t_repro.data.subword_model import SubwordModel
 from t2t_repro.data.token_store import FlatIds
 from t2t_repro.vocabulary import UNK_ID
-from t2t_repro.whole_files import write_whole
 from toolkits import fairseq_commands as fairseq
 from toolkits import opennmt_commands as opennmt
 from toolkits import our_commands as ours
 from toolkits.recipe import Recipe
-from toolkits.steps import Facts, append_row, end_with_its_children, hours, once, write_lines
+from toolkits.steps import (
+    Facts,
+    append_row,
+    end_with_its_children,
+    hours,
+    once,
+    write_lines,
+    write_text,
+)
 from work import DEFAULT_DIRECTORY
 
 RECIPE = Recipe(
@@ -109,7 +116,7 @@ def prepare(run_dir: Path, tfds: str | None) -> None:
     """Has t2t_repro clean the corpus and learn subwords, and writes it as pieces for the others."""
     gin_file = run_dir / "corpus.gin"
     folder = f"TfdsCorpus.data_dir = {str(Path(tfds).resolve())!r}\n" if tfds else ""
-    write_whole(gin_file, (_CORPUS + folder).encode())
+    write_text(gin_file, _CORPUS + folder)
     options = [f"--gin_file={gin_file}", f"--data_dir={run_dir / 'data'}"]
     datagen = Path(sys.executable), "datagen", options, run_dir / "datagen.log"
     once(run_dir / "datagen.json", ours.run_verb, *datagen)
@@ -161,7 +168,7 @@ def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str
     gin_file, log = folder / "recipe.gin", folder / "train.log"
     text = (run_dir / "corpus.gin").read_text(encoding="utf-8")
     text += ours.gin_text(RECIPE, TOKENS[OURS], SAVE_EVERY) + bindings
-    write_whole(gin_file, text.encode())
+    write_text(gin_file, text)
     model, data_dir = f"--model_dir={folder / 'model'}", run_dir / "data"
     training = [f"--gin_file={gin_file}", model, f"--data_dir={data_dir}"]
     training += [f"--gin_param=train.seed = {seed}"]
@@ -185,8 +192,8 @@ def run_opennmt(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
     pieces, log = run_dir / "pieces", folder / "train.log"
     files = folder / "description.py", folder / "settings.yml"
     budget = folder / "model", TOKENS["opennmt_tf"], SAVE_EVERY
-    write_whole(files[0], opennmt.model_text(RECIPE).encode())
-    write_whole(files[1], opennmt.settings_text(RECIPE, pieces, *budget).encode())
+    write_text(files[0], opennmt.model_text(RECIPE))
+    write_text(files[1], opennmt.settings_text(RECIPE, pieces, *budget))
     trained = once(folder / "trained.json", opennmt.train, python, files, seed, log)
     last, average = RECIPE.averaged, folder / "average"
     averaging = python, files, last, average, folder / "average.log"

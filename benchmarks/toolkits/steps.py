@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from t2t_repro.data.file_lock import locked
 from t2t_repro.errors import UserError
-from t2t_repro.whole_files import write_whole
+from t2t_repro.whole_files import whole_file, write_whole
 
 Facts = dict[str, Any]
 
@@ -27,7 +28,7 @@ def end_with_its_children() -> None:
 
 
 def once(stamp: Path, work: Callable[..., Facts | None], *arguments: Any) -> Facts:
-    """Does a step, unless its stamp says that it was done.
+    """Does a step, unless its stamp says that it was done; while another process does it, waits.
 
     Args:
         stamp: a JSON file, written when the step is done.
@@ -38,14 +39,24 @@ def once(stamp: Path, work: Callable[..., Facts | None], *arguments: Any) -> Fac
         what `work` returned.
     """
     if not stamp.is_file():
-        write_whole(stamp, json.dumps(work(*arguments) or {}, indent=2).encode())
+        with locked(stamp.with_name(f".{stamp.name}.lock")):
+            # Done by the one that was waited for.
+            if not stamp.is_file():
+                write_whole(stamp, json.dumps(work(*arguments) or {}, indent=2).encode())
     found: Facts = json.loads(stamp.read_text(encoding="utf-8"))
     return found
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a file, whole or not at all; another process may write the same at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as aside:
+        aside.write_text(text, encoding="utf-8", newline="\n")
+
+
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes a file of lines, whole or not at all."""
-    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
+    """Writes a file of lines, as `write_text` does."""
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def append_row(path: Path, row: Facts) -> None:
