@@ -19,6 +19,9 @@ DEFAULT_ENV_DIR = DEFAULT_DIRECTORY / "environments"
 
 OURS = "ours"
 
+_STAMP = "requirements.json"
+"""What an environment was made of; written when it is whole."""
+
 _KERAS_2 = ["tensorflow==2.20.0", "tf-keras==2.20.1", "tensorflow-text==2.20.0"]
 
 # Of each peer, pip's arguments, one list a call.
@@ -77,7 +80,7 @@ def main() -> None:
 
 
 def make_environment(env_dir: Path, peer: str) -> Path:
-    """Makes a peer's environment unless it is there as pinned.
+    """Makes a peer's environment unless it is there as pinned; while another process does, waits.
 
     Returns:
         its Python; for "ours" the one that runs this.
@@ -91,17 +94,33 @@ def make_environment(env_dir: Path, peer: str) -> Path:
     if peer not in REQUIREMENTS:
         raise SystemExit(f"error: no peer {peer!r}; there are {OURS}, {', '.join(REQUIREMENTS)}")
     directory = env_dir / peer
-    python, stamp = directory / "bin" / "python", directory / "requirements.json"
-    wanted = json.dumps(REQUIREMENTS[peer], indent=2)
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
-        return python
+    if not _is_there(directory, peer):
+        # Here, as a GPU machine that measures JAX alone lacks what it asks for.
+        from t2t_repro.data.file_lock import locked
+
+        with locked(env_dir / f".{peer}.lock"):
+            # Made by another process, which was waited for.
+            if not _is_there(directory, peer):
+                _install(directory, peer)
+    return directory / "bin" / "python"
+
+
+def _is_there(directory: Path, peer: str) -> bool:
+    stamp = directory / _STAMP
+    return stamp.is_file() and stamp.read_text(encoding="utf-8") == _wanted(peer)
+
+
+def _wanted(peer: str) -> str:
+    return json.dumps(REQUIREMENTS[peer], indent=2)
+
+
+def _install(directory: Path, peer: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", directory], check=True)
     for requirements in REQUIREMENTS[peer]:
         install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([python, *install, *requirements], check=True)
-    stamp.write_text(wanted, encoding="utf-8")
-    return python
+        subprocess.run([directory / "bin" / "python", *install, *requirements], check=True)
+    (directory / _STAMP).write_text(_wanted(peer), encoding="utf-8")
 
 
 if __name__ == "__main__":
