@@ -7,6 +7,7 @@ long the dev loss has got no better: that is found in the log, see `fairseq_trai
 import json
 import math
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def preprocess(
         languages: of source and target.
         to: the folder that is made; the tests are "test", "test1", ... in it.
     """
+    # fairseq refuses to go on with a dictionary that is there: that of a call that was killed.
+    shutil.rmtree(to, ignore_errors=True)
     source, target = languages
     arguments = ["-m", "fairseq_cli.preprocess", "-s", source, "-t", target]
     for split, its_prefixes in prefixes.items():

@@ -9,6 +9,7 @@ import pytest
 import multi30k_fairseq
 from toolkits.fairseq_commands import (
     patience_so_far,
+    preprocess,
     read_translations,
     training_facts,
     training_options,
@@ -29,6 +30,24 @@ def _epoch(number, dev_loss, seconds=360):
         for tag, row in (("valid", valid), ("train_inner", train | {"epoch": 99}), ("train", train))
     ]
     return "".join(f"{row}\n" for row in rows)
+
+
+# As fairseq's does with what a call left that was killed.
+PREPROCESS = """#!/bin/sh
+while [ "$1" != --destdir ]; do shift; done
+if [ -e "$2/dict.en.txt" ]; then exit 1; fi
+mkdir -p "$2"
+touch "$2/dict.en.txt"
+"""
+
+
+def test_ids_are_made_again_where_a_call_was_killed(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(PREPROCESS)
+    python.chmod(0o755)
+    for _ in range(2):
+        preprocess(python, {"train": [tmp_path / "train"]}, ("en", "de"), tmp_path / "binary")
+    assert (tmp_path / "binary" / "dict.en.txt").is_file()
 
 
 def test_a_recipe_becomes_options_for_both_stacks():
