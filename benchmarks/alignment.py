@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from one_line import mistakes_in_one_line
 from t2t_repro.data.corpora.generated import GeneratedCorpus
 from t2t_repro.data.corpora.generated_pieces import pieces_of
 from t2t_repro.decoding.alignment import Aligner
@@ -117,4 +118,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

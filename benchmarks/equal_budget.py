@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from environments import DEFAULT_ENV_DIR, OURS, make_environment
+from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.data.prepared import open_data
 from t2t_repro.data.subword_model import SubwordModel
@@ -98,10 +99,13 @@ def main() -> None:
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     parser.add_argument("--output", type=Path, help="JSON lines are appended to it, too")
     arguments = parser.parse_args()
+    toolkits = arguments.toolkits.split(",")
+    if not set(toolkits) <= _RUNS.keys():
+        parser.error(f"--toolkits={arguments.toolkits}: expected some of {','.join(_RUNS)}")
     end_with_its_children()
     run_dir = arguments.run_dir.resolve()
     prepare(run_dir, arguments.tfds)
-    for toolkit in arguments.toolkits.split(","):
+    for toolkit in toolkits:
         python = make_environment(arguments.env_dir, toolkit.partition("@")[0])
         folder = run_dir / toolkit / f"seed_{arguments.seed}"
         found = _RUNS[toolkit](python, run_dir, folder, arguments.seed)
@@ -252,4 +256,4 @@ def compare(run_dir: Path, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

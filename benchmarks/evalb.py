@@ -25,9 +25,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.data.linear_trees import delinearise, linearise
 from t2t_repro.data.trees import ParsedSentence, bracketed, read_trees
+from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import BracketCounts, bracket_f1, count_brackets
 from t2t_repro.parse import NO_TREE, tree_of
 
@@ -80,7 +82,9 @@ def main() -> None:
     if arguments.symbols:
         lines = list(read_lines(arguments.symbols))
         if len(lines) != len(golds):
-            sys.exit(f"{len(lines)} lines of symbols, expected {len(golds)}, one a tree")
+            raise UserError(
+                f"{arguments.symbols} has {len(lines)} lines, expected {len(golds)}, one a tree"
+            )
         outputs = [_as_parsed(*pair) for pair in zip(golds, lines, strict=True)]
     else:
         chance = random.Random(arguments.seed)
@@ -147,7 +151,8 @@ def _evalb(
             numbers = map(int, cells[5:8]) if status == "valid" else (0, 0, 0)
             found.append(Verdict(status, *numbers))
     if len(found) != len(pairs):
-        sys.exit(f"EVALB told of {len(found)} sentences, expected {len(pairs)}: {done.stderr!r}")
+        told = f"EVALB told of {len(found)} sentences, expected {len(pairs)}"
+        sys.exit(f"error: {told}: {done.stderr!r}")
     return found, [
         "; ".join(" ".join(line.split()) for line in part.splitlines() if " = " in line)
         for part in rest.split("-- len<=")
@@ -281,4 +286,4 @@ _DAMAGES: dict[str, Callable[[list[str], random.Random], None]] = {
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from environments import DEFAULT_ENV_DIR, make_environment
+from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.length_penalty import power_penalty
@@ -170,4 +171,4 @@ def _logits_apart(
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

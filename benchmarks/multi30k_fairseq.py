@@ -15,6 +15,7 @@ import json
 from pathlib import Path
 
 from environments import DEFAULT_ENV_DIR, make_environment
+from one_line import mistakes_in_one_line
 from t2t_repro.data.corpora.multi30k import Multi30kCorpus
 from t2t_repro.evaluation.scores import tokenised_bleu
 from toolkits import fairseq_commands as fairseq
@@ -142,4 +143,4 @@ def prepare(python: Path, corpus: Multi30kCorpus, text: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

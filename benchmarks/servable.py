@@ -28,6 +28,7 @@ import ctranslate2
 import sentencepiece
 import tensorflow as tf
 
+from one_line import mistakes_in_one_line
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
 from t2t_repro.decoding.beam_search import BeamSearch
@@ -203,4 +204,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

@@ -27,6 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
+from one_line import mistakes_in_one_line
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
 from t2t_repro.serving.grpc_predictor import GrpcPredictor
@@ -179,4 +180,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

@@ -1,0 +1,44 @@
+"""What a user mistakes is one line; what is a bug keeps its traceback."""
+
+import subprocess
+import sys
+
+import pytest
+
+from one_line import mistakes_in_one_line
+from t2t_repro.errors import UserError
+from tests.processes import CHECKOUT
+
+MISTAKES = {
+    "alignment --model_dir=nope": "nope is no model directory",
+    "make_work --multi30k=nope --work=work": "in nope; give as local_dir a clone of",
+    "evalb --evalb=nope --parameters=nope --trees=nope": "cannot read nope",
+    "equal_budget --toolkits=ours,pytorch": "--toolkits=ours,pytorch: expected some of ours,",
+}
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_a_mistake_is_said_without_a_traceback(tmp_path, command):
+    name, *arguments = command.split()
+    script = CHECKOUT / "benchmarks" / f"{name}.py"
+    done = subprocess.run(
+        [sys.executable, script, *arguments], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "error: " in last
+    assert MISTAKES[command] in last
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bug_is_none():
+    def main():
+        raise ValueError("a bug")
+
+    def mistaken():
+        raise UserError("nope")
+
+    with pytest.raises(ValueError, match="a bug"):
+        mistakes_in_one_line(main)
+    with pytest.raises(SystemExit, match="2"):
+        mistakes_in_one_line(mistaken)
