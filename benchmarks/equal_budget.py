@@ -36,7 +36,7 @@ from toolkits import our_commands as ours
 from toolkits.recipe import Recipe
 from toolkits.steps import (
     Facts,
-    append_row,
+    append_new_row,
     end_with_its_children,
     hours,
     once,
@@ -112,7 +112,7 @@ def main() -> None:
         line = {"toolkit": toolkit, "seed": arguments.seed, **found}
         print(json.dumps(line), flush=True)
         if arguments.output:
-            append_row(arguments.output, line)
+            append_new_row(arguments.output, line)
     compare(run_dir, arguments.seed)
 
 

@@ -20,7 +20,15 @@ from t2t_repro.data.corpora.multi30k import Multi30kCorpus
 from t2t_repro.evaluation.scores import tokenised_bleu
 from toolkits import fairseq_commands as fairseq
 from toolkits.recipe import Recipe
-from toolkits.steps import Facts, append_row, call, end_with_its_children, hours, once, write_lines
+from toolkits.steps import (
+    Facts,
+    append_new_row,
+    call,
+    end_with_its_children,
+    hours,
+    once,
+    write_lines,
+)
 from work import DEFAULT_DIRECTORY
 
 RECIPE = Recipe(
@@ -64,7 +72,7 @@ def main() -> None:
     for line in run(python, run_dir, arguments.multi30k, arguments.seed):
         print(json.dumps(line))
         if arguments.output:
-            append_row(arguments.output, line)
+            append_new_row(arguments.output, line)
 
 
 def run(python: Path, run_dir: Path, multi30k: str | None, seed: int) -> list[Facts]:

@@ -60,9 +60,17 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def append_row(path: Path, row: Facts) -> None:
-    """Appends a row to a file of JSON lines."""
+    """Appends a row to a file of JSON lines, and makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
+
+
+def append_new_row(path: Path, row: Facts) -> None:
+    """Appends a row unless it is there: what is done already says the same again."""
+    rows = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    if json.dumps(row) not in rows:
+        append_row(path, row)
 
 
 def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:

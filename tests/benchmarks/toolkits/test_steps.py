@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from tests.processes import CHECKOUT
-from toolkits.steps import once, write_lines
+from toolkits.steps import append_new_row, append_row, once, write_lines
 
 # Each says that it was there, and is there for a while.
 STEP = """
@@ -57,3 +57,14 @@ def test_a_step_that_failed_is_done_again(tmp_path):
 def test_lines_are_written_with_their_ends(tmp_path):
     write_lines(tmp_path / "to" / "lines", ["ä", ""])
     assert (tmp_path / "to" / "lines").read_bytes() == "ä\n\n".encode()
+
+
+def test_a_row_that_is_there_is_not_appended_again(tmp_path):
+    path = tmp_path / "to" / "rows.jsonl"
+    row = {"toolkit": "ours", "value": 0.1}
+    append_row(path, row)
+    append_new_row(path, {**row, "value": 0.2})
+    append_new_row(path, row)
+    assert path.read_text().count("\n") == 2
+    append_row(path, row)
+    assert path.read_text().count("\n") == 3
