@@ -25,6 +25,7 @@ from exported_step import dropout_seeds, shape_of, train_step, write_programs
 from gpu_training import random_sentences
 from t2t_repro.training.learning_rate import TransformerSchedule
 from t2t_repro.training.train_step import TrainStep
+from t2t_repro.whole_files import whole_file
 from work import SIZES
 
 DTYPE = "float32"
@@ -69,7 +70,9 @@ def main() -> None:
     )
     report = step(UPDATES, source[None], target[None], shape.slots)[:5]
     given = [np.array(x) for x in (*sums, *gradients, *state(step), *report)]
-    np.savez_compressed(options.output / "check.npz", *read, *given)
+    # Whole or not at all: `prepare.py` takes what is there for done.
+    with whole_file(options.output / "check.npz") as aside:
+        np.savez_compressed(aside, *read, *given)
 
 
 def state(step: TrainStep) -> list[NDArray[np.float32]]:
