@@ -22,6 +22,7 @@ from t2t_repro.training.learning_rate import TransformerSchedule
 from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
+from t2t_repro.whole_files import write_whole
 from work import LABEL_SMOOTHING, PAD_ID, SIZES
 
 ROWS, LENGTH = 16, 24
@@ -40,7 +41,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.write:
         found = {"size": options.size, "losses": losses(options.size, options.steps)}
-        options.write.write_text(json.dumps(found), encoding="utf-8")
+        write_whole(options.write, json.dumps(found).encode())
         return
     expected = json.loads(options.expected.read_text(encoding="utf-8"))
     for is_tf32, name in ((False, "float32"), (True, "TF32")):
@@ -76,8 +77,11 @@ def sentences(generator: np.random.Generator, vocab_size: int) -> np.ndarray:
 
 
 def difference(found: list[float], expected: list[float]) -> float:
-    """Returns the largest difference of two losses of a step, relative to the expected one."""
-    return max(abs(a / b - 1) for a, b in zip(found, expected, strict=True))
+    """Returns the largest difference of two losses of a step, relative to the expected one.
+
+    It is no number where a loss is none: Python's own `max` would pass over that.
+    """
+    return float(np.max(np.abs(np.array(found) / np.array(expected) - 1)))
 
 
 if __name__ == "__main__":
