@@ -188,6 +188,7 @@ def do(part: Part, setting: Setting, deadline: float) -> None:
     """Does a part within its time, and appends how it ended."""
     print(f"== {part.name}", flush=True)
     setting.log.parent.mkdir(parents=True, exist_ok=True)
+    end_last_line(setting.results)
     began = time.monotonic()
     end = min(began + part.limit, deadline - GRACE)
     ended = DONE
@@ -250,10 +251,19 @@ def stop(process: "subprocess.Popen[str]", is_late: threading.Event) -> None:
 def append(results: Path, line: str) -> None:
     """Appends a line, and sees that it is on the disk."""
     print(line, flush=True)
+    end_last_line(results)
     with results.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def end_last_line(results: Path) -> None:
+    """Ends half a line, which whoever was killed left: the next one would be lost with it."""
+    written = results.read_bytes() if results.is_file() else b""
+    if written and not written.endswith(b"\n"):
+        with results.open("a", encoding="utf-8") as file:
+            file.write("\n")
 
 
 if __name__ == "__main__":

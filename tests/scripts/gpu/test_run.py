@@ -102,6 +102,15 @@ def test_half_a_line_at_the_end_is_passed_over(tmp_path):
     assert run.rows(tmp_path / "none") == []
 
 
+def test_no_row_is_lost_behind_half_a_line(setting):
+    """Neither what a command appends by itself nor how its part ended."""
+    setting.results.write_text('{"benchmark": "gpu day", "case": "p", "en')
+    code = "import sys; open(sys.argv[1].split('=')[1], 'a').write(sys.argv[2])"
+    halves = '{"benchmark": "own"}\n{"benchmark": "killed", '
+    found = do(Part("p", 30, JAX, (("-c", code, parts.RESULTS, halves),)), setting)
+    assert [row["benchmark"] for row in found] == ["own", "gpu day"]
+
+
 def test_a_call_keeps_the_kit_and_waits_for_tensorflow(tmp_path):
     kit, out = tmp_path / "kit", tmp_path / "out"
     kit.mkdir()
