@@ -5,15 +5,19 @@
 Reads JSON lines with at least "benchmark", "case", "value" and "unit". Where lines have a "peer",
 cases are columns and peers are rows, and each cell says median (min–max) and, where it is known,
 the share of the measured matrix-product rate. Of the same measurement made twice the last counts.
+What is no whole line, as a machine leaves it that is taken away, is named and passed over.
 """
 
 import argparse
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 Line = dict[str, Any]
+
+NEEDED = ("benchmark", "case", "value", "unit")
 
 
 def main() -> None:
@@ -21,18 +25,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", type=Path)
     arguments = parser.parse_args()
-    texts = [path.read_text(encoding="utf-8") for path in arguments.files]
-    lines = [json.loads(row) for text in texts for row in text.splitlines() if row.strip()]
-    print(tables(lines))
+    for path in arguments.files:
+        if not path.is_file():
+            parser.error(f"there is no file {path}")
+    print(tables([line for path in arguments.files for line in read(path)]))
+
+
+def read(path: Path) -> Iterator[Line]:
+    """Yields the lines of a file.
+
+    Raises:
+        SystemExit: a line is no result.
+    """
+    for number, row in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            line = json.loads(row)
+        except ValueError:
+            if row.strip():
+                print(f"line {number} of {path} is no JSON: {row[:60]!r}", file=sys.stderr)
+            continue
+        if not isinstance(line, dict) or not line.keys() >= set(NEEDED):
+            raise SystemExit(f"error: line {number} of {path} lacks one of {', '.join(NEEDED)}")
+        yield line
 
 
 def tables(lines: Iterable[Line]) -> str:
     """All tables, one for every benchmark and unit, in the order in which they were measured."""
-    groups: dict[tuple[str, str], list[Line]] = {}
+    # Of one measurement the last: also the rates and dates below a table are those of its cells.
+    groups: dict[tuple[str, str], dict[tuple[str, str], Line]] = {}
     for line in lines:
-        groups.setdefault((line["benchmark"], line["unit"]), []).append(line)
+        measurement = line.get("peer", "–"), line["case"]
+        groups.setdefault((line["benchmark"], line["unit"]), {})[measurement] = line
     parts = []
-    for (benchmark, unit), group in groups.items():
+    for (benchmark, unit), latest in groups.items():
+        group = list(latest.values())
         table = _peer_table if any("peer" in line for line in group) else _plain_table
         footer = _footer(group)
         parts.append(f"### {benchmark}, {unit}\n\n{table(group)}\n" + (footer and f"\n{footer}\n"))
@@ -52,9 +78,8 @@ def _peer_table(lines: list[Line]) -> str:
 
 def _plain_table(lines: list[Line]) -> str:
     unit = lines[0]["unit"]
-    latest = {line["case"]: line for line in lines}
     rows = [["case", unit], ["---", "---:"]]
-    return _markdown(rows + [[case, _cell(line)] for case, line in latest.items()])
+    return _markdown(rows + [[line["case"], _cell(line)] for line in lines])
 
 
 def _cell(line: Line) -> str:
