@@ -15,6 +15,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,7 +115,18 @@ def arguments() -> argparse.Namespace:
     add("--jax", default=sys.executable, help="the Python that has JAX")
     add("--pytorch", default=sys.executable, help="the Python that has PyTorch")
     add("--use_tensorflow", help="a Python that has TensorFlow, in place of the pieces")
-    return parser.parse_args()
+    options = parser.parse_args()
+    for path in options.earlier:
+        if not path.is_file():
+            parser.error(f"--earlier: there is no file {path}")
+    for name in ("jax", "pytorch", "use_tensorflow"):
+        given = getattr(options, name)
+        found = given and shutil.which(given)
+        if given and not found:
+            parser.error(f"--{name}: {given} is no program")
+        # Commands run in the checkout, wherever this was called.
+        setattr(options, name, found and os.path.abspath(found))
+    return options
 
 
 def variables() -> dict[str, str]:
@@ -214,6 +226,7 @@ def call(command: Sequence[str], setting: Setting, seconds: float) -> str:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            errors="replace",  # Killed, a command may leave half a letter.
             cwd=CHECKOUT,
             env=setting.environment,
             start_new_session=True,

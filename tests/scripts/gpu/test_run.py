@@ -95,6 +95,11 @@ def test_what_ended_well_is_not_done_again_and_what_failed_comes_last():
         run.to_do(of_day, known, ["d"])
 
 
+def test_what_is_no_text_ends_no_call(setting):
+    first, end = do(part("p", f"{says()}; import os; os.write(1, b'\\xc3')"), setting)
+    assert (first["case"], end["ended"]) == ("c", "done")
+
+
 def test_half_a_line_at_the_end_is_passed_over(tmp_path):
     results = tmp_path / "results.jsonl"
     results.write_text('{"benchmark": "b"}\n{"benchmark": "gpu day", "case": "p", "en')
@@ -133,6 +138,29 @@ def test_a_call_keeps_the_kit_and_waits_for_tensorflow(tmp_path):
     wrong = call("--parts", "smoke test", "nope")
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("error: there is no part 'nope'; there are: program, equal")
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--earlier=nope.jsonl", "--earlier: there is no file nope.jsonl"),
+        ("--jax=bin/nope", "--jax: bin/nope is no program"),
+        ("--use_tensorflow=nope", "--use_tensorflow: nope is no program"),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_is_measured(tmp_path, argument, said):
+    words = ["bash", GPU_DAY, "run", f"--root={tmp_path / 'root'}", "--results=out", argument]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"error: {said}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_python_is_found_from_where_the_call_was_made(tmp_path, monkeypatch):
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--results=out", "--jax=./python"])
+    assert run.arguments().jax == str(tmp_path / "python")
 
 
 def test_what_cannot_be_meant_is_said():
