@@ -101,8 +101,7 @@ def keep(piece: Path, kept: Path) -> None:
     if not listed.is_file():
         raise SystemExit(f"error: {piece} is no piece: it has no {LIST}")
     kept.mkdir(parents=True, exist_ok=True)
-    there = kept / LIST
-    if there.is_file() and there.read_bytes() != listed.read_bytes():
+    if (kept / LIST).is_file() and not is_of(piece, kept):
         raise SystemExit(
             f"error: {piece} is of another set than the pieces in {kept}: delete those"
         )
@@ -111,6 +110,12 @@ def keep(piece: Path, kept: Path) -> None:
         partial = kept / f"{path.name}.part"
         shutil.copy(path, partial)
         partial.rename(kept / path.name)
+
+
+def is_of(piece: Path, kept: Path) -> bool:
+    """Whether a folder is a piece of the set that is kept."""
+    lists = [folder / LIST for folder in (piece, kept)]
+    return all(path.is_file() for path in lists) and len({path.read_bytes() for path in lists}) == 1
 
 
 def missing(kept: Path) -> list[str]:

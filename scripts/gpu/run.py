@@ -140,12 +140,21 @@ def arrive(folders: Iterable[Path], kit: Path) -> list[str]:
 
     Returns:
         the names of those that are missing still.
+
+    Raises:
+        SystemExit: a piece is of another kit than the one that is there.
     """
-    stamp, kept = kit / "sizes.json", kit.with_name("kit_pieces")
-    if stamp.is_file():
-        return []
+    kept = kit.with_name("kit_pieces")
+    is_there = (kit / "sizes.json").is_file()
     for folder in folders:
+        if is_there and not pieces.is_of(folder, kept):
+            raise SystemExit(
+                f"error: {folder} is of another kit than {kit}: delete that and {kept}, or give "
+                "another --root"
+            )
         pieces.keep(folder, kept)
+    if is_there:
+        return []
     waits_for = pieces.missing(kept)
     if not waits_for:
         aside = kit.with_name("kit.partial")

@@ -132,6 +132,13 @@ def test_a_call_keeps_the_kit_and_waits_for_tensorflow(tmp_path):
     done = call(f"--kit={out / '1'}")
     assert "== program, equal to TensorFlow: no time left in this call" in done.stdout
     assert "11 parts wait for pieces of TensorFlow: smoke test; " in done.stdout
+    # Given again it does no harm; another one is not taken for it.
+    assert call(f"--kit={out / '1'}").returncode == 0
+    (kit / "sizes.json").write_text('"full"')
+    pieces.pack(kit, tmp_path / "other", 10**6, level=1)
+    other = call(f"--kit={tmp_path / 'other' / '1'}")
+    assert other.returncode == 1
+    assert "other/1 is of another kit than " in other.stderr
     # The kit is there now, and what is to be done is told without doing it.
     listed = call("--list", f"--use_tensorflow={sys.executable}")
     assert "smoke test: 60 s at most" in listed.stdout.splitlines()
