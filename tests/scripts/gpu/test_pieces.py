@@ -68,6 +68,28 @@ def test_pieces_of_before_do_not_stay(folder, tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["1"]
 
 
+def test_killed_it_leaves_the_pieces_of_before_and_nothing_among_them(
+    folder, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    pieces.pack(folder, out, 45_000, level=1)
+    before = content(out)
+
+    def interrupted(*arguments):
+        yield from list(compressed(*arguments))[:2]
+        raise KeyboardInterrupt
+
+    compressed = pieces._compressed
+    with monkeypatch.context() as patch:
+        patch.setattr(pieces, "_compressed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pieces.pack(folder, out, 10**6, level=1)
+    assert content(out) == before
+    pieces.pack(folder, out, 10**6, level=1)
+    assert [path.name for path in out.iterdir()] == ["1"]
+    assert not list(tmp_path.glob("*.partial"))
+
+
 def test_a_damaged_piece_and_one_of_another_set_are_refused(folder, tmp_path):
     out, other, kept = tmp_path / "out", tmp_path / "other", tmp_path / "kept"
     pieces.pack(folder, out, 10**6, level=1)
