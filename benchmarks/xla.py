@@ -93,8 +93,8 @@ def run(size: str, mode: str, cache: str, options: argparse.Namespace) -> list[d
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_XLA_FLAGS", None)
     out = subprocess.run(
-        worker, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
-    ).stdout.decode()
+        worker, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
     print(out, end="", flush=True)
     return [json.loads(line) for line in out.splitlines()]
 
