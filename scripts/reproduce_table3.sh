@@ -16,9 +16,12 @@
 #
 # Arguments go to the trainer, e.g. --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".
 set -euo pipefail
+
+fail() { echo "error: $1" >&2; exit 2; }
+
 earlier="${EARLIER:-}"
 if [ -n "$earlier" ]; then
-    [ -f "$earlier" ] || { echo "error: EARLIER: there is no file $earlier." >&2; exit 2; }
+    [ -f "$earlier" ] || fail "EARLIER: there is no file $earlier."
     case "$earlier" in /*) ;; *) earlier="$PWD/$earlier" ;; esac
 fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -45,6 +48,13 @@ if [ "${1:-}" = "--scale" ]; then
     shift
 fi
 data="$runs/table_3_data"
+[[ "$jobs" =~ ^[1-9][0-9]*$ ]] || fail "JOBS=$jobs: expected a number from 1 on."
+for seed in $seeds; do
+    [[ "$seed" =~ ^[0-9]+$ ]] || fail "SEEDS=$seeds: expected numbers with spaces between them."
+done
+for row in ${ROWS:-}; do
+    [[ " ${all_rows//$'\n'/ } " == *" $row "* ]] || fail "ROWS: there is no row '$row'; there are ${all_rows//$'\n'/ }."
+done
 
 gin_file_of() {
     if [ -n "$scale" ]; then echo "$runs/gin/$1.gin"; return; fi
@@ -172,24 +182,34 @@ work() {
     done < <(all_runs)
 }
 
+# One at a time: the link names who is at work, and only one of several can make it.
+take_runs() {
+    local by mine="$runs/at_work.$$"
+    until ln -s $$ "$runs/at_work" 2> /dev/null; do
+        by="$(readlink "$runs/at_work")" || continue
+        if kill -0 "$by" 2> /dev/null; then
+            fail "process $by is at work in $runs: wait for it, or end it first (if it is another program, delete $runs/at_work)."
+        fi
+        # Of one that was killed; unless another that starts now was faster to see that.
+        mv "$runs/at_work" "$mine" 2> /dev/null || continue
+        if [ "$(readlink "$mine")" = "$by" ]; then rm "$mine"; else mv "$mine" "$runs/at_work"; fi
+    done
+}
+
 mkdir -p "$runs${scale:+/gin}"
+take_runs
 touch "$runs/seconds"
 if [ -n "$scale" ]; then for row in ${ROWS:-$all_rows}; do write_scaled "$row"; done; fi
-if [ -f "$runs/taken/by" ] && kill -0 "$(cat "$runs/taken/by")" 2> /dev/null; then
-    echo "error: process $(cat "$runs/taken/by") is at work in $runs: wait for it, or end it first (if it is another program, delete $runs/taken)." >&2
-    exit 2
-fi
 rm -rf "$runs/taken"
 mkdir "$runs/taken"
-echo $$ > "$runs/taken/by"
 workers=""
-trap 'kill -TERM $workers; wait; echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
+trap 'kill -TERM $workers; wait; rm -f "$runs/at_work"; echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 for ((number = 0; number < jobs; number++)); do
     work "$number" "$@" &
     workers="$workers $!"
 done
 wait
-rm -rf "$runs/taken"
+rm -rf "$runs/taken" "$runs/at_work"
 python -m t2t_repro.report --runs="$runs" --output="$runs/report" ${earlier:+--earlier="$earlier"}
 if ! all_runs | while read -r run; do is_done $run || exit 1; done; then
     echo "error: $(what_is_left); the same command tries them again" >&2

@@ -181,6 +181,48 @@ def test_a_second_call_at_the_same_time_is_refused(checkout):
     assert run(checkout, "--scale", ROWS="base_ende", SEEDS="1")[0] == 0
 
 
+def test_of_several_calls_at_the_same_time_one_works(checkout):
+    """Also where one was killed before, and is not at work any more."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    runs = checkout / "runs" / "table_3_multi30k"
+    runs.mkdir(parents=True)
+    (runs / "at_work").symlink_to(str(dead.pid))
+    (checkout / "slow").touch()
+    settings = {"ROWS": "base_ende", "SEEDS": "1", "JOBS": "1"}
+    calls = [start(checkout, "--scale", **settings) for _ in range(4)]
+    until = time.monotonic() + 30
+    while sum(call.poll() is None for call in calls) > 1 and time.monotonic() < until:
+        time.sleep(0.05)
+    (at_work,) = (call for call in calls if call.poll() is None)
+    for call in calls:
+        if call is not at_work:
+            assert call.communicate()[1].startswith(f"error: process {at_work.pid} is at work in ")
+            assert call.returncode == 2
+    while not list(checkout.glob("started.*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    at_work.send_signal(signal.SIGINT)
+    assert at_work.wait(30) == 130
+    assert sorted(path.name for path in runs.glob("at_work*")) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"JOBS": "0"}, "JOBS=0: expected a number from 1 on."),
+        ({"JOBS": "two"}, "JOBS=two: expected a number from 1 on."),
+        ({"SEEDS": "1,2"}, "SEEDS=1,2: expected numbers with spaces between them."),
+        ({"ROWS": "base"}, "ROWS: there is no row 'base'; there are base_ende a_1_head"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line_and_nothing_is_made(checkout, settings, said):
+    status, out, calls = run(checkout, "--scale", **settings)
+    assert (status, calls) == (2, [])
+    assert out.startswith(f"error: {said}")
+    assert out.count("\n") == 1
+    assert not (checkout / "runs").exists()
+
+
 def test_the_rows_in_small_differ_from_base_as_the_paper_s_do(checkout, monkeypatch):
     run(checkout, "--scale", SEEDS="1")
     monkeypatch.chdir(checkout)
