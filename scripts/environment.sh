@@ -13,27 +13,40 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 is_new_enough() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; }
 
-# pip comes last when an environment is made: without it, one was interrupted.
-if [ ! -x .venv/bin/pip ]; then
-    for python in ${PYTHON:-python3.11 python3.12 python3.13 python3}; do
-        if is_new_enough "$python"; then break; fi
-        python=""
+find_python() {
+    local python
+    if [ -n "${PYTHON:-}" ]; then set -- "$PYTHON"; else set -- python3.11 python3.12 python3.13 python3; fi
+    for python in "$@"; do
+        if is_new_enough "$python"; then echo "$python"; return; fi
     done
-    if [ -z "$python" ]; then
-        echo "error: found no Python 3.11, 3.12 or 3.13, which TensorFlow runs on: install one, or set PYTHON=/path/to/it." >&2
-        exit 2
+    echo "error: found no Python 3.11, 3.12 or 3.13, which TensorFlow runs on: install one, or set PYTHON=/path/to/it." >&2
+    return 2
+}
+
+# pip comes last when an environment is made: without it, one was interrupted.
+is_made() { [ -x .venv/bin/pip ]; }
+# What is installed is known by the requirements that it was installed from.
+is_installed() { is_made && cmp -s setup.py ".venv/installed-$extra"; }
+
+if ! is_installed; then
+    python=.venv/bin/python
+    is_made || python="$(find_python)" || exit 2
+    # Of several scripts one makes it, and the others wait. The lock is the kernel's, on what lies
+    # behind a descriptor of this shell: it is free again when the shell ends, however that comes.
+    exec 9< setup.py
+    "$python" -c 'import contextlib, fcntl
+with contextlib.suppress(OSError):
+    fcntl.flock(9, fcntl.LOCK_EX)'
+    is_made || "$python" -m venv --clear .venv
+    source .venv/bin/activate
+    if ! is_installed; then
+        echo "== installing (TensorFlow is large: some minutes on a slow line)"
+        package=.
+        if [ "$extra" != base ]; then package=".[$extra]"; fi
+        python -m pip install --quiet --disable-pip-version-check -e "$package"
+        cp setup.py ".venv/installed-$extra"
     fi
-    "$python" -m venv --clear .venv
+    exec 9<&-
 fi
 source .venv/bin/activate
-
-# What is installed is known by the requirements that it was installed from.
-installed=".venv/installed-$extra"
-package=.
-if [ "$extra" != base ]; then package=".[$extra]"; fi
-if ! cmp -s setup.py "$installed"; then
-    echo "== installing (TensorFlow is large: some minutes on a slow line)"
-    python -m pip install --quiet --disable-pip-version-check -e "$package"
-    cp setup.py "$installed"
-fi
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"

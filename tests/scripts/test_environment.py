@@ -1,0 +1,81 @@
+"""The environment of the scripts: made once, of a Python that may lie anywhere."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import CHECKOUT
+
+# In place of a Python whose venv and pip take a while, and say that they were called.
+PYTHON = f"""#!/bin/bash
+case "$1 $2" in
+    "-c "*) exec "{sys.executable}" "$@" ;;
+    "-m venv")
+        echo venv >> calls
+        mkdir -p .venv/bin
+        cp "$0" .venv/bin/python
+        echo 'PATH="$PWD/.venv/bin:$PATH"' > .venv/bin/activate
+        sleep 0.5
+        touch .venv/bin/pip
+        chmod +x .venv/bin/pip
+        ;;
+    "-m pip")
+        echo "${{@: -1}}" >> calls
+        sleep 0.5
+        ;;
+esac
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts" / "environment.sh", tmp_path / "scripts")
+    (tmp_path / "setup.py").touch()
+    python = tmp_path / "my programs" / "python"
+    python.parent.mkdir()
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    return tmp_path
+
+
+def start(checkout, extra="base", python="my programs/python"):
+    return subprocess.Popen(
+        ["bash", "-c", f"set -euo pipefail; source scripts/environment.sh {extra}; which python"],
+        cwd=checkout,
+        env=os.environ | {"PYTHON": str(checkout / python)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out.splitlines(), err
+
+
+def test_of_scripts_side_by_side_one_makes_it_and_the_others_wait(checkout):
+    for process in [start(checkout), start(checkout), start(checkout, "plots")]:
+        status, said, err = finish(process)
+        assert (status, err) == (0, "")
+        assert said[-1] == str(checkout / ".venv" / "bin" / "python")
+    made, *installed = (checkout / "calls").read_text().splitlines()
+    assert (made, sorted(installed)) == ("venv", [".", ".[plots]"])
+    assert finish(start(checkout))[1] == [str(checkout / ".venv" / "bin" / "python")]
+
+
+def test_one_that_was_interrupted_is_made_again(checkout):
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+    assert finish(start(checkout))[0] == 0
+    assert (checkout / "calls").read_text() == "venv\n.\n"
+
+
+def test_a_python_that_is_none_is_one_line(checkout):
+    status, said, err = finish(start(checkout, python="my programs/none"))
+    assert (status, said) == (2, [])
+    assert err.startswith("error: found no Python 3.11, 3.12 or 3.13")
+    assert not (checkout / ".venv").exists()
