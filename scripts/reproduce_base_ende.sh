@@ -6,4 +6,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh gpu
 python -m t2t_repro.trainer --gin_file=gin/base_ende.gin "$@"
 python -m t2t_repro.average --model_dir=runs/base_ende/model --last=5
-python -m t2t_repro.evaluate --model_dir=runs/base_ende/model --split=test
+python -m t2t_repro.evaluate --model_dir=runs/base_ende/model --split=test --confidence
