@@ -61,10 +61,10 @@ def read_run(path: Path) -> dict[str, Curves]:
     Raises:
         UserError: there is nothing of the kind.
     """
-    if path.suffix == ".log":
-        runs = _read_fairseq(path)
+    if not path.is_file():
+        runs = {"": read_curves(path)}
     else:
-        runs = _read_lines(path) if path.is_file() else {"": read_curves(path)}
+        runs = _read_fairseq(path) if path.suffix == ".log" else _read_lines(path)
     if not any(runs.values()):
         raise UserError(
             f"{path} has no curves: give a model directory, a file of JSON lines, or a .log of "

@@ -28,6 +28,7 @@ import numpy as np
 from curve_files import Curves, Point, read_run
 from t2t_repro.analysis.attention_plots import check_matplotlib
 from t2t_repro.errors import UserError
+from t2t_repro.whole_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -174,7 +175,8 @@ def save(figure: "Figure", path: Path) -> None:
     figure.set_dpi(80)
     canvas.draw()
     pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-    pixels.quantize(COLOURS).save(path, optimize=True)
+    with whole_file(path) as aside:
+        pixels.quantize(COLOURS).save(aside, format="png", optimize=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -197,6 +199,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if not given.paths and not given.runs:
         parser.error("nothing to draw: give model directories, or --runs NAME PATH ...")
+    for name, *together in given.runs:
+        if not together:
+            parser.error(f"--runs {name} names no run: give --runs NAME PATH ...")
+    if not given.output.parent.is_dir():
+        parser.error(f"--output: there is no folder {given.output.parent}")
     try:
         check_matplotlib()
         groups = groups_of(given.paths, given.runs)

@@ -156,6 +156,42 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, said):
     assert not output.exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.log"], "none.log has no curves: "),
+        (["none"], "none has no curves: "),
+        (["--runs", "ours"], "--runs ours names no run: give --runs NAME PATH ..."),
+        (["none", "--output=none/a.png"], "--output: there is no folder none"),
+        ([], "nothing to draw"),
+    ],
+)
+def test_what_is_not_there_is_one_line(tmp_path, capsys, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(["--output=a.png", *arguments])
+    assert f"error: {said}" in capsys.readouterr().err.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_is_replaced_as_a_whole(run, tmp_path, monkeypatch):
+    folder, reports = run
+    output = tmp_path / "a.png"
+    arguments = [str(write_run(folder, reports)), f"--output={output}", "--charts", "dev/bleu"]
+    main(arguments)
+    before = output.read_bytes()
+
+    def killed(_, file, **__):
+        file.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("PIL.Image.Image.save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        main(arguments)
+    assert output.read_bytes() == before
+    assert [path.name for path in tmp_path.glob("*a.png*")] == ["a.png"]
+
+
 # Clock, kind, and figures of a log's lines.
 FAIRSEQ = [
     ("22 10:36:00", "train_inner", {"nll_loss": "2", "num_updates": "50", "lr": "0.001"}),
