@@ -1,4 +1,4 @@
-"""How long a user waits: `--help` of every command, and the quick start to its first step.
+"""How long a user waits: `--help` of the quick start's commands, and its way to the first step.
 
     python benchmarks/start_up.py [--repetitions=5] [--work=runs/start_up]
 
