@@ -10,17 +10,18 @@ import json
 import os
 import statistics
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from environments import DEFAULT_ENV_DIR, OURS, make_environment
-from work import DEFAULT_DIRECTORY, SIZES
+from work import DEFAULT_DIRECTORY, SHARED_SIZES
 
 WORKER = Path(__file__).with_name("worker.py")
 MATMUL = "matmul"
+DTYPES = ("float32", "bfloat16", "int8")
 
 
 @dataclasses.dataclass
@@ -235,11 +236,31 @@ def write_results(
             file.write(json.dumps(line) + "\n")
 
 
-def add_arguments(parser: argparse.ArgumentParser, peers: Sequence[str]) -> None:
-    """Adds the flags that the benchmarks have in common."""
+def some_of(choices: Collection[str]) -> Callable[[str], list[str]]:
+    """Makes what reads a flag with commas in it, and says what it may name."""
+
+    def read(text: str) -> list[str]:
+        names = text.split(",")
+        if not set(names) <= set(choices):
+            raise argparse.ArgumentTypeError(f"{text!r}, expected some of {','.join(choices)}")
+        return names
+
+    return read
+
+
+def add_arguments(
+    parser: argparse.ArgumentParser, peers: Sequence[str], sizes: Collection[str] = SHARED_SIZES
+) -> None:
+    """Adds the flags that the benchmarks have in common.
+
+    Args:
+        parser: that they are added to.
+        peers: that are measured where none are named.
+        sizes: that can be asked for: by default those that `make_work.py` makes work for.
+    """
     add = parser.add_argument
-    add("--sizes", default="base,tiny", help=f"of {', '.join(SIZES)}")
-    add("--dtypes", default="float32,bfloat16")
+    add("--sizes", type=some_of(sizes), default="base,tiny", help=f"of {', '.join(sizes)}")
+    add("--dtypes", type=some_of(DTYPES), default="float32,bfloat16", help=", ".join(DTYPES))
     add("--peers", default=",".join(peers))
     add("--rounds", type=int, default=3)
     add("--batches", type=int, help="how many of the batches; a smaller number is no result")

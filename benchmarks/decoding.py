@@ -33,8 +33,8 @@ def main() -> None:
     add_arguments(parser, PEERS)
     parser.add_argument("--beams", default="4,1")
     arguments = parser.parse_args()
-    for size in arguments.sizes.split(","):
-        for dtype in arguments.dtypes.split(","):
+    for size in arguments.sizes:
+        for dtype in arguments.dtypes:
             for beam in map(int, arguments.beams.split(",")):
                 _measure_case(arguments, size, dtype, beam)
 

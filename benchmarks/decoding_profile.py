@@ -21,10 +21,11 @@ from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.python.eager import context
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
+from alternation import DTYPES, some_of
 from peers import ours
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.models.step_decoder import StepDecoder
-from work import DEFAULT_DIRECTORY, OUTPUT_TOKENS, SIZES, load_sources
+from work import DEFAULT_DIRECTORY, OUTPUT_TOKENS, ROWS, SHARED_SIZES, SIZES, load_sources
 
 _KINDS = {
     "matrix products": r"\w*MatMul",
@@ -44,16 +45,18 @@ _UNTIMED = "not timed"
 def main() -> None:
     """Profiles every size, dtype and beam that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", default="tiny,base")
-    parser.add_argument("--dtypes", default="float32")
+    parser.add_argument("--sizes", type=some_of(SHARED_SIZES), default="tiny,base")
+    parser.add_argument("--dtypes", type=some_of(DTYPES), default="float32")
     parser.add_argument("--beams", default="4,1")
     parser.add_argument("--rows", type=int, default=32, help="sentences of the batch")
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     options = parser.parse_args()
+    if not 1 <= options.rows <= ROWS:
+        parser.error(f"--rows={options.rows}: expected 1 to {ROWS}, as many as a batch has")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    for size in options.sizes.split(","):
-        for dtype in options.dtypes.split(","):
+    for size in options.sizes:
+        for dtype in options.dtypes:
             for beam in map(int, options.beams.split(",")):
                 print(f"\n{size} {dtype} beam {beam}")
                 translate = prepared(options, size, dtype, beam)

@@ -23,6 +23,7 @@ from unittest import mock
 import keras
 import tensorflow as tf
 
+from alternation import DTYPES, some_of
 from peers.ours import random_model
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.kernels import cross_entropy, global_norm, layer_norm, relu
@@ -44,14 +45,14 @@ def main() -> None:
     """Writes the programs of every size, dtype and length."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("programs"))
-    parser.add_argument("--sizes", default="gpu_base,gpu_big")
-    parser.add_argument("--dtypes", default="bfloat16")
+    parser.add_argument("--sizes", type=some_of(SIZES), default="gpu_base,gpu_big")
+    parser.add_argument("--dtypes", type=some_of(DTYPES), default="bfloat16")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--recompute", action="store_true", help="LayerConfig.recompute")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="padded target tokens a step")
     arguments = parser.parse_args()
-    for size in arguments.sizes.split(","):
-        for dtype in arguments.dtypes.split(","):
+    for size in arguments.sizes:
+        for dtype in arguments.dtypes:
             for length in arguments.lengths:
                 shape = shape_of(arguments.tokens, length)
                 name = f"{size}_{dtype}_{shape.rows}x{length}" + "_recompute" * arguments.recompute

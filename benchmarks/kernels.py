@@ -21,11 +21,12 @@ from unittest import mock
 import keras
 import tensorflow as tf
 
+from alternation import some_of
 from peers import ours
 from t2t_repro.decoding import beam_search
 from t2t_repro.layers import attention, cache, dropout, embedding, layer_norm
 from t2t_repro.training import loss, optimizer, slice_gradients
-from work import DEFAULT_DIRECTORY, SIZES, load_sources, load_training
+from work import DEFAULT_DIRECTORY, SHARED_SIZES, SIZES, load_sources, load_training
 
 IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
     "adam": (optimizer, "_Adam", keras.optimizers.Adam),
@@ -46,13 +47,13 @@ IN_DECODING: dict[str, tuple[ModuleType, str, Any]] = {
 def main() -> None:
     """Measures every kernel."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", default="base,tiny")
+    parser.add_argument("--sizes", type=some_of(SHARED_SIZES), default="base,tiny")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=2)
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     options = parser.parse_args()
-    for size in options.sizes.split(","):
+    for size in options.sizes:
         for kernels, make in ((IN_TRAINING, training_round), (IN_DECODING, decoding_round)):
             with_all = make(options, size)
             cases = {name: [place] for name, place in kernels.items()}

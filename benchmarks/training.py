@@ -21,8 +21,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS)
     arguments = parser.parse_args()
-    for size in arguments.sizes.split(","):
-        for dtype in arguments.dtypes.split(","):
+    for size in arguments.sizes:
+        for dtype in arguments.dtypes:
             _measure_case(arguments, size, dtype)
 
 

@@ -57,6 +57,10 @@ gin/quickstart.gin; gpu_*: the paper's; check: so small that its weights, gradie
 travel; smoke: to try out whether everything runs."""
 
 
+SHARED_SIZES = ("base", "tiny", "smoke")
+"""For which `make_work.py` makes batches and sentences."""
+
+
 class Batch(NamedTuple):
     """A training batch, PAD after the end of every sentence, EOS its last id.
 
