@@ -3,15 +3,16 @@
     python benchmarks/stream.py --lines=1000000 --kills=5
 
 Draws the lines, makes a tiny model of random weights, and translates in a process of its own, which
-is killed (SIGKILL) so many times and started again. Once a second its resident memory and what it
-has written are read. In the end every line must be there once: a line's translations are held
-against those of the same text elsewhere. Needs psutil. Prints one JSON line.
+is killed (SIGKILL) so many times and started again, unless it is done before. Once a second its
+resident memory and what it has written are read. In the end every line must be there once: a line's
+translations are held against those of the same text elsewhere. Needs psutil. Prints one JSON line.
 """
 
 import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,9 +46,9 @@ def main() -> None:
         work = Path(folder)
         write_lines(work / "in", given.lines)
         write_model(work, given.d_model)
-        samples = translate(work, given.lines, given.kills)
-        different = check(work)
-    print(json.dumps(report(samples, given.lines) | {"different_texts": different}), flush=True)
+        samples, killed = translate(work, given.lines, given.kills)
+        found = {"kills": killed, "different_texts": check(work)}
+    print(json.dumps(report(samples, given.lines) | found), flush=True)
 
 
 def write_lines(path: Path, count: int) -> None:
@@ -80,18 +81,20 @@ def write_model(work: Path, d_model: int) -> None:
     directory.write_imported(model, 1)
 
 
-def translate(work: Path, lines: int, kills: int) -> list[dict[str, float]]:
-    """Translates, killed so many times at even shares of the work; a sample every second."""
+def translate(work: Path, lines: int, kills: int) -> tuple[list[dict[str, float]], int]:
+    """Translates, killed so many times at even shares of the work.
+
+    Returns:
+        a sample every second; and how often it was killed: a short text is done before that.
+
+    Raises:
+        RuntimeError: it ended by itself, and not well.
+    """
     samples: list[dict[str, float]] = []
-    began = time.monotonic()
-    for share in [*((kill + 1) / (kills + 1) for kill in range(kills)), None]:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "t2t_repro.translate", f"--model_dir={work / 'model'}"),
-                *(f"--input={work / 'in'}", f"--output={work / 'out'}"),
-            ],
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
-        )
+    began, killed = time.monotonic(), 0
+    while True:
+        process = start(work)
+        is_killed = False
         while process.poll() is None:
             time.sleep(1.0)
             done = lines_done(work)
@@ -102,12 +105,23 @@ def translate(work: Path, lines: int, kills: int) -> list[dict[str, float]]:
             samples.append(
                 {"seconds": time.monotonic() - began, "lines": done, "megabytes": resident / 1e6}
             )
-            if share is not None and done >= share * lines:
+            if killed < kills and done >= (killed + 1) / (kills + 1) * lines:
                 process.kill()
-                process.wait()
-        if share is None and process.returncode:
-            raise RuntimeError(f"translate ended with status {process.returncode}")
-    return samples
+                is_killed = process.wait() == -signal.SIGKILL
+        if not is_killed:
+            break
+        killed += 1
+    if process.returncode:
+        raise RuntimeError(f"translate ended with status {process.returncode}")
+    return samples, killed
+
+
+def start(work: Path) -> subprocess.Popen[bytes]:
+    """Starts `translate`, or goes on with what it has done."""
+    command = [sys.executable, "-m", "t2t_repro.translate", f"--model_dir={work / 'model'}"]
+    files = [f"--input={work / 'in'}", f"--output={work / 'out'}"]
+    settings = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    return subprocess.Popen([*command, *files], env=settings)
 
 
 def lines_done(work: Path) -> int:
