@@ -40,7 +40,13 @@ def main() -> None:
     parser.add_argument("--log_dir", type=Path, default=DEFAULT_DIRECTORY / "logs")
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     arguments = parser.parse_args()
-    for case in arguments.cases.split(","):
+    cases = arguments.cases.split(",")
+    for case in cases:
+        if len(case.split()) < 3:
+            parser.error(f"--cases: {case!r}, expected task, size and dtype: training base float32")
+    if not (arguments.before / "benchmarks" / "worker.py").is_file():
+        parser.error(f"--before: {arguments.before} is no checkout: it has no benchmarks/worker.py")
+    for case in cases:
         measure(case, arguments)
 
 
@@ -85,10 +91,16 @@ def compare(case: str, workers: list[Worker], rounds: int) -> None:
 def warm_worker(
     stack: ExitStack, script: Path, checkout: Path, options: list[str], log: Path
 ) -> Worker:
-    """Starts a worker that imports a checkout, and waits until it is warm."""
+    """Starts a worker that imports a checkout, and waits until it is warm.
+
+    Raises:
+        SystemExit: the checkout cannot do what is asked for.
+    """
     path = {"PYTHONPATH": str(checkout)}
     worker = stack.enter_context(running_worker([sys.executable, script, *options], log, path))
-    worker.answer()
+    answer = worker.answer()
+    if "unsupported" in answer:
+        raise SystemExit(f"error: {checkout} cannot do that: {answer['unsupported']}")
     return worker
 
 
