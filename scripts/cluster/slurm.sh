@@ -30,6 +30,11 @@ if [ -z "${SLURM_JOB_ID:-}" ]; then
 fi
 gin_file=$1
 shift
+# Without it, whichever Python comes first would train.
+if [ ! -f "${VENV:-.venv}/bin/activate" ]; then
+    echo "error: there is no environment ${VENV:-.venv}: make it with scripts/environment.sh, or set VENV." >&2
+    exit 2
+fi
 source "${VENV:-.venv}/bin/activate"
 
 launcher=()

@@ -75,6 +75,20 @@ def test_outside_slurm_nothing_is_started(tmp_path):
     assert "start it with sbatch" in line
 
 
+def test_without_an_environment_no_other_python_trains(tmp_path):
+    executable(tmp_path / "bin" / "python", TRAINER)
+    environment = os.environ | {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "SLURM_JOB_ID": "42",
+        "END": "0",
+    }
+    command = ["bash", str(CLUSTER / "slurm.sh"), "gin/x.gin"]
+    job = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert job.returncode == 2
+    assert job.stderr.splitlines()[-1].startswith("error: there is no environment .venv: ")
+    assert not (tmp_path / "begun").exists()
+
+
 @pytest.mark.parametrize(
     ("file", "kinds"), [("tfjob.yaml", {"Worker"}), ("tfjob_workers.yaml", {"Chief", "Worker"})]
 )
