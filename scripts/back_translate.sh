@@ -53,7 +53,8 @@ case "$method" in
     *) fail "--method=$method: expected beam, sampling or noise." ;;
 esac
 [[ -z "$weights" || "$weights" =~ ^[0-9.]+:[0-9.]+$ ]] || fail "--weights=$weights: expected real:back, such as 3:1."
-[[ "$*" != *[\'\"\\]* ]] || fail "an argument has a quote or a backslash in it, which would end a gin file's text: rename the file."
+# Paths are made absolute, with the folder that one is in.
+[[ "$PWD $*" != *[\'\"\\]* ]] || fail "an argument, or the folder $PWD, has a quote or a backslash in it, which would end a gin file's text: rename the file."
 
 # The pair of a flag, as gin has it: ('/here/a.en', '/here/a.de'), the second one first for "reversed".
 pair_of() {

@@ -52,6 +52,7 @@ for given in multi30k tfds craft; do
     if [ -z "$folder" ]; then continue; fi
     if [ "${folder#/}" = "$folder" ]; then folder="$here/$folder"; fi
     [ -d "$folder" ] || fail "--$given: there is no folder $folder."
+    [[ "$folder" != *[\'\"\\]* ]] || fail "--$given: $folder has a quote or a backslash in it, which would end a gin file's text: rename it."
     printf -v "$given" %s "$folder"
 done
 trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM

@@ -177,3 +177,11 @@ def test_a_bad_argument_is_one_line(folder, argument):
     assert err.startswith("error: ")
     assert BAD[argument] in err
     assert not (folder / "runs").exists()
+
+
+def test_a_folder_with_a_quote_in_its_name_is_one_line(folder):
+    quoted = folder.rename(folder.with_name("it's mine"))
+    out, err = finish(script(quoted), status=2)
+    assert (out, err.count("\n")) == ("", 1)
+    assert "it's mine, has a quote or a backslash in it" in err
+    assert not (quoted / "runs").exists()

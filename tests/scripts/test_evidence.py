@@ -45,6 +45,14 @@ def test_what_cannot_be_meant_is_one_line(tmp_path, arguments, said):
     assert done.stderr == f"error: {said.format(tmp_path)}\n"
 
 
+def test_a_folder_that_gin_cannot_have_is_one_line(tmp_path):
+    (tmp_path / "it's").mkdir()
+    done = run(SCRIPT, "parsing", "--craft=it's", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: --craft: {tmp_path}/it's has a quote or a backslash")
+    assert done.stderr.count("\n") == 1
+
+
 def test_what_it_calls_is_there_and_knows_the_flags():
     text = SCRIPT.read_text().replace("\\\n", " ")
     for path in re.findall(r"\b(?:scripts|benchmarks)/\w+\.(?:sh|py)", text):

@@ -28,8 +28,13 @@ def test_what_only_newer_shells_and_gnu_tools_know_is_not_used(script):
 
 
 def test_an_environment_s_kind_is_named_for_a_script_s_own_arguments_would_be_taken():
-    for script in SCRIPTS:
-        for line in re.findall(r"^source .*environment\.sh.*", script.read_text(), re.MULTILINE):
+    lines = {
+        script: re.findall(r"^ *source .*environment\.sh.*", script.read_text(), re.MULTILINE)
+        for script in SCRIPTS
+    }
+    assert {"evidence.sh", "quickstart.sh"} <= {script.name for script in SCRIPTS if lines[script]}
+    for script, found in lines.items():
+        for line in found:
             assert re.search(r"environment\.sh\"? (base|test|gpu|plots)$", line), script
     done = subprocess.run(
         ["bash", "-c", 'source "$0"', CHECKOUT / "scripts" / "environment.sh", "--seeds=3"],
