@@ -57,13 +57,14 @@ def main() -> None:
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     parser.add_argument("--output", type=Path, help="JSON lines are appended to it, too")
     arguments = parser.parse_args()
-    python = make_environment(arguments.env_dir, arguments.peer)
     translator = load_translator(
         arguments.model_dir, checkpoint=arguments.checkpoint, precision="float32"
     )
     mean_length = ModelDirectory(arguments.model_dir).mean_target_length()
     exported = HuggingFaceModel(translator, mean_length)
     lines = list(read_lines(arguments.lines))
+    # Last: it is a gigabyte that may have to be downloaded.
+    python = make_environment(arguments.env_dir, arguments.peer)
     with TemporaryDirectory() as folder:
         exported.write(Path(folder) / "model", "")
         for row in compare(translator, exported, lines, python, Path(folder)):

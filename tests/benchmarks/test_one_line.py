@@ -11,6 +11,7 @@ from tests.processes import CHECKOUT
 
 MISTAKES = {
     "alignment --model_dir=nope": "nope is no model directory",
+    "hugging_face_round_trip --model_dir=nope --lines=nope --env_dir=made": "nope is no model",
     "make_work --multi30k=nope --work=work": "in nope; give as local_dir a clone of",
     "evalb --evalb=nope --parameters=nope --trees=nope": "cannot read nope",
     "equal_budget --toolkits=ours,pytorch": "--toolkits=ours,pytorch: expected some of ours,",
@@ -29,6 +30,7 @@ def test_a_mistake_is_said_without_a_traceback(tmp_path, command):
     assert "error: " in last
     assert MISTAKES[command] in last
     assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_bug_is_none():
