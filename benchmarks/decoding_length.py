@@ -36,6 +36,9 @@ from work import SIZES
 
 SOURCE_LENGTH = 24
 
+PLOT, QUICK_PLOT = Path("docs/decoding_length.png"), Path("runs/quick/decoding_length.png")
+"""A run of tiny sizes does not replace the picture of one that says something."""
+
 
 class Moment(NamedTuple):
     """When something happened, in seconds of wall clock and of all threads."""
@@ -77,9 +80,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8, help="sentences decoded together")
     parser.add_argument("--tokens", type=int, default=512, help=f"a multiple of {SEGMENT}")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("docs/decoding_length.png"))
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--out", type=Path, help=f"the plot; {PLOT} by default")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"tiny sizes, as a trial: {QUICK_PLOT}"
+    )
     options = parser.parse_args()
+    options.out = options.out or (QUICK_PLOT if options.quick else PLOT)
     if options.quick:
         options.size, options.batch, options.tokens, options.rounds = "smoke", 2, 48, 2
     if options.tokens < SEGMENT or options.tokens % SEGMENT:

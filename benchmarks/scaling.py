@@ -33,6 +33,9 @@ from work import Batch, ModelSize
 
 HEAD_DEPTH = 64
 
+PLOT, QUICK_PLOT = Path("docs/scaling.png"), Path("runs/quick/scaling.png")
+"""A run of tiny sizes does not replace the picture of one that says something."""
+
 
 class Case(NamedTuple):
     """A training step's sizes.
@@ -108,10 +111,13 @@ QUICK_VALUES = {"length": (4, 8), "rows": (4, 8), "d_model": (64, 128), "num_lay
 def main() -> None:
     """Measures every case once, then prints the table and draws the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("docs/scaling.png"), help="the plot")
+    parser.add_argument("--out", type=Path, help=f"the plot; {PLOT} by default")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"tiny sizes, as a trial: {QUICK_PLOT}"
+    )
     options = parser.parse_args()
+    options.out = options.out or (QUICK_PLOT if options.quick else PLOT)
     around = (QUICK_REFERENCE, QUICK_VALUES) if options.quick else (REFERENCE, VALUES)
     swept = sweeps(*around)
     cases = dict.fromkeys(case for series in swept.values() for case in series.values())

@@ -5,7 +5,7 @@ import json
 import layer_complexity
 from layer_complexity_report import CONCERNED, sizes
 
-SWEEPS = {"k": (3, 5)}
+SWEEPS: dict[str, tuple[int, ...]] = {"k": (3, 5)}
 
 
 def test_measurements_of_another_batch_or_size_stay_out_of_the_report(tmp_path, monkeypatch):
