@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.data.linear_trees import linearise
 from t2t_repro.data.trees import read_trees
@@ -84,4 +85,4 @@ def _title(number: int) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    mistakes_in_one_line(main)

@@ -14,6 +14,7 @@ MISTAKES = {
     "hugging_face_round_trip --model_dir=nope --lines=nope --env_dir=made": "nope is no model",
     "make_work --multi30k=nope --work=work": "in nope; give as local_dir a clone of",
     "evalb --evalb=nope --parameters=nope --trees=nope": "cannot read nope",
+    "parse_lengths --trees=nope --symbols=nope": "cannot read nope",
     "equal_budget --toolkits=ours,pytorch": "--toolkits=ours,pytorch: expected some of ours,",
 }
 
