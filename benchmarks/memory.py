@@ -20,6 +20,7 @@ from cost import GB
 from environments import DEFAULT_ENV_DIR, make_environment
 from exported_step import train_step, write_programs
 from gpu_ahead import compile_for
+from gpus import GPUS
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.kernels.gpu import has_gpu
 from t2t_repro.training.compiled_memory import compiled_bytes
@@ -48,7 +49,7 @@ def main() -> None:
     lengths = [shape.source_length for shape in SHAPES]
     parser.add_argument("--lengths", nargs="+", type=int, choices=lengths, default=lengths)
     parser.add_argument("--recompute", action="store_true", help="LayerConfig.recompute")
-    parser.add_argument("--gpu", help="H100 or A100: compile for it, ahead")
+    parser.add_argument("--gpu", choices=GPUS, help="compile for it, ahead")
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     arguments = parser.parse_args()
     shapes = [shape for shape in SHAPES if shape.source_length in arguments.lengths]

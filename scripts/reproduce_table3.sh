@@ -164,7 +164,7 @@ do_run() {
 
 # One of several workers: takes a run that is not done and that no other has taken, until there is none.
 work() {
-    local number="$1" row seed folder began pinned=""
+    local number="$1" row seed folder began whole pinned=""
     shift
     # The trainer ends well when it is asked to, with a checkpoint; other runs must not follow.
     trap 'trap "" TERM; kill -TERM $(jobs -p) 2>/dev/null; wait; exit 143' TERM
@@ -174,9 +174,12 @@ work() {
     while read -r row seed folder; do
         if is_done "$row" "$seed" "$folder" || ! mkdir "$runs/taken/$row.$seed" 2>/dev/null; then continue; fi
         echo "== $folder: $(what_is_left)"
+        # The rest of a run that was killed says nothing of how long one takes.
+        whole=""
+        if [ ! -e "$folder/model" ]; then whole=yes; fi
         mkdir -p "$folder"
         began=$SECONDS
-        if do_run "$row" "$seed" "$folder" "$@"; then
+        if do_run "$row" "$seed" "$folder" "$@" && [ -n "$whole" ]; then
             echo "$folder $((SECONDS - began)) $(cost_of "$row")" >> "$runs/seconds"
         fi
     done < <(all_runs)

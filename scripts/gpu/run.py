@@ -6,6 +6,7 @@
 
 Pieces are kept in --root. Parts that lack pieces are left for a later call. A part that has ended
 well, by --results or --earlier, is not done again; others are tried after those that never were.
+A call in which a part failed ends with status 1, after all the others.
 Every part ends at its own limit or the call's, whichever comes first; "--parts" chooses some.
 Needs nothing but Python; JAX and PyTorch are those of --jax and --pytorch.
 """
@@ -79,6 +80,7 @@ def main() -> None:
     ]
     known = [row for path in (*options.earlier, results) for row in rows(path)]
     waiting: list[str] = []
+    failed: list[str] = []
     for part in to_do(of_day, known, options.parts):
         if options.list:
             print(f"{part.name}: {part.limit} s at most")
@@ -94,9 +96,12 @@ def main() -> None:
         if part.python == TENSORFLOW:
             own = {} if options.use_tensorflow else put_together.environment(tensorflow)
             setting = setting._replace(python=python, environment={**variables(), **own})
-        do(part, setting, deadline)
+        if do(part, setting, deadline) == FAILED:
+            failed.append(part.name)
     if waiting:
         print(f"{len(waiting)} parts wait for pieces of TensorFlow: {'; '.join(waiting)}")
+    if failed:
+        raise SystemExit(f"error: failed: {'; '.join(failed)} ({results.parent / 'logs'} says why)")
 
 
 def arguments() -> argparse.Namespace:
@@ -205,8 +210,8 @@ def to_do(
     return sorted(left, key=lambda part: tries[part.name])
 
 
-def do(part: Part, setting: Setting, deadline: float) -> None:
-    """Does a part within its time, and appends how it ended."""
+def do(part: Part, setting: Setting, deadline: float) -> str:
+    """Does a part within its time; appends how it ended, and returns it."""
     print(f"== {part.name}", flush=True)
     setting.log.parent.mkdir(parents=True, exist_ok=True)
     end_last_line(setting.results)
@@ -222,6 +227,7 @@ def do(part: Part, setting: Setting, deadline: float) -> None:
     if ended == FAILED:
         row["said"] = "\n".join(setting.log.read_text(errors="replace").splitlines()[-5:])[-800:]
     append(setting.results, json.dumps(row))
+    return ended
 
 
 def call(command: Sequence[str], setting: Setting, seconds: float) -> str:

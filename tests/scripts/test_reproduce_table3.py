@@ -117,6 +117,14 @@ def test_what_is_left_and_for_how_long(checkout):
     assert "== runs/table_3_multi30k/base_ende/seed_1: 2 runs to do, about 10.0 hours" in out
 
 
+def test_the_rest_of_a_run_that_was_killed_is_not_taken_for_its_time(checkout):
+    runs = checkout / "runs" / "table_3_multi30k"
+    (runs / "base_ende" / "seed_1" / "model").mkdir(parents=True)
+    run(checkout, "--scale", ROWS="base_ende a_1_head", SEEDS="1", JOBS="1")
+    timed = [line.split()[0] for line in (runs / "seconds").read_text().splitlines()]
+    assert timed == ["runs/table_3_multi30k/a_1_head/seed_1"]
+
+
 def test_a_run_that_fails_keeps_no_other_from_being_done(checkout):
     (checkout / "fails.seed_2").touch()
     arguments = {"ROWS": "base_ende a_1_head", "SEEDS": "1 2 3"}

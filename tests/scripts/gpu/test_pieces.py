@@ -127,6 +127,12 @@ def test_an_environment_is_made_when_the_last_piece_arrives(folder, tmp_path):
     # The same piece once more does no harm; a command's status is passed on.
     again = call("1", "--", "python", "-c", "raise SystemExit(7)")
     assert again.returncode == 7
+    # Another set is not taken for what is there.
+    (folder / "zeros").unlink()
+    pieces.pack(folder, tmp_path / "out", 10**6, level=1)
+    other = call("1", "--", "python", "-c", "raise SystemExit(7)")
+    assert other.returncode == 1
+    assert "out/1 is of another set than what is in " in other.stderr
     sourced = subprocess.run(["bash", "-c", f'. {root}/env.sh; python -c "import carried_package"'])
     assert sourced.returncode == 0
 

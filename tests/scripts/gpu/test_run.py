@@ -147,6 +147,19 @@ def test_a_call_keeps_the_kit_and_waits_for_tensorflow(tmp_path):
     assert wrong.stderr.startswith("error: there is no part 'nope'; there are: program, equal")
 
 
+def test_a_call_with_a_part_that_failed_says_so_when_all_are_done(tmp_path, monkeypatch, capsys):
+    (tmp_path / "kit").mkdir()
+    (tmp_path / "kit" / "sizes.json").write_text('"tiny"')
+    of_day = [part("bad", "raise ValueError"), part("slow", SLOW, limit=1), part("good", says())]
+    monkeypatch.setattr(parts, "all_parts", lambda *_: of_day)
+    results = tmp_path / "results.jsonl"
+    monkeypatch.setattr(sys, "argv", ["run.py", f"--root={tmp_path}", f"--results={results}"])
+    with pytest.raises(SystemExit, match=r"error: failed: bad \(.*logs says why"):
+        run.main()
+    ended = {row["case"]: row["ended"] for row in run.rows(results) if "ended" in row}
+    assert ended == {"bad": "failed", "slow": "out of time", "good": "done"}
+
+
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
