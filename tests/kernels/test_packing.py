@@ -117,7 +117,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.data())
 def test_the_model_has_the_same_loss_and_gradients(options, data):
     # The rows that fill a batch up are empty on both sides.

@@ -54,8 +54,7 @@ def difference(ours, theirs):
     ("options", "jit_compile"),
     [
         ({}, False),
-        ({"neighbourhood": 3}, False),
-        ({"normalization": "pre"}, False),
+        ({"neighbourhood": 3, "normalization": "pre"}, False),
         (MIXED, False),
         ({"num_layers": 1}, True),
         ({"num_layers": 1, **MIXED}, True),

@@ -7,6 +7,7 @@ prints the losses of all of them side by side, as a Markdown table, and the larg
 
 import multiprocessing
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -28,22 +29,31 @@ GOING_ON = ((1, 15), (2, 32), (8, STEPS))
 """Replicas, and the last update that a run which changes them has on so many."""
 
 
-def all_losses(folder: Path) -> dict[str, list[float]]:
+def all_losses(
+    folder: Path, going_on: Sequence[tuple[int, int]] = GOING_ON
+) -> dict[str, list[float]]:
     """On all numbers of replicas, without XLA and with it, and of the run that changes them.
 
     Collectives want all strategies of a process to be of one size: each size has its own.
+
+    Args:
+        folder: an empty one.
+        going_on: numbers of replicas, and for each the last update that the run which changes them
+            makes on so many.
     """
     found: dict[str, list[float]] = {}
     resumed: list[float] = []
-    for replicas, last in GOING_ON:
+    for number, (replicas, last) in enumerate(going_on):
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            graph, xla, part = process.submit(_on_replicas, folder, replicas, last).result()
+            graph, xla, part = process.submit(
+                _on_replicas, folder, replicas, number == 0, last
+            ).result()
         found |= {f"{replicas} × graph": graph, f"{replicas} × XLA": xla}
         resumed += part
-    return found | {"1, then 2, then 8": resumed}
+    return found | {", then ".join(str(replicas) for replicas, _ in going_on): resumed}
 
 
-def _on_replicas(folder: Path, replicas: int, last: int) -> tuple[list[float], ...]:
+def _on_replicas(folder: Path, replicas: int, is_first: bool, last: int) -> tuple[list[float], ...]:
     """All losses without XLA and with it, and those from the newest checkpoint to the last update.
 
     That part is of a TrainStep which has trained before: what it was must leave nothing behind.
@@ -54,7 +64,7 @@ def _on_replicas(folder: Path, replicas: int, last: int) -> tuple[list[float], .
         for is_compiled in (False, True)
     )
     checkpoints = Checkpoints(ModelDirectory(folder / "resumed"), step.model, step.optimizer)
-    if replicas == GOING_ON[0][0]:
+    if is_first:
         checkpoints.save(RunState())
     graph, _ = _losses(step, store, RunState(), STEPS)
     resumed, state = _losses(step, store, checkpoints.restore(), last)
