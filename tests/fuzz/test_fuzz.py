@@ -19,11 +19,11 @@ def abort(folder):
     if b"Translator.search" not in (folder / "a.gin").read_bytes():
         os.abort()
 
-SLOW = {"model_directory": 10, "t2t_checkpoint": 15, "gin": 40, "prepared": 50, "manifest": 50}
-SLOW["config.gin expansion"] = 40
+SLOW = {"model_directory": 5, "t2t_checkpoint": 8, "gin": 20, "prepared": 25, "manifest": 25}
+SLOW["config.gin expansion"] = 20
 found = 0
 for name in targets.TARGETS:
-    count = SLOW.get(name, 100)
+    count = SLOW.get(name, 50)
     result = run.fuzz(name, 1_000_000, count, float("inf"))
     print(name, result.inputs, dict(result.findings))
     found += len(result.findings)
