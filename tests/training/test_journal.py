@@ -2,6 +2,7 @@
 
 import io
 import sys
+from contextlib import contextmanager
 
 import pytest
 import tensorflow as tf
@@ -96,18 +97,21 @@ def test_at_a_terminal_a_bar_says_what_is_done_and_log_lines_leave_it_whole(
     assert states[-2].endswith("1 h 6 min left")
 
 
-@pytest.fixture
+@contextmanager
 def no_room():
-    """As on a full disk, no file can grow."""
+    """As on a full disk, no file can grow; afterwards pytest can write again, to a file too."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_what_cannot_be_written_is_one_line(tmp_path, no_room):
+def test_what_cannot_be_written_is_one_line(tmp_path):
     told = Journal(tmp_path, Pace(steps=2, report_every=1), RunState())
     told.text("configuration", "| a |", 0)
-    no_room()
-    with pytest.raises(UserError, match=r"cannot write to .* \(.*\): make room .* start again"):
+    message = r"cannot write to .* \(.*\): make room .* start again"
+    with no_room(), pytest.raises(UserError, match=message):
         told.text("configuration", "| a |", 1)
