@@ -113,7 +113,7 @@ draw_curves() {
             --charts dev/nll "${of_news[@]}" || status=$?
     fi
     for row in base_ende a_1_head c_8_layers c_d_model_1024 d_dropout_0_0 big_ende; do
-        if [ -d "runs/table_3_multi30k/$row/seed_1" ]; then
+        if compgen -G "runs/table_3_multi30k/$row/seed_*/model" > /dev/null; then
             of_rows+=(--runs "$row" runs/table_3_multi30k/"$row"/seed_*/model)
         fi
     done

@@ -25,4 +25,4 @@ def test_a_row_that_is_far_away_is_cut():
     assert farthest(alike) == pytest.approx(1.05 * 2.1)  # the paper's own, of two layers
     near = farthest(alike | {"big": Difference(3.0, 0.2)})
     assert near == pytest.approx(1.05 * 3.2)
-    assert farthest(alike | {"big": Difference(-20.0, 0.2)}) < 1.05 * 6 * 1.3
+    assert farthest(alike | {"big": Difference(-40.0, 0.2)}) < 1.05 * 12 * 1.3
