@@ -113,9 +113,8 @@ draw_curves() {
             --charts dev/nll "${of_news[@]}" || status=$?
     fi
     for row in base_ende a_1_head c_8_layers c_d_model_1024 d_dropout_0_0 big_ende; do
-        if compgen -G "runs/table_3_multi30k/$row/seed_*/model" > /dev/null; then
-            of_rows+=(--runs "$row" runs/table_3_multi30k/"$row"/seed_*/model)
-        fi
+        local models=(runs/table_3_multi30k/"$row"/seed_*/model)
+        if [ -d "${models[0]}" ]; then of_rows+=(--runs "$row" "${models[@]}"); fi
     done
     if [ "${#of_rows[@]}" -gt 0 ]; then
         python scripts/draw_curves.py --output=docs/curves/table_3.png --by updates hours \

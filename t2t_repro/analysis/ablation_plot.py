@@ -59,7 +59,7 @@ def _draw_bars(axis: Any, differences: dict[str, Difference]) -> None:
         [y + 0.2 for y in places],
         [one.value for one in measured],
         0.4,
-        xerr=[one.half_width or math.nan for one in measured],
+        xerr=[math.nan if one.half_width is None else one.half_width for one in measured],
         error_kw={"linewidth": 1.0, "capsize": 2},
         label="measured (95 % interval over seeds)",
     )

@@ -144,7 +144,7 @@ def _exponentials_on_a_gpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.
         logits: [tokens, vocab], z, float32.
 
     Returns:
-        e [tokens, vocab], s and the last [tokens, 1].
+        e [tokens, vocab]; s and the last [tokens, 1].
     """
     largest = tf.reduce_max(logits, axis=1, keepdims=True)
     e = tf.exp(logits - largest)
@@ -153,13 +153,13 @@ def _exponentials_on_a_gpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.
 
 
 def _exponentials_on_a_cpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The same with p for e: oneDNN's softmax takes less time than TensorFlow's exp alone.
+    """The same with e = p and s = 1: oneDNN's softmax takes less time than TensorFlow's exp alone.
 
     Of the largest logit, log p = z - log Σ_v exp z_v.
     """
     p = tf.nn.softmax(logits)
     largest, of_largest = (tf.reduce_max(v, axis=1, keepdims=True) for v in (logits, p))
-    return p, tf.ones_like(largest), largest - tf.math.log(of_largest)
+    return p, tf.ones([]), largest - tf.math.log(of_largest)
 
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:

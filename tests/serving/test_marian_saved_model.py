@@ -83,7 +83,8 @@ def test_what_is_served_is_what_is_translated(translator, version):
     assert texts_of(begun["translation"]) == [found[0].text for found in from_prefix]
     assert texts_of(aligned["alignment"]) == translator.align(LINES, TARGETS)
     assert any(texts_of(aligned["alignment"]))
+    samples = list(zip(LINES, seeds, texts_of(drawn["translation"]), strict=True))
     # A few: each seed is a search of its own, traced anew.
-    for line, seed, text in zip(LINES[:4], seeds, texts_of(drawn["translation"]), strict=False):
+    for line, seed, text in samples[:4]:
         sampler = translator.with_search(Sampling(samples=1, seed=int(seed)))
         assert text == sampler.translate([line])[0][0].text

@@ -83,11 +83,12 @@ def assert_like_the_slow_one(batch, epsilon, compute=sums_and_gradients, toleran
 
 # 15 tokens: one at a time, three (a whole number of blocks), four (not one), all.
 @pytest.mark.parametrize("logits", [1, 3 * VOCAB, 4 * VOCAB + 1, 10**6])
+@pytest.mark.parametrize("multiple", [1, 8])
 @pytest.mark.parametrize("has_gpu", [False, True])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, has_gpu, epsilon):
+def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, has_gpu, multiple, epsilon):
     monkeypatch.setattr(blocks, "has_gpu", lambda: has_gpu)
-    set_block(monkeypatch, logits, multiple=8 if has_gpu else 1)
+    set_block(monkeypatch, logits, multiple)
     assert_like_the_slow_one(random_batch(), epsilon)
 
 
