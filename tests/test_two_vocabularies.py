@@ -164,7 +164,7 @@ def test_the_servable_answers_as_the_translator(folder, translator):
 
     best = signatures["serving_default"](source=tf.constant(lines))
     assert [text.decode() for text in best["translation"].numpy()] == [one.text for one in expected]
-    np.testing.assert_allclose(best["score"], [one.score for one in expected], rtol=1e-5)
+    np.testing.assert_allclose(best["score"], [one.score for one in expected], rtol=1e-5, atol=1e-5)
     ids = translator.subwords.source.encode(lines[:1])
     of_ids = signatures["token_ids"](source_ids=tf.constant(ids))["translation_ids"].numpy()
     assert translator.subwords.target.decode(of_ids[0]) == expected[0].text

@@ -20,6 +20,10 @@
 #SBATCH --signal=B:TERM@90
 set -uo pipefail
 
+# A signal that comes before the trainer has begun waits for it.
+asked=""
+trap 'asked=yes' TERM
+
 if [ "$#" -lt 1 ]; then
     echo "usage: sbatch scripts/cluster/slurm.sh gin/<experiment>.gin [flags of t2t_repro.trainer]" >&2
     exit 2
@@ -48,6 +52,7 @@ fi
 ${launcher[@]+"${launcher[@]}"} python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
 trainer=$!
 trap 'kill -TERM "$trainer"' TERM
+if [ -n "$asked" ]; then kill -TERM "$trainer"; fi
 wait "$trainer"
 status=$?
 # A trap ends `wait` before its time.

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,21 +33,27 @@ def executable(path, text):
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("nodes", [1, 4])
-@pytest.mark.parametrize("end", [0, 1, 2, 143, None])
-def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end, nodes):
-    executable(tmp_path / "bin" / "python", TRAINER)
-    executable(tmp_path / "bin" / "scontrol", '#!/usr/bin/env bash\necho "$@" > requeued\n')
-    executable(tmp_path / "bin" / "srun", SRUN)
-    executable(tmp_path / ".venv" / "bin" / "activate", "")
+@contextmanager
+def slurm_job(folder, end=None, nodes=1, activate=""):
+    executable(folder / "bin" / "python", TRAINER)
+    executable(folder / "bin" / "scontrol", '#!/usr/bin/env bash\necho "$@" > requeued\n')
+    executable(folder / "bin" / "srun", SRUN)
+    executable(folder / ".venv" / "bin" / "activate", activate)
     environment = os.environ | {
-        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "SLURM_JOB_ID": "42",
         "SLURM_JOB_NUM_NODES": str(nodes),
         "END": "" if end is None else str(end),
     }
     command = ["bash", str(CLUSTER / "slurm.sh"), "gin/x.gin", "--model_dir=m"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment) as job:
+    with subprocess.Popen(command, cwd=folder, env=environment) as job:
+        yield job
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+@pytest.mark.parametrize("end", [0, 1, 2, 143, None])
+def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end, nodes):
+    with slurm_job(tmp_path, end, nodes) as job:
         while end is None and not (tmp_path / "begun").exists():
             assert job.poll() is None
         if end is None:
@@ -58,6 +65,13 @@ def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end, nodes)
         assert (tmp_path / "requeued").read_text() == "requeue 42\n"
     expected = "-m t2t_repro.trainer --gin_file=gin/x.gin --model_dir=m\n"
     assert (tmp_path / "arguments").read_text() == expected
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_a_signal_before_the_trainer_has_begun_is_not_lost(tmp_path, nodes):
+    with slurm_job(tmp_path, nodes=nodes, activate="kill -TERM $$\n") as job:
+        assert job.wait(20) == 143
+    assert (tmp_path / "requeued").read_text() == "requeue 42\n"
 
 
 def test_the_slurm_job_asks_for_an_experiment():
