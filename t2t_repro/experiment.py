@@ -5,9 +5,8 @@ defines a second time.
 """
 
 import copy
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,14 +14,11 @@ from typing import Annotated, Any
 import gin
 import keras
 import tensorflow as tf
-from absl import logging
 
 from t2t_repro.analysis.attention_images import attention_images  # noqa: F401 (for gin)
-from t2t_repro.bindings.text import modules_in
 from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
-from t2t_repro.data.batches import Batches
-from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
+from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.subword_dropout import SubwordDropout  # noqa: F401 (for gin)
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch  # noqa: F401 (for gin)
@@ -31,38 +27,28 @@ from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
-from t2t_repro.evaluation.dev_evaluation import DevEvaluation, Metric
+from t2t_repro.evaluation.dev_evaluation import Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
-from t2t_repro.kernels.gpu import has_gpu
 from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import AtMost, Seed, Several, Text, checked
 from t2t_repro.training.alike import check_alike
-from t2t_repro.training.announcements import announce_end, announce_start
-from t2t_repro.training.callbacks import Callbacks
-from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.announcements import announce_model
 from t2t_repro.training.cluster import find_cluster
-from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.deaf import deaf
-from t2t_repro.training.devices import choose_strategy, own_replicas, use_xla
-from t2t_repro.training.guard_rails import (
-    check_disk,
-    check_gpus,
-    check_memory,
-    check_writable,
-)
-from t2t_repro.training.journal import Journal
+from t2t_repro.training.devices import choose_strategy, use_xla
+from t2t_repro.training.guard_rails import check_gpus, check_writable
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import ModelDirectory, Precision
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.parent import Parent, parent_of
+from t2t_repro.training.parent import parent_of
 from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.replay import read_batch, replay
-from t2t_repro.training.room import check_room, configured_preparation, new_model
-from t2t_repro.training.run_state import Pace, RunState
-from t2t_repro.training.train_loop import TrainLoop
+from t2t_repro.training.room import configured_preparation, new_model
+from t2t_repro.training.run_state import RunState
 from t2t_repro.training.train_step import TrainStep
+from t2t_repro.training.training_run import TrainingRun
 from t2t_repro.training.weights import load_last_weights
 from t2t_repro.training.workers import Workers, ended_by_loss, quiet_unless_chief
 
@@ -186,9 +172,10 @@ def train(
                 parent.check_fits(model)
             model.build()
             step = TrainStep(model, optimizer(), seed, use_xla())
-        _say_what_trains(step, strategy)
+        announce_model(step)
         with _alone_in(directory, workers):
-            return _train(step, preparation, directory, data_dir, workers, callbacks, parent)
+            run = TrainingRun(step, directory, workers, callbacks, parent)
+            return run.train(preparation, data_dir)
 
 
 @contextmanager
@@ -203,142 +190,6 @@ def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
             if workers.is_chief:
                 held.enter_context(directory.held_for_training())
         yield
-
-
-def _train(
-    step: TrainStep,
-    preparation: Preparation,
-    directory: ModelDirectory,
-    data_dir: Path,
-    workers: Workers,
-    callbacks: Sequence[keras.callbacks.Callback],
-    parent: Parent | None,
-) -> RunState:
-    """Trains with an update that is made, in a model directory that nobody else has."""
-    model = step.model
-    # The state is text, which TensorFlow cannot send to other workers.
-    checkpoints = Checkpoints(
-        directory,
-        model,
-        step.optimizer,
-        step.average,
-        is_writer=workers.is_chief,
-        frozen=step.frozen,
-    )
-    pace = Pace()
-    listeners = Callbacks(callbacks if workers.is_chief else (), model, pace.steps)
-
-    data, batches = _data_for(step, preparation, data_dir, workers)
-    evaluation = DevEvaluation(model, data, workers)
-    report = batches.report()
-    logging.info("data: %s", report)
-
-    # The model directory: a run that goes on, or begins.
-    config, operative = gin.config_str(), gin.operative_config_str()
-    replicas = len(own_replicas(step.strategy))
-    check_memory(model, batches.shapes, step.slices_per_replica, replicas, step.jit_compile)
-    differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
-    with workers.chief_first():
-        if workers.is_chief:
-            directory.check_same_model(model, data.subwords)
-        state = checkpoints.restore()
-        is_over = pace.is_over(state) and not pace.owes_evaluation(state)
-        # Of a run that is over, what is there stays what it was trained with.
-        if workers.is_chief and not (is_over and differing):
-            if not is_over:
-                to_come = checkpoints.to_come(pace.steps - state.step)
-                check_disk(directory, checkpoints.variables, to_come)
-            checkpoints.tidy()
-            directory.describe(model, data.subwords, config, operative)
-            directory.write_epoch(report)
-            directory.write_modules(modules_in(config))
-    if parent:
-        state = _start_from(parent, step, data, directory, workers)
-    found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
-    workers.check_same("a model directory that holds", found)
-    announce_start(directory, pace, state, differing)
-
-    # The loop.
-    start, began = state, time.monotonic()
-    if not pace.is_over(state):
-        # An epoch that has to be segmented first takes a while: here a signal ends it at once.
-        batches.plan(state.epoch)
-        _compile(step, batches, is_new=not state.step)
-    tensorboard = directory.tensorboard if workers.is_chief else None
-    with closing(batches), Journal(tensorboard, pace, state, listeners) as journal:
-        if differing or not state.step:
-            journal.text("configuration", gin.config.markdown(operative), state.step)
-        loop = TrainLoop(step, batches, checkpoints, pace, evaluation, workers, journal)
-        state = loop.run(state)
-    if loop.stopped_by:
-        # As if the signal had ended the process: schedulers start such a job again.
-        raise SystemExit(128 + loop.stopped_by)
-    announce_end(directory, data_dir, start, state, time.monotonic() - began)
-    return state
-
-
-def _data_for(
-    step: TrainStep, preparation: Preparation, data_dir: Path, workers: Workers
-) -> tuple[PreparedData, Batches]:
-    """Prepares the data, once for all workers, and cuts them into batches."""
-    with workers.chief_first():
-        data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
-    workers.check_same("data with the checksum", data.checksum)
-    check_room(step.model, data)
-    # Dropout of attention weights draws for padding too: cutting that off would change the draw.
-    is_static = step.jit_compile or step.model.config.attention_dropout > 0
-    mixing = mixing_of(preparation.corpus, data, step.seed)
-    batches = Batches(
-        data.store("train"), step.seed, step.slices, is_static, mixing=mixing, data=data
-    )
-    return data, batches
-
-
-def _start_from(
-    parent: Parent,
-    step: TrainStep,
-    data: PreparedData,
-    directory: ModelDirectory,
-    workers: Workers,
-) -> RunState:
-    """Takes over a parent's weights; the dev set is scored with them before the first update."""
-    ancestor = parent.give(step.model, data.subwords)
-    step.average.restart()
-    workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
-    if workers.is_chief:
-        directory.write_ancestor(ancestor, parent.directory)
-    return RunState().awaiting_evaluation()
-
-
-def _say_what_trains(step: TrainStep, strategy: tf.distribute.Strategy) -> None:
-    logging.info(
-        f"train: {step.model.count_params():,} parameters; replicas: "
-        f"{strategy.num_replicas_in_sync}; slices a batch: {step.slices}; XLA: "
-        f"{'on' if step.jit_compile else 'off'}"
-    )
-    if step.frozen:
-        left = sum(weight.shape.num_elements() for weight in step.updated)
-        logging.info(f"train: frozen: {', '.join(step.frozen)}; {left:,} parameters are updated")
-
-
-def _compile(step: TrainStep, batches: Batches, is_new: bool) -> None:
-    """Compiles every shape before the first step, and says what it took and takes."""
-    began = time.monotonic()
-    if compiled := step.compile(batches.shapes):
-        seconds = time.monotonic() - began
-        logging.info("train: compiled %d shapes with XLA in %.1f s", compiled, seconds)
-        if is_new:
-            on_gpu = has_gpu()
-            largest = max(
-                batches.shapes, key=lambda shape: compiled_bytes(step.model, shape, on_gpu)
-            )
-            peak = step.slice_gradients.peak_bytes(largest)
-            logging.info(
-                "train: the largest program, %d x %d x %d, needs %.3g GB on every device, by XLA's "
-                "own analysis; Adam and other slices' gradients come on top",
-                *largest[:3],
-                peak / 1e9,
-            )
 
 
 def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""What a run says before its first update and after its last."""
+"""What a run says of its model, before its first update, and after its last."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,8 +10,25 @@ from t2t_repro.durations import in_words
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.run_state import Pace, RunState
+from t2t_repro.training.train_step import TrainStep
 
 _PAPER_AVERAGES = 5  # Checkpoints of the base model (section 6.1).
+
+
+def announce_model(step: TrainStep) -> None:
+    """Says how large a model is, what of it is updated, and on how many devices.
+
+    Args:
+        step: its update.
+    """
+    logging.info(
+        f"train: {step.model.count_params():,} parameters; replicas: "
+        f"{step.strategy.num_replicas_in_sync}; slices a batch: {step.slices}; XLA: "
+        f"{'on' if step.jit_compile else 'off'}"
+    )
+    if step.frozen:
+        left = sum(weight.shape.num_elements() for weight in step.updated)
+        logging.info(f"train: frozen: {', '.join(step.frozen)}; {left:,} parameters are updated")
 
 
 def announce_start(

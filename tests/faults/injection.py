@@ -83,12 +83,13 @@ def install(fault: Fault | None, place: Place) -> None:
 
 
 def _watch_places(fault: Fault | None, place: Place) -> None:
-    from t2t_repro import experiment
+    from t2t_repro.data import prepared
+    from t2t_repro.evaluation import dev_evaluation
     from t2t_repro.training import checkpoint_folder, journal, train_step
 
     watched: list[tuple[Any, str, str]] = [
-        (experiment.Preparation, "run", "data preparation"),
-        (experiment.DevEvaluation, "share", "evaluation"),
+        (prepared.Preparation, "run", "data preparation"),
+        (dev_evaluation.DevEvaluation, "share", "evaluation"),
         (checkpoint_folder.CheckpointFolder, "write", "checkpoint"),
         (checkpoint_folder.CheckpointFolder, "tidy", "restoring"),
         (journal, "rewind", "rewinding"),
