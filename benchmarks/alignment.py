@@ -16,7 +16,7 @@ from typing import NamedTuple
 from one_line import mistakes_in_one_line
 from t2t_repro.data.corpora.generated import GeneratedCorpus
 from t2t_repro.data.corpora.generated_pieces import pieces_of
-from t2t_repro.decoding.alignment import Aligner
+from t2t_repro.decoding.alignment import Aligner, Sentences
 from t2t_repro.decoding.translator import Translator
 
 _KINDS = ("name", "territory", "language", "weekday", "month", "year", "count", "thousands")
@@ -104,7 +104,7 @@ def main() -> None:
     known = [known_links(*pair, german) for pair in pairs]
     translator = Translator.load(options.model_dir)
     sources, targets = (
-        subwords.encode(list(side))
+        Sentences(side, subwords.encode(side))
         for subwords, side in zip(translator.subwords, zip(*pairs, strict=True), strict=True)
     )
     print(f"{len(pairs)} pairs, {sum(map(len, known))} known links")

@@ -162,16 +162,19 @@ class MarianSubwords:
         marked = [bears or bool(code) for bears, code in zip(marks.marked, codes, strict=True)]
         return marks._replace(marked=marked)
 
-    def word_numbers(self, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of one sentence of ids, what spaces separate; UNK goes on with one.
+    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of one line, what white space separates; UNK goes on with one.
+
+        Where rules for punctuation join words or take them apart, those behind count otherwise.
 
         Args:
-            ids: [length] ids as `encode` gives them.
+            line: the text.
+            ids: [length] ids as `encode` gives them, or the first of them.
 
         Returns:
             The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
         """
-        return self.word_marks.numbers(ids)
+        return self.word_marks.numbers_in(line, ids, self.encode)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
         """Returns the file's content, where it has all of these symbols: language codes.

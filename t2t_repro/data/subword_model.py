@@ -60,10 +60,10 @@ class SubwordModel(Protocol):
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, behind ## where one goes on."""
 
-    def word_numbers(self, ids: Sequence[int]) -> list[int]:
-        """Of one sentence, the number of the word that each id belongs to, from 0.
+    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
+        """Of one line and its ids, the number of the word that each id belongs to, from 0.
 
-        Words are what spaces separate; EOS, and what follows it, belongs to `NO_WORD`.
+        Words are what white space separates; EOS, and what follows it, belongs to `NO_WORD`.
         """
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:

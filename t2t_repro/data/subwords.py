@@ -296,16 +296,17 @@ class Subwords:
             return piece
         return label(piece, begins)
 
-    def word_numbers(self, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of one sentence of ids, what spaces separate.
+    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of one line, what white space separates.
 
         Args:
-            ids: [length] ids as `encode` gives them.
+            line: the text, not a blank one.
+            ids: [length] ids as `encode` gives them, or the first of them.
 
         Returns:
             The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
         """
-        return self.word_marks.numbers(ids)
+        return self.word_marks.numbers_in(line, ids, self.encode)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
         """Returns the content of a file that has these symbols too; see `add_symbols`."""

@@ -178,13 +178,14 @@ class T2TSubwords:
             for begin, subword in zip(begins, subwords, strict=False)
         ]
 
-    def word_numbers(self, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of one sentence of ids, what spaces separate.
+    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
+        """Numbers the words of one line, what white space separates.
 
         Where the spaces are, only the text says: a subword belongs to the word that it ends in.
 
         Args:
-            ids: [length] ids as `encode` gives them.
+            line: the text, which the ids hold whole.
+            ids: [length] ids as `encode` gives them, or the first of them.
 
         Returns:
             The number, from 0, of each id's word; `NO_WORD` from the first EOS on.

@@ -1,6 +1,7 @@
 """Where words begin among subwords: SentencePiece writes a space as a mark inside of its pieces."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ class WordMarks(NamedTuple):
         return [True, *marked][: len(marked)] if self.at_end else marked
 
     def numbers(self, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of a sentence of ids.
+        """Numbers the words of a sentence of ids, as the model sees them.
 
         Args:
             ids: [length].
@@ -51,6 +52,31 @@ class WordMarks(NamedTuple):
         """
         numbers = [max(count - 1, 0) for count in accumulate(self.begins(read_ids(ids)))]
         return numbers + [NO_WORD] * (len(ids) - len(numbers))
+
+    def numbers_in(
+        self, line: str, ids: Sequence[int], encode: Callable[[Sequence[str]], list[list[int]]]
+    ) -> list[int]:
+        """Numbers the words of a line, of which the model may see others.
+
+        A model's rule may put a space in a word, or leave nothing of it: "don\u00b4t" becomes
+        "don \u0301t". So each word says how many the model sees in it.
+
+        Args:
+            line: what `ids` were made of.
+            ids: [length].
+            encode: gives the ids of texts.
+
+        Returns:
+            The number, from 0, of each id's word in `line.split()`; `NO_WORD` from the first EOS
+            on.
+        """
+        seen = [max(self.numbers(of_word), default=NO_WORD) + 1 for of_word in encode(line.split())]
+        ends = list(accumulate(seen))
+        last = len(ends) - 1
+        return [
+            NO_WORD if number == NO_WORD else min(bisect_right(ends, number), last)
+            for number in self.numbers(ids)
+        ]
 
 
 def label(piece: str, begins: bool) -> str:

@@ -1,11 +1,13 @@
 """Which word of the source a word of its translation comes from, by cross-attention.
 
 The decoder is given the translation (teacher forcing), and one of its layers is asked where it
-looks as it writes each subword. Words are what spaces separate. Links are written as in Pharaoh:
+looks as it writes each subword. Words are what white space separates in the text as it is given,
+whatever the subword model makes of them. Links are written as in Pharaoh:
 "0-0 1-2" links word 0 of the source with word 0 of the target, 1 with 2.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import gin
 import numpy as np
@@ -21,6 +23,18 @@ from t2t_repro.layers.attention import recorded_by
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Count, checked
 from t2t_repro.vocabulary import NO_WORD, PAD_ID
+
+
+class Sentences(NamedTuple):
+    """Sentences of one language.
+
+    Attributes:
+        lines: their texts.
+        ids: of each, EOS last; none where it is not to be aligned.
+    """
+
+    lines: Sequence[str]
+    ids: Sequence[Sequence[int]]
 
 
 @gin.configurable(denylist=["model", "subwords"])
@@ -56,33 +70,30 @@ class Aligner:
         self._links = tf.function(self.links, input_signature=[ids] * 4, autograph=False)
 
     def align(
-        self,
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        tokens_per_batch: int,
-        workers: int,
+        self, sources: Sentences, targets: Sentences, tokens_per_batch: int, workers: int
     ) -> list[str]:
         """Aligns pairs of sentences.
 
         Args:
-            sources: ids of each, EOS last.
-            targets: ids of each, EOS last.
+            sources: their sources.
+            targets: their targets.
             tokens_per_batch: padded ids of a batch at most, on the longer side.
             workers: batches aligned at the same time.
 
         Returns:
             the links of each; none where one of the two has no ids at all.
         """
-        results = ["" for _ in sources]
+        results = ["" for _ in sources.lines]
         sides = [*zip(self._subwords, (sources, targets), strict=True)]
         lengths = [
-            max(map(len, pair)) if all(pair) else 0 for pair in zip(sources, targets, strict=True)
+            max(map(len, pair)) if all(pair) else 0
+            for pair in zip(sources.ids, targets.ids, strict=True)
         ]
 
         def align_batch(batch: NDArray[np.int64]) -> None:
-            ids = [padded([side[n] for n in batch], PAD_ID) for _, side in sides]
+            ids = [padded([side.ids[n] for n in batch], PAD_ID) for _, side in sides]
             words = [
-                padded([subwords.word_numbers(side[n]) for n in batch], NO_WORD)
+                padded([subwords.word_numbers(side.lines[n], side.ids[n]) for n in batch], NO_WORD)
                 for subwords, side in sides
             ]
             for number, text in zip(batch, self._links(*ids, *words).numpy(), strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from t2t_repro.available_memory import available_memory
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
-from t2t_repro.decoding.alignment import Aligner
+from t2t_repro.decoding.alignment import Aligner, Sentences
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import for_each_batch, idle_workers
 from t2t_repro.decoding.pair_scores import PairScore, PairScorer, padded
@@ -304,9 +304,10 @@ class Translator:
                 f"there are {len(sources)} sources and {len(targets)} targets, expected as many of "
                 "one as of the other."
             )
+        longest = self.max_source_length
         return self.aligner.align(
-            _beginnings(self.subwords.source, sources, self.max_source_length),
-            _beginnings(self.subwords.target, targets, self._limit(self.max_source_length)),
+            Sentences(sources, _beginnings(self.subwords.source, sources, longest)),
+            Sentences(targets, _beginnings(self.subwords.target, targets, self._limit(longest))),
             self.tokens_at_once,
             self.workers,
         )

@@ -87,9 +87,9 @@ class MarianTextOps(tf.Module):
         """The ids [batch, length] of text, UNK for those outside the vocabulary."""
         return known_tokens(ids, self._size)
 
-    def word_numbers(self, ids: tf.Tensor) -> tf.Tensor:
-        """Numbers the words of every sentence, see `MarianSubwords.word_numbers`."""
-        return word_numbers(self._marked, self._marks_end, ids)
+    def word_numbers(self, texts: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """Numbers the words of every text, see `MarianSubwords.word_numbers`."""
+        return word_numbers(texts, ids, self.encode, (self._marked, self._marks_end))
 
 
 def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor) -> tf.RaggedTensor:

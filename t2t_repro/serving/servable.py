@@ -258,9 +258,10 @@ class Servable(tf.Module):
 
         def align(rows: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
             ids = [_group(side, rows) for side in (sources, targets)]
+            text_ops = (self._source_text, self._target_text)
             words = [
-                _check_words(text).word_numbers(of_side)
-                for text, of_side in zip((self._source_text, self._target_text), ids, strict=True)
+                _check_words(text).word_numbers(tf.gather(lines, rows), of_side)
+                for text, lines, of_side in zip(text_ops, (source, target), ids, strict=True)
             ]
             return self._translator.aligner.links(*ids, *words)
 

@@ -1,6 +1,7 @@
 """SentencePiece's subwords inside a graph, with the very results of `data.subwords`."""
 
 import hashlib
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -82,16 +83,17 @@ class TextOps(tf.Module):
         """
         return known_tokens(ids, self._size)
 
-    def word_numbers(self, ids: tf.Tensor) -> tf.Tensor:
-        """Numbers the words of every sentence, see `Subwords.word_numbers`.
+    def word_numbers(self, texts: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """Numbers the words of every text, see `Subwords.word_numbers`.
 
         Args:
+            texts: [batch] strings.
             ids: [batch, length] int32, as `encode` gives them, EOS and PAD after them.
 
         Returns:
             [batch, length] int32.
         """
-        return word_numbers(self._marked, self._marks_end, ids)
+        return word_numbers(texts, ids, self.encode, (self._marked, self._marks_end))
 
 
 def without_ends(texts: tf.Tensor) -> tf.Tensor:
@@ -108,22 +110,53 @@ def known_tokens(ids: tf.Tensor, size: int) -> tf.RaggedTensor:
     return tf.ragged.boolean_mask(known, is_text(ids))
 
 
-def word_numbers(marked: NDArray[np.bool_], at_end: bool, ids: tf.Tensor) -> tf.Tensor:
-    """Numbers the words of sentences, see `WordMarks.numbers`.
+def word_numbers(
+    texts: tf.Tensor,
+    ids: tf.Tensor,
+    encode: Callable[[tf.Tensor], tuple[tf.RaggedTensor, tf.Tensor]],
+    marks: tuple[NDArray[np.bool_], bool],
+) -> tf.Tensor:
+    """Numbers the words of texts, of which the model may see others; see `WordMarks.numbers_in`.
 
     Args:
-        marked: of every id, whether it bears the mark of a word.
-        at_end: whether that is the mark of its end.
-        ids: [batch, length] int32, EOS and PAD last.
+        texts: [batch] strings.
+        ids: [batch, length] int32, of the texts, EOS and PAD last.
+        encode: see `TextOps.encode`.
+        marks: of every id, whether it bears the mark of a word; whether that is of its end.
 
     Returns:
         [batch, length] int32, from 0; `NO_WORD` from the first EOS on.
     """
+    words = tf.strings.split(tf.strings.regex_replace(without_ends(texts), _SPACES, " "), " ")
+    counts = _count_seen(encode(words.flat_values)[0], *marks)
+    ends = tf.cumsum(words.with_flat_values(counts).to_tensor(), axis=1)
+    seen = _number_seen(ids, *marks)
+    last = tf.cast(words.row_lengths(), tf.int32) - 1
+    numbers = tf.minimum(tf.searchsorted(ends, seen, side="right"), last[:, None])
+    return tf.where(seen == NO_WORD, NO_WORD, numbers)
+
+
+def _number_seen(ids: tf.Tensor, marked: NDArray[np.bool_], at_end: bool) -> tf.Tensor:
+    """Numbers the words that the model sees in ids [batch, length], see `WordMarks.numbers`."""
     begins = tf.gather(marked, ids)
     if at_end:
         begins = tf.pad(begins[:, :-1], [[0, 0], [1, 0]], constant_values=True)
     numbers = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
     return tf.where(is_text(ids), numbers, NO_WORD)
+
+
+def _count_seen(ids: tf.RaggedTensor, marked: NDArray[np.bool_], at_end: bool) -> tf.Tensor:
+    """Counts the words that the model sees in each row of ids [rows, (length)]: [rows] int32.
+
+    Not by rows padded: one word may be as long as all others together.
+    """
+    before = tf.pad(tf.cumsum(tf.cast(tf.gather(marked, ids.flat_values), tf.int32)), [[1, 0]])
+    starts, stops = ids.row_splits[:-1], ids.row_splits[1:]
+    if at_end:
+        counts = 1 + tf.gather(before, tf.maximum(stops - 1, 0)) - tf.gather(before, starts)
+    else:
+        counts = tf.maximum(tf.gather(before, stops) - tf.gather(before, starts), 1)
+    return tf.where(stops > starts, counts, 0)
 
 
 def is_text(ids: tf.Tensor) -> tf.Tensor:

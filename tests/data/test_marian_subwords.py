@@ -132,8 +132,9 @@ def test_a_block_is_its_lines_stripped(made):
 def test_words_and_labels(made):
     source, _, _ = made[0]
     target, _, _ = made[1]
-    (ids,) = target.encode([">>deu<< Zwei junge Männer"])
-    numbers = target.word_numbers([*ids, PAD_ID])
+    line = ">>deu<< Zwei junge Männer"
+    (ids,) = target.encode([line])
+    numbers = target.word_numbers(line, [*ids, PAD_ID])
     assert numbers[0] == 0
     assert [*dict.fromkeys(numbers)] == [0, 1, 2, 3, NO_WORD]
     labels = target.labels([*ids, PAD_ID])

@@ -173,7 +173,7 @@ def test_words_are_segmented_independently_of_each_other(model, request):
     def longer(place, seed=1, epoch=0):
         """Whether the word at a place of every sentence has more ids than in plain BPE."""
         found = segmented(subwords, ["green green"] * count, 0.3, seed, epoch)
-        numbers = map(subwords.word_numbers, found)
+        numbers = map(subwords.word_marks.numbers, found)
         return np.array([of_line.count(place) > plain for of_line in numbers])
 
     first = longer(0)

@@ -360,13 +360,14 @@ def test_a_word_by_itself_and_the_end_of_a_compound_are_one_subword(tmp_path):
     recipe = SubwordTraining(vocab_size=300, word_mark="end")
     assert recipe.describe()["word_mark"] == "end"
     subwords = recipe.train(folded, tmp_path / "model")
-    ids, longer, other = subwords.encode(["hund", "xhund hund", "hundx q"])
+    texts = ["hund", "xhund hund", "hundx q"]
+    ids, longer, other = subwords.encode(texts)
     assert len(ids) == 2
     assert longer.count(ids[0]) == 2
     assert ids[0] not in other
     assert subwords.labels(longer) == ["<0x78>", "##hund", "hund", "<EOS>"]
-    assert subwords.word_numbers(longer) == [0, 0, 1, NO_WORD]
-    assert subwords.word_numbers(other)[-4:-1] == [0, 1, 1]
+    assert subwords.word_numbers(texts[1], longer) == [0, 0, 1, NO_WORD]
+    assert subwords.word_numbers(texts[2], other)[-4:-1] == [0, 1, 1]
     assert subwords.labels(other)[-2:] == ["\u2581", "<EOS>"]
 
 

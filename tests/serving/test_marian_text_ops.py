@@ -80,11 +80,12 @@ def test_texts_are_those_of_python(sides):
 
 def test_words_are_numbered_as_in_python(sides):
     for subwords, text_ops in sides:
-        rows = subwords.encode([*SOURCE_TEXT, ">>fra<< a b", "", "☃ a"])
+        lines = [*SOURCE_TEXT, ">>fra<< a b", "", "☃ a", "a\u00b4b \x01 c"]
+        rows = subwords.encode(lines)
         padded = tf.ragged.constant(rows, dtype=tf.int32).to_tensor()
-        numbers = text_ops.word_numbers(padded).numpy()
-        for row, of_row in zip(rows, numbers, strict=True):
-            assert of_row[: len(row)].tolist() == subwords.word_numbers(row)
+        numbers = text_ops.word_numbers(tf.constant(lines), padded).numpy()
+        for line, row, of_row in zip(lines, rows, numbers, strict=True):
+            assert of_row[: len(row)].tolist() == subwords.word_numbers(line, row)
             assert (of_row[len(row) :] == -1).all()
 
 
