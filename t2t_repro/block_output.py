@@ -15,6 +15,7 @@ from absl import logging
 from t2t_repro.configuration import differing_values
 from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.file_lock import held_alone
+from t2t_repro.durable import sync
 from t2t_repro.errors import UserError
 from t2t_repro.whole_files import whole_file, write_whole
 
@@ -126,12 +127,16 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
     def finish(self) -> None:
         """Puts the files in their places, and deletes the folder."""
         if not self.finished:
+            # A machine that loses its power may else have the word that all is there, and not all.
+            sync(*filter(Path.exists, (self._folder / flag for flag in self._places)))
             write_whole(self._folder / _FINISHED, json.dumps([self.done, self.digest]).encode())
+            sync(self._folder)
         self.finished = True
         # The first one last: it says that all are there.
         for flag, place in reversed(self._places.items()):
             if (grown := self._folder / flag).exists():
                 _put(grown, place)
+        sync(*{place.parent for place in self._places.values()})
         # This one first: without it what is left says nothing.
         (self._folder / _IDENTITY).unlink()
         shutil.rmtree(self._folder)

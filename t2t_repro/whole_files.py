@@ -44,6 +44,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix=ASIDE, dir=path.parent) as aside:
         written = Path(aside) / path.name
         yield written
+        sync(written)
         os.replace(written, path)
 
 

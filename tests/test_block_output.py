@@ -145,6 +145,37 @@ def test_a_second_process_is_told_of_the_first(tmp_path):
     assert Path(path).read_text() == "a\nb\n"
 
 
+def test_what_is_said_to_be_there_is_on_the_disk(tmp_path, monkeypatch):
+    """Before the word that all is done, all is; before what one goes on from is gone, the names."""
+    on_disk, fsync, replace, unlink = set(), os.fsync, os.replace, Path.unlink
+
+    def synced(number):
+        on_disk.add(os.fstat(number).st_ino)
+        fsync(number)
+
+    def is_on_disk(*paths):
+        return {path.stat().st_ino for path in paths} <= on_disk
+
+    def renamed(before, after):
+        folder = tmp_path / "out.partial"
+        if Path(after).name == "finished":
+            assert is_on_disk(folder / "output", folder / "alignments")
+        if Path(after).name in ("out", "aligned"):
+            assert is_on_disk(folder, Path(before))
+            on_disk.discard(tmp_path.stat().st_ino)
+        replace(before, after)
+
+    def unlinked(path, **options):
+        assert path.name != "identity.json" or is_on_disk(tmp_path)
+        unlink(path, **options)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.setattr(Path, "unlink", unlinked)
+    write(tmp_path)
+    assert listing(tmp_path) == ["aligned", "out"]
+
+
 def test_a_folder_deleted_meanwhile(tmp_path):
     with ResumableFiles({"output": str(tmp_path / "out")}, IDENTITY) as files:
         files.append(1, "1", {"output": ["a"]})
