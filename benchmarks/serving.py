@@ -36,6 +36,7 @@ from t2t_repro.serving.remote_translator import Address, RemoteTranslator
 from t2t_repro.serving.rest_predictor import RestPredictor
 from t2t_repro.serving.saved_model import write_saved_model
 from t2t_repro.serving.servable import Servable
+from t2t_repro.serving.stored_weights import PRECISIONS
 
 Translate = Callable[[Sequence[str]], list[str]]
 
@@ -155,7 +156,7 @@ def main() -> None:
     data = open_data(options.data_dir or options.model_dir.parent / "data")
     sources = data.text(options.split)[0][:1000]
     translator = experiment.load_translator(
-        options.model_dir, options.gin_param, options.checkpoint
+        options.model_dir, options.gin_param, options.checkpoint, PRECISIONS["float32"]
     )
     expected = [found[0].text for found in translator.translate(sources)]
     with tempfile.TemporaryDirectory() as folder:

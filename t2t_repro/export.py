@@ -39,6 +39,7 @@ def _export_saved_model() -> None:
     from t2t_repro.serving.saved_model import next_version, write_saved_model
     from t2t_repro.serving.servable import Servable
     from t2t_repro.serving.stored_weights import PRECISIONS
+    from t2t_repro.training.model_directory import ModelDirectory
 
     export_dir = Path(FLAGS.export_dir)
     # Before the model is loaded, which takes long: what cannot be written is said now.
@@ -54,6 +55,11 @@ def _export_saved_model() -> None:
         version = next_version(export_dir, FLAGS.version)
         written = write_saved_model(servable, export_dir, version, FLAGS.model_name)
     logging.info("exported %s weights as version %d: %s", FLAGS.weights, version, written)
+    if FLAGS.weights == "float32" and ModelDirectory(FLAGS.model_dir).sizes()["dtype"] != "float32":
+        logging.info(
+            "it computes in float32, and translate in bfloat16 as in training: some translations "
+            "may differ; those of --weights=bfloat16 are the same"
+        )
 
 
 def _export_ctranslate2() -> None:

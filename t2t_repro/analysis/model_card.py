@@ -2,7 +2,7 @@
 
 It says what the model directory knows: sizes, corpora, scores with their signatures, and whose
 weights the model began with. Folders of the machine that trained it are no one else's business: of
-absolute paths the last name is left.
+what may be a path the last name is left.
 """
 
 import re
@@ -20,6 +20,7 @@ from t2t_repro.training.model_directory import ModelDirectory
 
 _LANGUAGES = ("source_language", "target_language")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
+_NAME = re.compile(r"\w+(/[\w-]+)?(:[\w.*]+)?")
 
 
 def model_card(
@@ -139,16 +140,25 @@ def _references(value: Any) -> Iterator[str]:
 def _data(corpora: Sequence[_Corpus]) -> list[str]:
     lines = [
         f"- {_code(name)}"
-        + "".join(f", {key} {_code(repr(_without_folders(value)))}" for key, value in of_it.items())
+        + "".join(
+            f", {key} {_code(repr(value if _is_name(key, value) else _without_folders(value)))}"
+            for key, value in of_it.items()
+        )
         for name, of_it in corpora
     ]
     return ["## Data", "", *(lines or ["Not recorded: the model was not trained here."]), ""]
 
 
+def _is_name(key: str, value: Any) -> bool:
+    """Whether it is the name of a data set, as TFDS has it: such names have a slash in them."""
+    return key == "name" and isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
 def _without_folders(value: Any) -> Any:
     if isinstance(value, Reference):
         return value
-    if isinstance(value, str) and value.startswith(("/", "~", "file:")):
+    if isinstance(value, str) and not value.startswith(("http://", "https://")):
+        # Where it has no slash, its name is all of it.
         return PurePath(value).name
     if isinstance(value, Mapping):
         return {key: _without_folders(one) for key, one in value.items()}

@@ -3,6 +3,7 @@
 A single run lies in <experiment>/model; several in <experiment>/seed_1/model, seed_2/model, ...
 """
 
+import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,12 @@ class Sample(NamedTuple):
 
     @property
     def deviation(self) -> float | None:
-        """The sample standard deviation, with n − 1; None of a single value."""
+        """The sample standard deviation, with n − 1; None of a single value.
+
+        Infinite where a value is not finite: the perplexity of a run that diverged.
+        """
+        if not all(map(math.isfinite, self.values)):
+            return math.inf if len(self.values) > 1 else None
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def __str__(self) -> str:

@@ -208,6 +208,7 @@ class Translator:
 
         Raises:
             ValueError: if n_best is not in 1 ... beam_size, or there are not N prefixes.
+            UserError: the model's scores are no numbers.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
@@ -440,7 +441,16 @@ class Translator:
         return self.search.search(scored, begun, limits, max_steps, n_best, given)
 
     def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:
-        """The hypotheses of a sentence: ids [n_best, max_steps], scores [n_best]."""
+        """The hypotheses of a sentence: ids [n_best, max_steps], scores [n_best].
+
+        Raises:
+            UserError: there is none, since no score is a number.
+        """
+        if not scores[0] > UNFILLED_SCORE / 2:
+            raise UserError(
+                "the model's scores are no numbers, so that it has no translation: its weights are "
+                "damaged or far too large; give another --checkpoint."
+            )
         return [
             Translation(self.subwords.target.decode(of_one), float(score))
             for of_one, score in zip(ids, scores, strict=True)

@@ -104,8 +104,8 @@ def _load(model: Transformer, reader: CheckpointReader, path: str | Path) -> Non
     values = [(model.embedding.table, _embedding_table(reader, path))]
     for name, variable in _body_variables(model):
         values.append((variable, _read(reader, name, path)))
-        _check_shape(name, *values[-1], path)
-    _check_shape("the embedding", *values[0], path)
+        _check_value(name, *values[-1], path)
+    _check_value("the embedding", *values[0], path)
     for variable, value in values:
         variable.assign(value)
 
@@ -225,13 +225,17 @@ def _concatenated(shards: list[np.ndarray], path: str | Path) -> np.ndarray:
     return np.concatenate(shards)
 
 
-def _check_shape(name: str, variable: keras.Variable, value: np.ndarray, path: str | Path) -> None:
+def _check_value(name: str, variable: keras.Variable, value: np.ndarray, path: str | Path) -> None:
     if value.dtype != np.float32:
         raise UserError(f"{path} has {name} as {value.dtype}, expected float32.")
     if value.shape != tuple(variable.shape):
         raise UserError(
             f"{path} has {name} with the shape {value.shape}, expected {tuple(variable.shape)}: "
             "give a checkpoint whose layers are all of one size."
+        )
+    if not np.isfinite(value).all():
+        raise UserError(
+            f"{path} has values that are not finite in {name}: give a checkpoint that can be used."
         )
 
 

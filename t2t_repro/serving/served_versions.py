@@ -17,7 +17,7 @@ from t2t_repro.serving.version_numbers import LARGEST_VERSION
 _Files = tuple[tuple[str, int, int], ...]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
-"""Seconds until a version that was served before is tried again; each is twice the one before."""
+"""Seconds until what may be loaded another time is tried again; each is twice the one before."""
 
 
 class _Loading(NamedTuple):
@@ -33,13 +33,15 @@ class _Loading(NamedTuple):
 
 
 class _Pause(NamedTuple):
-    """How long a version is not tried.
+    """How long a version is not tried, unless its files change.
 
     Attributes:
+        files: of the version.
         seconds: of it.
         end: when it is over, by the event loop's clock.
     """
 
+    files: _Files
     seconds: float
     end: float
 
@@ -49,9 +51,10 @@ class ServedVersions:
 
     A version that appears is loaded and warmed up while the one before goes on, which is dropped
     when its last request is answered. One that can't be loaded is refused, and tried again only
-    when its files have changed. Where the version that is served is taken away, the newest of the
-    others is. A version whose process ends is loaded again; as it could be loaded before, it is
-    tried until it can be, with growing pauses.
+    when its files have changed; where the machine has no room for its process, after a while. Where
+    the version that is served is taken away, the newest of the others is. A version whose process
+    ends is loaded again; as it could be loaded before, it is tried until it can be, with growing
+    pauses.
 
     Args:
         name: of the model, as clients give it.
@@ -159,8 +162,9 @@ class ServedVersions:
         return None
 
     def _may_be_tried(self, number: int, files: _Files) -> bool:
-        if self._files_of_served.get(number) == files and number in self._pauses:
-            return asyncio.get_running_loop().time() >= self._pauses[number].end
+        pause = self._pauses.get(number)
+        if pause and pause.files == files:
+            return asyncio.get_running_loop().time() >= pause.end
         return self._files_of_refused.get(number) != files
 
     async def _load(self, number: int, files: _Files) -> None:
@@ -172,16 +176,19 @@ class ServedVersions:
             reason = printable(str(error))
             self.refused[number] = reason
             if self._files_of_served.get(number) == files:
-                seconds = self._pause(number)
+                seconds = self._pause(number, files)
                 logging.error("version %d is tried again in %g s: %s", number, seconds, reason)
                 return
             self._files_of_refused[number] = files
+            self._pauses.pop(number, None)
             other = f", version {self._served.number} goes on" if self._served else ""
             logging.error("version %d is refused%s: %s", number, other, reason)
             return
         except OSError as error:
             # Too many files or processes: another time.
-            logging.error("version %d cannot be loaded now: %s", number, error.strerror)
+            self.refused[number] = reason = f"it cannot be loaded now: {error.strerror}"
+            seconds = self._pause(number, files)
+            logging.error("version %d is tried again in %g s: %s", number, seconds, reason)
             return
         self.refused.pop(number, None)
         self._pauses.pop(number, None)
@@ -191,11 +198,14 @@ class ServedVersions:
             before.retire()
         logging.info("serving version %d of %s", number, self.name)
 
-    def _pause(self, number: int) -> float:
+    def _pause(self, number: int, files: _Files) -> float:
         """Begins the next pause of a version, and returns its seconds."""
         before = self._pauses.get(number)
-        seconds = min(2 * before.seconds, _LONGEST_PAUSE) if before else _FIRST_PAUSE
-        self._pauses[number] = _Pause(seconds, asyncio.get_running_loop().time() + seconds)
+        seconds = _FIRST_PAUSE
+        if before and before.files == files:
+            seconds = min(2 * before.seconds, _LONGEST_PAUSE)
+        end = asyncio.get_running_loop().time() + seconds
+        self._pauses[number] = _Pause(files, seconds, end)
         return seconds
 
     def _found(self) -> dict[int, _Files]:

@@ -3,6 +3,8 @@
 from importlib import resources
 from pathlib import Path
 
+from t2t_repro.whole_files import write_whole
+
 SERVER_FILES = ("models.config", "batching_params.pbtxt", "monitoring.config")
 """Their names; what they say stands in the folder for_server, `{{model}}` for the model's name."""
 
@@ -18,4 +20,4 @@ def write_server_files(export_dir: Path, model_name: str) -> None:
         text = resources.files("t2t_repro.serving").joinpath("for_server", name).read_text("utf-8")
         path = export_dir / name
         if not path.exists():
-            path.write_text(text.replace("{{model}}", model_name), encoding="utf-8")
+            write_whole(path, text.replace("{{model}}", model_name).encode())

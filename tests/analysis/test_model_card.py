@@ -26,6 +26,8 @@ TfdsCorpus.target_language = 'no'
 news/TfdsCorpus.name = 'wmt14_translate/de-en'
 news/TfdsCorpus.data_dir = '/home/someone/tfds'
 my_project.corpora.Pairs.files = ['~/private/a|b.txt', 'train.`en`']
+my_project.corpora.Pairs.more = [('../private/a.en', 'private/a.de'), 'https://x.org/c.gz']
+my_project.corpora.Pairs.name = '../private/of'
 LayerConfig.d_model = 8
 """
 
@@ -54,7 +56,10 @@ def test_corpora_within_others_are_named_without_the_machines_folders(directory,
         "- `news/TfdsCorpus`, source_language `'en'`, target_language `'no'`, "
         "name `'wmt14_translate/de-en'`, data_dir `'tfds'`\n"
     ) in card
-    assert "- `Pairs`, files `['a|b.txt', 'train.'en'']`" in card
+    assert (
+        "- `Pairs`, files `['a|b.txt', 'train.'en'']`, "
+        "more `[('a.en', 'a.de'), 'https://x.org/c.gz']`, name `'of'`\n"
+    ) in card
     assert "- `Mixture`, corpora" in card
     for of_machine in ("someone", "private", "d_model `", "`both`"):
         assert of_machine not in card

@@ -1,5 +1,7 @@
 """Scores of several seeds: which runs belong together, and their mean and spread."""
 
+import math
+
 import pytest
 
 from t2t_repro.analysis.run_record import Evaluation
@@ -51,6 +53,13 @@ def test_a_single_run_has_no_spread(tmp_path):
     write_run(tmp_path / "model", "dev", 20.0)
     assert "| BLEU | 20.00 | 1 | 20.00 |" in score_tables(tmp_path)
     assert Sample((20.0,)).deviation is None
+
+
+def test_the_spread_of_a_run_that_diverged_is_infinite(experiment):
+    write_run(experiment / "seed_2" / "model", "test", 0.1, math.inf, seed=2)
+    assert "| perplexity | inf ± inf | 3 | 4.10 | inf | 5.00 |" in score_tables(experiment)
+    assert Sample((1.0, math.nan)).deviation == math.inf
+    assert Sample((math.inf,)).deviation is None
 
 
 def test_a_metric_that_a_run_lacks_is_left_open(experiment):

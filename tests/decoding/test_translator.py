@@ -244,6 +244,17 @@ def test_the_model_s_weights_of_today_are_used(translator, model):
     assert_same(translator.translate(["the red bird"]), before)
 
 
+def test_scores_that_are_no_numbers_are_an_error(translator, model):
+    table = model.embedding.table
+    weights = np.asarray(table)
+    try:
+        table.assign(np.where(np.arange(weights.size).reshape(weights.shape) == 9, np.nan, weights))
+        with pytest.raises(UserError, match="scores are no numbers, so that it has no"):
+            translator.translate(["", "the red bird"])
+    finally:
+        table.assign(weights)
+
+
 @pytest.mark.parametrize("search", [BeamSearch(1), Sampling()], ids=["greedy", "sampling"])
 def test_its_own_beginning_gives_a_translation_again(model, subwords, search):
     """Of ids: a text need not have the subwords that were found. Each row has another length."""

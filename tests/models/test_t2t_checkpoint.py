@@ -276,6 +276,13 @@ def with_another(name, shape, dtype=np.float32):
     return variables | {name: np.ones(shape, dtype)}
 
 
+def with_nan(name):
+    variables, _ = t2t_variables()
+    return variables | {
+        name: np.where(np.arange(variables[name].size) == 3, np.nan, 0.5).astype(np.float32)
+    }
+
+
 LAYER_1 = "transformer/body/decoder/layer_1"
 
 
@@ -290,13 +297,14 @@ LAYER_1 = "transformer/body/decoder/layer_1"
         ),
         (with_another(f"{LAYER_1}/ffn/conv1/kernel", (8, 10)), r"\(8, 10\), expected \(8, 12\)"),
         (with_another(f"{LAYER_1}/ffn/conv2/bias", (8,), np.int32), "as int32, expected float32"),
+        (with_nan(f"{LAYER_1}/ffn/conv2/bias"), "values that are not finite in .*conv2/bias: give"),
         (t2t_variables(filter_size=10)[0], "filter_size=12, but the checkpoint has 10"),
         (t2t_variables(layers=3)[0], "num_encoder_layers=2, but the checkpoint has 3"),
         (t2t_variables(layers=1)[0], "num_encoder_layers=2, but the checkpoint has 1"),
     ],
     ids=[
-        "variable", "shard", "embedding's shape", "shape", "type", "hparams' shape", "more layers",
-        "fewer layers",
+        "variable", "shard", "embedding's shape", "shape", "type", "not finite", "hparams' shape",
+        "more layers", "fewer layers",
     ],
 )  # fmt: skip
 def test_checkpoints_that_do_not_fit(tmp_path, variables, message):

@@ -1,5 +1,6 @@
 """What an export writes: whole versions, of operations that stock servers know."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,19 @@ def test_what_the_server_is_started_with(export_dir):
         "max_enqueued_batches",
         "pad_variable_length_inputs:",
     ]
+
+
+def test_a_file_for_the_server_is_whole_or_not_there(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="No space left on device"):
+            write_server_files(tmp_path, "made")
+    assert not any((tmp_path / name).exists() for name in SERVER_FILES)
+    write_server_files(tmp_path, "made")
+    assert {path.name for path in tmp_path.iterdir()} == {*SERVER_FILES}
 
 
 def test_files_that_were_adapted_stay(tmp_path):

@@ -35,6 +35,39 @@ def test_a_number_that_no_message_can_hold_is_no_version(tmp_path):
         asyncio.run(versions.start())
 
 
+def test_where_no_process_can_be_started_the_next_attempt_waits(tmp_path, monkeypatch):
+    (tmp_path / "7").mkdir()
+    attempts = []
+
+    async def start(path, *_):
+        attempts.append(path.name)
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(ModelProcess, "start", start)
+
+    async def look(versions, count):
+        for _ in range(count):
+            await versions.look()
+            await versions.wait(0.01)
+
+    async def run():
+        versions = ServedVersions("made", tmp_path, VersionLimits(60.0, 2**30, 1, 2**20))
+        message = "version 7: it cannot be loaded now: Too many open files"
+        with pytest.raises(UserError, match=message):
+            await versions.start()
+        await look(versions, 20)
+        assert attempts == ["7"]
+        # Other files, another attempt; and the same ones after the pause.
+        (tmp_path / "7" / "file").write_text("more")
+        await look(versions, 20)
+        assert len(attempts) == 2
+        await asyncio.sleep(1.0)
+        await look(versions, 20)
+        assert len(attempts) == 3
+
+    asyncio.run(run())
+
+
 def test_nothing_in_the_working_directory_is_imported(tmp_path, monkeypatch):
     (tmp_path / "json.py").write_text("open('imported', 'w')\n")
     monkeypatch.chdir(tmp_path)
