@@ -307,8 +307,7 @@ def test_tensorboard_has_every_signal_at_the_right_step(run):
 )
 def test_a_run_that_is_over_stays_as_it_is(run, others):
     def there():
-        paths = [*(run.model_dir / "checkpoints").iterdir(), run.model_dir / "config.gin"]
-        return {path.name: path.read_bytes() for path in paths}
+        return {path: path.read_bytes() for path in run.model_dir.rglob("*") if path.is_file()}
 
     before = there()
     _, log = run.train(*others)

@@ -42,7 +42,8 @@ def announce_start(
         state: where it stands.
         differing: what is configured otherwise than when it got there.
     """
-    if not state.step:
+    # One that was stopped before its first update has a checkpoint of what it began with.
+    if not state.step and not directory.has_begun():
         return
     if not pace.is_over(state):
         logging.info("train: going on after step %d", state.step)
@@ -95,7 +96,8 @@ def _next_commands(directory: ModelDirectory, data_dir: Path) -> list[str]:
     is_usual = data_dir == directory.path.parent / "data"
     data = "" if is_usual else f" --data_dir={shlex.quote(str(data_dir))}"
     evaluate = f"python -m t2t_repro.evaluate {model}{data}"
-    last = min(len(CheckpointFolder(directory.checkpoints).steps()), _PAPER_AVERAGES)
+    trained = [step for step in CheckpointFolder(directory.checkpoints).steps() if step]
+    last = min(len(trained), _PAPER_AVERAGES)
     if last < 2:
         return [evaluate]
     return [f"python -m t2t_repro.average {model} --last={last}", evaluate]

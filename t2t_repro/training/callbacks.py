@@ -26,7 +26,8 @@ class Callbacks:
 
     Args:
         callbacks: Keras's, or classes derived from `keras.callbacks.Callback`.
-        model: that they are given.
+        model: that they are given, with the optimizer as its own.
+        optimizer: of the run.
         steps: the last step of the run.
 
     Raises:
@@ -37,6 +38,7 @@ class Callbacks:
         self,
         callbacks: Sequence[keras.callbacks.Callback],
         model: keras.Model | None = None,
+        optimizer: keras.Optimizer | None = None,
         steps: int | None = None,
     ) -> None:
         if not isinstance(callbacks, list | tuple) or not all(
@@ -50,6 +52,9 @@ class Callbacks:
         self._model = model
         self._last: dict[str, float] = {}
         self._warned = False
+        if callbacks and model is not None and optimizer is not None:
+            # They look for it there, W&B's for the learning rate.
+            model.compile(optimizer)
         for callback in callbacks:
             callback.set_params({"epochs": 1, "steps": steps, "verbose": 0})
             callback.set_model(model)

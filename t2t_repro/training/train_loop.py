@@ -7,6 +7,7 @@ import signal
 import time
 from typing import Any, Protocol
 
+import tensorflow as tf
 from absl import logging
 
 from t2t_repro.data.batches import Batches
@@ -87,7 +88,12 @@ class TrainLoop:
     def _train_epoch(self, state: RunState) -> RunState:
         """Trains to the end of the epoch, or of the run."""
         step = self.step
-        batches = self.batches.epoch(state.epoch, state.batch, step.own_slices)
+        batches = self._wait_for_epoch(state)
+        # Several workers stop together, whichever has been asked to.
+        all_have_theirs = all(self.workers.gather(batches is not None))
+        if batches is None or not all_have_theirs:
+            self._stop_at = state.step
+            return state
         for source, target, slots in batches:
             result = step(state.step, source, target, slots, self._stop())
             # A GPU computes still, and has the next update waiting: what is read is the last one.
@@ -102,6 +108,19 @@ class TrainLoop:
             if self._ends(state):
                 return state
         return state.after_epoch()
+
+    def _wait_for_epoch(self, state: RunState) -> tf.data.Dataset | None:
+        """The batches of an epoch; None if a signal came while its subwords were made."""
+        try:
+            with self._stop.interrupting():
+                return self.batches.epoch(state.epoch, state.batch, self.step.own_slices)
+        except Preempted:
+            return None
+        except UserError:
+            # One to all processes has ended those that make them, too.
+            if not self._stop():
+                raise
+            return None
 
     def _evaluate(self, state: RunState) -> RunState:
         self._read_last_update()

@@ -64,9 +64,8 @@ class TrainingRun:
             frozen=step.frozen,
         )
         self.pace = Pace()
-        self.listeners = Callbacks(
-            callbacks if workers.is_chief else (), step.model, self.pace.steps
-        )
+        told = callbacks if workers.is_chief else ()
+        self.listeners = Callbacks(told, step.model, step.optimizer, self.pace.steps)
 
     def train(self, preparation: Preparation, data_dir: Path) -> RunState:
         """Trains to the end, from the newest checkpoint where there is one.
@@ -88,6 +87,9 @@ class TrainingRun:
         operative = gin.operative_config_str()
         self._check_memory(batches)
         state, differing = self._begin(data, batches, operative)
+        if self._has_ended(state):
+            batches.close()
+            return state
 
         start, began = state, time.monotonic()
         if not self.pace.is_over(state):
@@ -151,10 +153,10 @@ class TrainingRun:
             if workers.is_chief:
                 directory.check_same_model(self.model, data.subwords)
             state = self.checkpoints.restore()
-            is_over = pace.is_over(state) and not pace.owes_evaluation(state)
+            has_ended = self._has_ended(state)
             # Of a run that is over, what is there stays what it was trained with.
-            if workers.is_chief and not (is_over and differing):
-                if not is_over:
+            if workers.is_chief and not (has_ended and differing):
+                if not has_ended:
                     to_come = self.checkpoints.to_come(pace.steps - state.step)
                     check_disk(directory, self.checkpoints.variables, to_come)
                 self.checkpoints.tidy()
@@ -167,6 +169,9 @@ class TrainingRun:
         workers.check_same("a model directory that holds", found)
         announce_start(directory, pace, state, differing)
         return state, differing
+
+    def _has_ended(self, state: RunState) -> bool:
+        return self.pace.is_over(state) and not self.pace.owes_evaluation(state)
 
     def _start_from(self, parent: Parent, data: PreparedData) -> RunState:
         """Takes over a parent's weights; the first evaluation is of them."""

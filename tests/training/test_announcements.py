@@ -90,7 +90,8 @@ def test_the_end_names_commands_that_can_be_pasted(
     monkeypatch.chdir(tmp_path)
     directory = ModelDirectory("runs/x/a model")
     directory.checkpoints.mkdir(parents=True)
-    for step in range(checkpoints):
+    # That of step 0 cannot be averaged.
+    for step in range(checkpoints + 1):
         (directory.checkpoints / f"step-{step}.index").touch()
     announce_end(directory, Path(data), RunState(step=400), RunState(step=1200), 300)
     next_ones = ", then ".join(f"python -m t2t_repro.{command}" for command in commands)

@@ -9,7 +9,7 @@ from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.run_state import CorpusScores, DevScores, Pace, RunState
 from t2t_repro.training.train_step import StepResult
-from tests.training.tiny import tiny_model
+from tests.training.tiny import tiny_model, tiny_step
 
 RESULT = StepResult(*map(tf.constant, (2.5, 2.0, 5.0, 1.0, 0.25, 0.0, 1.0)))
 TRAIN = {"loss": 2.5, "nll": 2.0, "learning_rate": 0.25, "gradient_norm": 1.0}
@@ -38,7 +38,7 @@ class Told(keras.callbacks.Callback):
 
 def test_what_callbacks_are_told(tmp_path):
     model, told = tiny_model(), Told()
-    listeners = Callbacks([told], model, 9)
+    listeners = Callbacks([told], model, None, 9)
     with Journal(tmp_path, Pace(9, report_every=100), RunState(step=4), listeners) as journal:
         journal.update(5, RESULT, 90, 100)
         journal.evaluation(5, DevScores(1.5, 30.0, "| a |", "strict BLEU"), 0.1)
@@ -51,11 +51,30 @@ def test_what_callbacks_are_told(tmp_path):
     ]
 
 
+def test_callbacks_find_the_optimizer_where_keras_has_it(tmp_path):
+    """W&B's and MLflow's ask the model for it."""
+    step, found = tiny_step(), []
+
+    class Asks(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            optimizer = self.model.optimizer
+            found.append((int(optimizer.iterations), float(optimizer.learning_rate)))
+
+    before = [variable.path for variable in step.model.variables]
+    listeners = Callbacks([Asks()], step.model, step.optimizer, 9)
+    with Journal(tmp_path, Pace(9), RunState(), listeners) as journal:
+        journal.update(1, RESULT, 90, 100)
+    assert found == [(0, float(step.optimizer.learning_rate))]
+    assert [variable.path for variable in step.model.variables] == before
+
+
 def test_callbacks_are_told_of_every_corpus(tmp_path):
     told = Told()
     corpora = [CorpusScores("news", 1.0, 20.0)]
     scores = DevScores(1.5, 30.0, "| a |", corpora=corpora)
-    with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), 9)) as journal:
+    with Journal(
+        tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), None, 9)
+    ) as journal:
         journal.evaluation(5, scores, 0.1)
     assert told.calls[1] == ("test", {"nll": 1.5, "bleu": 30.0, "news/nll": 1.0, "news/bleu": 20.0})
 
@@ -64,7 +83,7 @@ def test_the_end_is_told_where_an_error_ends_the_run(tmp_path):
     told = Told()
 
     def fail():
-        with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), 9)):
+        with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), None, 9)):
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -77,7 +96,7 @@ def test_a_callback_does_not_end_the_run(caplog):
         def on_train_batch_end(self, batch, logs=None):
             self.model.stop_training = True
 
-    listeners = Callbacks([Stop()], tiny_model(), 9)
+    listeners = Callbacks([Stop()], tiny_model(), None, 9)
     listeners.begin()
     for step in (1, 2):
         listeners.update(step, RESULT)

@@ -4,8 +4,11 @@ One parent, trained for a few updates on words in reverse; and runs on other sen
 """
 
 import json
+import os
 import re
 import shutil
+import signal
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -21,6 +24,7 @@ from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.errors import UserError
+from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.layers.layer_config import LayerConfig
@@ -443,6 +447,28 @@ def test_killed_and_resumed_is_uninterrupted_even_where_the_parent_is_gone(paren
     assert "train: going on after step 2" in found.text
     assert "starts from the weights" not in found.text
     assert_same_values(values(child, 4), values(whole, 4))
+
+
+def test_stopped_before_its_first_update_it_goes_on_with_what_it_began_with(parent, child, said):
+    """In the evaluation of the parent's weights. A second run from other ones is told so."""
+    shutil.copytree(parent / "model", child / "parent")
+
+    def stopped(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DevEvaluation, "share", stopped)
+        with pytest.raises(SystemExit):
+            train(child, "train.init_from = 'parent'", "Pace.steps = 2")
+    assert ModelDirectory(child / "model").has_begun()
+    said()
+    train(child, from_model(parent), "Pace.steps = 2", "Checkpoints.every_steps = 9")
+    text = said()
+    assert "train: going on after step 0" in text
+    assert "another configuration: train.init_from" in text
+    # That of step 0 is none that can be averaged.
+    assert "next: python -m t2t_repro.evaluate" in text
 
 
 def test_other_parts_than_the_checkpoint_s_frozen_ones_are_one_line(parent, begun, child):

@@ -1,10 +1,12 @@
 """The loop: where a run goes on, when it ends, and what it leaves behind."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
 import os
 import signal
+import time
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +23,7 @@ from t2t_repro.training.journal import Journal
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import LARGEST_NORM, adam
+from t2t_repro.training.preemption import Preempted
 from t2t_repro.training.replay import read_batch
 from t2t_repro.training.run_state import DevScores, Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
@@ -223,6 +226,40 @@ def test_stopped_right_before_the_epoch_ends(tmp_path, batches, uninterrupted):
     second = begin(tmp_path, batches)
     assert second.go() == finished(step=6, epoch=1, batch=2)
     assert_same(second.values(), end)
+
+
+@pytest.mark.parametrize("ends_workers", [False, True])
+def test_stopped_while_an_epoch_is_waited_for(tmp_path, batches, uninterrupted, ends_workers):
+    """The second one; a signal to all processes ends those that make its subwords too."""
+    begin, end = uninterrupted
+
+    class Waiting:
+        count_tokens = batches.count_tokens
+
+        def epoch(self, epoch, first_batch, own_slices=None):
+            if epoch == 0:
+                return batches.epoch(epoch, first_batch, own_slices)
+            with contextlib.suppress(Preempted) if ends_workers else contextlib.nullcontext():
+                send(signal.SIGTERM)()
+                time.sleep(60)
+            raise UserError("a worker process was killed")
+
+    first = begin(tmp_path, Waiting())
+    assert first.go() == RunState(step=4, epoch=1)
+    assert first.stopped_by == signal.SIGTERM
+    second = begin(tmp_path, batches)
+    assert second.go() == finished(step=6, epoch=1, batch=2)
+    assert_same(second.values(), end)
+
+
+def test_an_epoch_that_cannot_be_made_is_an_error(tmp_path, batches):
+    class Failing:
+        def epoch(self, epoch, first_batch, own_slices=None):
+            raise UserError("there is no room")
+
+    with pytest.raises(UserError, match="there is no room"):
+        Run(tmp_path, FakeStep(), Failing(), 3).go()
+    assert written(tmp_path) == []
 
 
 def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupted):
