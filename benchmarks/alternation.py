@@ -11,7 +11,7 @@ import os
 import statistics
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,10 @@ def running_worker(
             yield Worker(process, log)
         finally:
             process.kill()
+            # What it was told last may not have left this process: it is not told that again.
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.close()
 
 
 def measure(

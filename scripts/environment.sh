@@ -6,7 +6,8 @@ case "$extra" in
     base | test | gpu | plots) ;;
     *)
         echo "error: environment.sh was given '$extra', expected base, test, gpu or plots." >&2
-        exit 2
+        # Not exit: typed at a prompt, it would end the user's shell.
+        return 2
         ;;
 esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -25,26 +26,34 @@ find_python() {
 
 # pip comes last when an environment is made: without it, one was interrupted.
 is_made() { [ -x .venv/bin/pip ]; }
+make_it() {
+    if [ ! -x .venv/bin/python ]; then "$1" -m venv --clear .venv; return; fi
+    # Of another program, or interrupted: what is in it stays.
+    .venv/bin/python -m ensurepip --default-pip > /dev/null 2>&1 && is_made && return
+    echo "error: $PWD/.venv has no pip, and none could be put into it: install pip there, or delete it." >&2
+    return 2
+}
 # What is installed is known by the requirements that it was installed from.
 is_installed() { is_made && cmp -s setup.py ".venv/installed-$extra"; }
 
 if ! is_installed; then
     python=.venv/bin/python
-    is_made || python="$(find_python)" || exit 2
+    is_made || python="$(find_python)" || return 2
     # Of several scripts one makes it, and the others wait. The lock is the kernel's, on what lies
     # behind a descriptor of this shell: it is free again when the shell ends, however that comes.
     exec 9< setup.py
     "$python" -c 'import contextlib, fcntl
 with contextlib.suppress(OSError):
     fcntl.flock(9, fcntl.LOCK_EX)'
-    is_made || "$python" -m venv --clear .venv
+    is_made || make_it "$python" || { exec 9<&-; return 2; }
     source .venv/bin/activate
     if ! is_installed; then
         echo "== installing (TensorFlow is large: some minutes on a slow line)"
         package=.
         if [ "$extra" != base ]; then package=".[$extra]"; fi
-        python -m pip install --quiet --disable-pip-version-check -e "$package"
-        cp setup.py ".venv/installed-$extra"
+        # At a prompt nothing ends where a command fails.
+        python -m pip install --quiet --disable-pip-version-check -e "$package" &&
+            cp setup.py ".venv/installed-$extra" || { exec 9<&-; return 1; }
     fi
     exec 9<&-
 fi

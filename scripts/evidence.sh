@@ -55,6 +55,10 @@ for given in multi30k tfds craft; do
     [[ "$folder" != *[\'\"\\]* ]] || fail "--$given: $folder has a quote or a backslash in it, which would end a gin file's text: rename it."
     printf -v "$given" %s "$folder"
 done
+case "$part" in
+    # Three seeds would be trained, and then not be reported.
+    multi30k | all) [ ! -e runs/multi30k_tiny/model ] || fail "runs/multi30k_tiny/model is a run by itself, beside the seeds that are trained there: move it to another folder." ;;
+esac
 trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 
 # The arguments of a trainer that name a folder.

@@ -251,13 +251,19 @@ def call(command: Sequence[str], setting: Setting, seconds: float) -> str:
         watch = threading.Timer(max(seconds, 0.0), stop, (process, is_late))
         watch.start()
         assert process.stdout is not None
-        for line in process.stdout:
-            log.write(line.encode())
-            log.flush()
-            if as_row(line) and not appends_by_itself:
-                append(setting.results, line.rstrip("\n"))
-        status = process.wait()
-        watch.cancel()
+        try:
+            for line in process.stdout:
+                log.write(line.encode())
+                log.flush()
+                if as_row(line) and not appends_by_itself:
+                    append(setting.results, line.rstrip("\n"))
+            status = process.wait()
+        except BaseException:
+            # A signal ends this call: nothing may go on, on the GPU, beside the next one.
+            stop(process, is_late)
+            raise
+        finally:
+            watch.cancel()
     if is_late.is_set():
         return OUT_OF_TIME
     return FAILED if status else DONE
@@ -295,4 +301,6 @@ def end_last_line(results: Path) -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does, so that what it has started ends with it.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main()

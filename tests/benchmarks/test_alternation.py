@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 
 import pytest
 
@@ -11,7 +12,7 @@ import exported_step
 import gpu_training
 import make_work
 import training
-from alternation import MATMUL, Measurement, add_arguments, write_results
+from alternation import MATMUL, Measurement, add_arguments, running_worker, write_results
 from work import SHARED_SIZES
 
 ROUND = {"amount": 8.0, "seconds": 2.0, "cpu_seconds": 2.0, "peak_mib": 1, "peak_device_mib": 0}
@@ -23,6 +24,16 @@ def test_a_share_is_that_of_the_matrix_products(tmp_path):
     (row,) = map(json.loads, (tmp_path / "results").read_text().splitlines())
     assert (row["peer"], row["case"], row["value"]) == ("ours", "c", 4.0)
     assert row["share_of_matmul"] == 0.5
+
+
+def test_a_worker_that_dies_between_its_rounds_costs_no_other_its_figures(tmp_path):
+    """It is told of a round, and never reads that: at its end it must not be told again."""
+    command = [sys.executable, "-c", "print('{}', flush=True)"]
+    with running_worker(command, tmp_path / "log") as worker:
+        assert worker.answer() == {}
+        worker._process.wait()
+        with pytest.raises(BrokenPipeError):
+            worker.do_round()
 
 
 @pytest.mark.parametrize("peers", [["ours", "theirs"], []])

@@ -22,9 +22,16 @@ case "$1 $2" in
         touch .venv/bin/pip
         chmod +x .venv/bin/pip
         ;;
+    "-m ensurepip")
+        if [ -e no_ensurepip ]; then exit 1; fi
+        echo ensurepip >> calls
+        touch .venv/bin/pip
+        chmod +x .venv/bin/pip
+        ;;
     "-m pip")
         echo "${{@: -1}}" >> calls
         sleep 0.5
+        if [ -e offline ]; then exit 1; fi
         ;;
 esac
 """
@@ -42,9 +49,9 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def start(checkout, extra="base", python="my programs/python"):
+def start(checkout, extra="base", python="my programs/python", options="-euo pipefail"):
     return subprocess.Popen(
-        ["bash", "-c", f"set -euo pipefail; source scripts/environment.sh {extra}; which python"],
+        ["bash", "-c", f"set {options}; source scripts/environment.sh {extra}; which python"],
         cwd=checkout,
         env=os.environ | {"PYTHON": str(checkout / python)},
         stdout=subprocess.PIPE,
@@ -72,6 +79,43 @@ def test_one_that_was_interrupted_is_made_again(checkout):
     (checkout / ".venv" / "bin").mkdir(parents=True)
     assert finish(start(checkout))[0] == 0
     assert (checkout / "calls").read_text() == "venv\n.\n"
+
+
+@pytest.mark.parametrize("options", ["-euo pipefail", "+e"])
+def test_what_pip_could_not_install_is_installed_the_next_time(checkout, options):
+    """At a prompt too, where nothing ends when a command fails."""
+    (checkout / "offline").touch()
+    finish(start(checkout, options=options))
+    assert not (checkout / ".venv" / "installed-base").exists()
+    (checkout / "offline").unlink()
+    assert finish(start(checkout))[0] == 0
+    assert (checkout / "calls").read_text() == "venv\n.\n.\n"
+
+
+def test_a_prompt_is_told_and_goes_on(checkout):
+    status, said, err = finish(start(checkout, "bas", options="+e; PATH=$PATH"))
+    assert (status, len(said)) == (0, 1)
+    assert err.startswith("error: environment.sh was given 'bas', expected base, test")
+    (checkout / "offline").touch()
+    command = "set +e; source scripts/environment.sh base; exit $?"
+    environment = os.environ | {"PYTHON": str(checkout / "my programs" / "python")}
+    assert subprocess.run(["bash", "-c", command], cwd=checkout, env=environment).returncode == 1
+
+
+def test_an_environment_without_pip_keeps_what_is_in_it(checkout):
+    programs = checkout / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    shutil.copy(checkout / "my programs" / "python", programs / "python")
+    (programs / "activate").write_text('PATH="$PWD/.venv/bin:$PATH"\n')
+    (programs / "mine").touch()
+    (checkout / "no_ensurepip").touch()
+    status, _, err = finish(start(checkout))
+    assert status == 2
+    assert err.startswith(f"error: {checkout}/.venv has no pip, and none could be put into it")
+    (checkout / "no_ensurepip").unlink()
+    assert finish(start(checkout))[0] == 0
+    assert (checkout / "calls").read_text() == "ensurepip\n.\n"
+    assert (programs / "mine").exists()
 
 
 def test_a_python_that_is_none_is_one_line(checkout):

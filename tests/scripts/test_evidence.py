@@ -45,6 +45,16 @@ def test_what_cannot_be_meant_is_one_line(tmp_path, arguments, said):
     assert done.stderr == f"error: {said.format(tmp_path)}\n"
 
 
+def test_a_run_beside_the_seeds_is_said_before_any_is_trained(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    script = shutil.copy(SCRIPT, tmp_path / "scripts")
+    (tmp_path / "runs" / "multi30k_tiny" / "model").mkdir(parents=True)
+    for part in ("multi30k", "all"):
+        done = run(script, part)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: runs/multi30k_tiny/model is a run by itself, beside")
+
+
 def test_a_folder_that_gin_cannot_have_is_one_line(tmp_path):
     (tmp_path / "it's").mkdir()
     done = run(SCRIPT, "parsing", "--craft=it's", cwd=tmp_path)

@@ -1,6 +1,8 @@
 """Parts are done in order, within their time, once; what they found stays whatever ends them."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ import parts
 import pieces
 import run
 from parts import JAX, Part
-from tests.processes import CHECKOUT
+from tests.processes import CHECKOUT, interruptible
 
 GPU_DAY = CHECKOUT / "scripts" / "gpu_day.sh"
 # A row at once, then a wait for a child that does not heed SIGTERM.
@@ -158,6 +160,25 @@ def test_a_call_with_a_part_that_failed_says_so_when_all_are_done(tmp_path, monk
         run.main()
     ended = {row["case"]: row["ended"] for row in run.rows(results) if "ended" in row}
     assert ended == {"bad": "failed", "slow": "out of time", "good": "done"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_call_that_is_ended_leaves_nothing_running(tmp_path, number):
+    (tmp_path / "root" / "kit").mkdir(parents=True)
+    (tmp_path / "root" / "kit" / "sizes.json").write_text('"tiny"')
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/bash\necho $$ > {tmp_path}/begun\nexec sleep 60\n")
+    python.chmod(0o755)
+    words = ["bash", str(GPU_DAY), "run", f"--root={tmp_path / 'root'}", "--results=out"]
+    words += [f"--use_tensorflow={python}", "--parts", "smoke test"]
+    with subprocess.Popen(words, cwd=tmp_path, preexec_fn=interruptible) as call:
+        until = time.monotonic() + 30
+        while not (tmp_path / "begun").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        call.send_signal(number)
+        assert call.wait(20) != 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "begun").read_text()), 0)
 
 
 @pytest.mark.parametrize(
