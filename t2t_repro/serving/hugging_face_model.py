@@ -84,9 +84,12 @@ class HuggingFaceModel:
         self._positions = translator.max_source_length + translator.max_extra_length
         self._has_own_softmax = model.tied_embeddings in OWN_SOFTMAX
         column = np.array(model.softmax.table)[PAD_ID]
-        self._column = [] if self._has_own_softmax or not column.any() else [column]
+        is_lost = not self._has_own_softmax and column.any()
+        # What is never written needs no column, by which it could be written under another name.
+        self._column = [column] if is_lost and not translator.forbid_pad else []
+        self._never_pad = is_lost
         self._mean_length = mean_length or _MEAN_LENGTH
-        self.generation = self._generation(translator.search)
+        self.generation = self._generation(translator)
         self.differences = list(self._differences(translator))
 
     def write(self, export_dir: Path, card: str) -> None:
@@ -135,13 +138,14 @@ class HuggingFaceModel:
         return self._model.tied_embeddings not in OWN_SOURCE_EMBEDDING
 
     def _logits_bias(self) -> NDArray[np.float32]:
-        """[rows of the target]; where PAD's column stands at the end, PAD's own bias is no bias."""
+        """[rows of the target]; where PAD's own row is lost, its bias keeps it from being written."""
         model = self._model
         bias = np.zeros(model.vocab_size, np.float32)
         if model.logits_bias is not None:
             bias = np.array(model.logits_bias)
         if self._column:
             bias = np.append(bias, bias[PAD_ID])
+        if self._never_pad:
             bias[PAD_ID] = NEVER
         return bias
 
@@ -195,7 +199,8 @@ class HuggingFaceModel:
             "forced_eos_token_id": None,
         }
 
-    def _generation(self, search: Search) -> dict[str, Any]:
+    def _generation(self, translator: Translator) -> dict[str, Any]:
+        search = translator.search
         found: dict[str, Any] = {
             "pad_token_id": PAD_ID,
             "eos_token_id": EOS_ID,
@@ -210,6 +215,8 @@ class HuggingFaceModel:
             found["num_beams"] = search.beam_size
             found["length_penalty"] = round(equal_exponent(search, self._mean_length), 3)
             found["early_stopping"] = False
+        if translator.forbid_pad and translator.renormalize:
+            found["renormalize_logits"] = True
         return found
 
     def _differences(self, translator: Translator) -> Iterator[str]:
@@ -223,6 +230,11 @@ class HuggingFaceModel:
                     f"transformers divide log P by length^{alpha}, which grows as fast as this "
                     f"model's own penalty for sentences of {self._mean_length:.0f} subwords"
                 )
+        if self._never_pad and translator.forbid_pad and not translator.renormalize:
+            yield (
+                "scores leave PAD, which is never written, its probability here; of transformers' "
+                "the other subwords have it"
+            )
         if translator.choose:
             yield "Translator.choose is left out: transformers answer what their search finds"
         for rules in dict.fromkeys((self._source.punctuation, self._target.punctuation)):

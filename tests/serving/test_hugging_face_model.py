@@ -156,6 +156,31 @@ def test_a_row_of_zeros_for_pad_needs_no_column(subwords, tmp_path):
     np.testing.assert_array_equal(theirs.weights["model.shared.weight"], table[:, SINES_FIRST])
 
 
+@pytest.mark.parametrize("renormalize", [False, True])
+@pytest.mark.parametrize("tied", ["all", "source_target"])
+def test_a_pad_that_is_never_written_has_no_other_name(subwords, tmp_path, renormalize, tied):
+    """As of an imported model that was trained on: PAD's row is not zero any more."""
+    model = model_of(subwords.size, config=LayerConfig(16, 16, 2), tied_embeddings=tied)
+    translator = Translator(
+        model, shared(subwords), forbid_pad=True, renormalize=renormalize, max_source_length=60
+    )
+    exported = HuggingFaceModel(translator)
+    exported.write(tmp_path / "made", "")
+    theirs = Marian.read(tmp_path / "made")
+    assert theirs.config["vocab_size"] == subwords.size
+    assert exported.generation["bad_words_ids"] == [[PAD_ID]]
+    assert exported.generation.get("renormalize_logits", False) == renormalize
+    told = [line for line in exported.differences if line.startswith("scores leave PAD")]
+    assert len(told) == (tied == "all" and not renormalize)
+    source, target = subwords.encode(["the red bird", "a tree"])
+    ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
+    found = theirs.logits(source, target)
+    np.testing.assert_allclose(found[:, 1:], ours[:, 1:], atol=1e-4, rtol=1e-5)
+    bindings = read_marian_config(tmp_path / "made").decoding
+    assert "Translator.forbid_pad = True" in bindings
+    assert f"Translator.renormalize = {renormalize}" in bindings
+
+
 def imported(folder, where):
     config = read_marian_config(folder)
     text = read_marian_text(folder)
