@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.search import Search
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models.marian_config import ACTIVATIONS
@@ -138,7 +137,7 @@ class HuggingFaceModel:
         return self._model.tied_embeddings not in OWN_SOURCE_EMBEDDING
 
     def _logits_bias(self) -> NDArray[np.float32]:
-        """[rows of the target]; where PAD's own row is lost, its bias keeps it from being written."""
+        """[rows of the target]; where PAD's own row is lost, its bias forbids it."""
         model = self._model
         bias = np.zeros(model.vocab_size, np.float32)
         if model.logits_bias is not None:

@@ -36,7 +36,8 @@ IN_FUNCTIONS = _names("""
 """)
 """Of the functions: subwords, the model, the search.
 
-What InplaceUpdate may write to is in `written_in_place`.
+What InplaceUpdate may write to is in `written_in_place`, what LookupTableImportV2 may take in
+`tables`.
 """
 
 IN_SAVER = _names("""

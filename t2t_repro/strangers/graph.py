@@ -33,6 +33,7 @@ from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.strangers.object_graph import other_objects
 from t2t_repro.strangers.plain_folder import not_plain
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
+from t2t_repro.strangers.tables import other_fillings
 from t2t_repro.strangers.tensors import VALUES, has_other_type, other_tensors
 from t2t_repro.strangers.written_in_place import other_targets
 
@@ -119,6 +120,7 @@ def _faults(graph: MetaGraphDef) -> Iterator[str]:
     yield from _of_subwords(nodes)
     entries = _called(graph.graph_def.node) | {*graph.object_graph_def.concrete_functions}
     yield from other_targets(library, entries)
+    yield from other_fillings(graph)
 
 
 def _places(

@@ -2,7 +2,7 @@
 
 A module runs that is installed, that this user has trained the model with, or that the user has
 confirmed by name, once for a model directory. What was confirmed is remembered for the user, with a
-checksum of every file: code that has changed is asked for again.
+checksum of every file: code that has changed, or has come since, is asked for again.
 """
 
 import hashlib
@@ -12,10 +12,12 @@ import site
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 from absl import logging
 
@@ -42,17 +44,19 @@ def import_confirmed(
         allowed: names that the user confirms now.
 
     Raises:
-        UserError: a module may not run, or is not there. Nothing has run then.
+        UserError: a module may not run, or is not there. Nothing has run then that may not.
         Exception: whatever a module raises.
     """
     confirmed = _confirmed().get(_key(model_dir), {})
     found: dict[str, ModuleSpec | None] = {}
+    trusted = set()
     asked = {}
     for name in names:
         top = name.partition(".")[0]
         places = [*filter(None, [folders.get(top)]), *sys.path]
         found[name] = spec = find_module(name, places)
         if name in allowed or top == _OURS:
+            trusted.add(name)
             continue
         if spec is None:
             raise UserError(
@@ -60,7 +64,9 @@ def import_confirmed(
                 "in the working directory or in a folder of PYTHONPATH: if you trust it, give "
                 f"--allow_import={name} too."
             )
-        if not _is_found_installed(spec) and not _is_unchanged(spec, confirmed.get(top, {})):
+        if _is_found_installed(spec):
+            trusted.add(name)
+        elif not _is_unchanged(spec, confirmed.get(top, {})):
             asked[name] = str(spec.origin)
     if asked:
         # All at once, and what is allowed already: nothing is remembered of a call that ends here.
@@ -73,7 +79,11 @@ def import_confirmed(
         )
     with _from_source_alone():
         for name, spec in found.items():
-            _import(name, spec)
+            files = confirmed.get(name.partition(".")[0], {})
+            with ExitStack() as held:
+                if spec and name not in trusted:
+                    held.enter_context(_these_alone(model_dir, name, spec, files))
+                _import(name, spec)
     if set(names) & set(allowed):
         remember(model_dir, names)
 
@@ -92,6 +102,65 @@ def _from_source_alone() -> Iterator[None]:
             yield
         finally:
             sys.path[:], sys.pycache_prefix, sys.dont_write_bytecode = before
+
+
+@contextmanager
+def _these_alone(model_dir: Path, name: str, spec: ModuleSpec, files: Files) -> Iterator[None]:
+    """What a module imports from beside it is what was confirmed, and nothing that came since."""
+    finder = _Confirmed(model_dir, name, folder_of(spec).resolve(), files)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Confirmed(MetaPathFinder):
+    """Finds what the others find, and refuses what lies in a folder and was not confirmed.
+
+    Args:
+        model_dir: whose configuration imports the module.
+        name: of the module.
+        folder: that it lies in.
+        files: that were confirmed.
+    """
+
+    def __init__(self, model_dir: Path, name: str, folder: Path, files: Files) -> None:
+        self._model_dir = model_dir
+        self._name = name
+        self._folder = folder
+        self._files = files
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Finds a module, see `importlib.abc.MetaPathFinder`.
+
+        Raises:
+            UserError: it may not run.
+        """
+        for finder in sys.meta_path:
+            if finder is self:
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                self._check(fullname, spec)
+                return spec
+        return None
+
+    def _check(self, fullname: str, spec: ModuleSpec) -> None:
+        if not spec.has_location or fullname.partition(".")[0] == _OURS:
+            return
+        file = Path(str(spec.origin)).resolve()
+        is_elsewhere = not file.is_relative_to(self._folder)
+        if is_elsewhere or _is_installed(str(file)) or _is_pythons(str(file)):
+            return
+        if str(file) not in self._files:
+            raise UserError(
+                f"{self._model_dir} was trained with the module {self._name}, which would run code "
+                f"that was not there when you trusted it, and may be a stranger's: {file}; if you "
+                f"trust it, give --allow_import={self._name}, once."
+            )
 
 
 def _import(name: str, spec: ModuleSpec | None) -> None:
@@ -173,6 +242,16 @@ def _is_found_installed(spec: ModuleSpec) -> bool:
 def _is_installed(file: str) -> bool:
     paths = sysconfig.get_paths()
     folders = (paths["purelib"], paths["platlib"], site.getusersitepackages())
+    return _is_below(file, folders)
+
+
+def _is_pythons(file: str) -> bool:
+    """Whether a file is of Python itself, which may lie in the folder that a user works in."""
+    paths = sysconfig.get_paths()
+    return _is_below(file, (paths["stdlib"], paths["platstdlib"]))
+
+
+def _is_below(file: str, folders: Sequence[str]) -> bool:
     return any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
 
 

@@ -14,6 +14,7 @@ from tensorflow.core.framework import op_def_pb2, types_pb2
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.trackable import resource
 
 from t2t_repro.errors import UserError
 from t2t_repro.serving.cancellation import Cancellation
@@ -200,6 +201,43 @@ def test_what_one_request_writes_is_not_kept_for_the_next(target, tmp_path):
     graph = write_in_place(WRITTEN_TO[target], tmp_path / "1")
     with pytest.raises(UserError, match=r"writes in place to '.*', which may be kept"):
         check_graph(tmp_path / "1", graph)
+
+
+class Table(resource.TrackableResource):
+    """A table that nothing fills at first."""
+
+    def _create_resource(self):
+        return tf.raw_ops.HashTableV2(key_dtype=tf.int64, value_dtype=tf.string, shared_name="t")
+
+    def _initialize(self):
+        pass
+
+
+def in_a_branch(fill, source):
+    return tf.cond(tf.size(source) > 0, lambda: fill(source[:1]), lambda: fill(source[:0]))
+
+
+@pytest.mark.parametrize("way", [lambda fill, source: fill(source[:1]), in_a_branch])
+def test_what_one_request_puts_into_a_table_is_not_there_for_the_next(way, tmp_path):
+    module = tf.Module()
+    module._vocab_lookup_table = table = Table()
+    module._weights = tf.Variable([1.0], trainable=False)
+    handle = table.resource_handle
+
+    def fill(values):
+        keys = tf.zeros_like(tf.strings.length(values), tf.int64)
+        tf.raw_ops.LookupTableImportV2(table_handle=handle, keys=keys, values=values)
+        return tf.constant(0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def translate(source):
+        with tf.control_dependencies([way(fill, source)]):
+            return {"translation": tf.identity(source)}
+
+    module.translate = translate
+    tf.saved_model.save(module, str(tmp_path / "1"), {"serving_default": translate})
+    with pytest.raises(UserError, match="fills a table with what may be of a request"):
+        check_graph(tmp_path / "1", graph_of(tmp_path / "1"))
 
 
 def test_room_of_its_own_may_be_written_to(tmp_path):

@@ -12,7 +12,7 @@ from t2t_repro.bindings.modules import find_module, import_found
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 
-NAMES = ("own_parts", "parts_helper", "own_package", "own_package.deep")
+NAMES = ("own_parts", "parts_helper", "parts_more", "own_package", "own_package.deep")
 
 
 @pytest.fixture(autouse=True)
@@ -177,6 +177,47 @@ def test_a_package_is_confirmed_as_a_whole(tmp_path):
     (package / "deep.py").write_text("x = 2\n")
     with pytest.raises(UserError, match="may be a stranger's"):
         use_package()
+
+
+def test_a_part_of_a_package_that_came_since_is_asked_for(tmp_path):
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    folders = {"own_package": str(tmp_path)}
+
+    def use_package(*names, allowed=()):
+        forget()
+        import_confirmed(tmp_path / "model", names, folders, allowed)
+
+    use_package("own_package", allowed=["own_package"])
+    (package / "deep.py").write_text("raise AssertionError\n")
+    use_package("own_package")
+    with pytest.raises(UserError, match=r"not there when you trusted it.*own_package/deep\.py; "):
+        use_package("own_package.deep")
+    (package / "deep.py").write_text("")
+    use_package("own_package.deep", allowed=["own_package.deep"])
+    use_package("own_package.deep")
+
+
+@pytest.mark.parametrize("where", ["parts_helper/__init__.py", "parts_more.py"])
+def test_what_came_since_beside_a_confirmed_module_does_not_run(tmp_path, where):
+    """A folder of a module's name comes before the module; and there may be one more."""
+    model_dir = write_parts(tmp_path / "model")
+    (model_dir / "own_parts.py").write_text(
+        "RAN = __file__\nimport parts_helper\n"
+        "try:\n    import parts_more\nexcept ModuleNotFoundError:\n    pass\n"
+    )
+    use(model_dir, model_dir, allowed=["own_parts"])
+    assert use(model_dir, model_dir)
+    (model_dir / where).parent.mkdir(exist_ok=True)
+    (model_dir / where).write_text("raise AssertionError\n")
+    message = refused(model_dir, model_dir)
+    assert "would run code that was not there when you trusted it" in message
+    assert f"{model_dir / where}; if you trust it, give --allow_import=own_parts, once." in message
+    assert not any(type(finder).__name__ == "_Confirmed" for finder in sys.meta_path)
+    (model_dir / where).write_text("")
+    use(model_dir, model_dir, allowed=["own_parts"])
+    assert use(model_dir, model_dir)
 
 
 def test_a_damaged_note_confirms_nothing_and_one_that_cannot_be_written_stops_nothing(tmp_path):
