@@ -24,11 +24,12 @@ find_python() {
     return 2
 }
 
-# pip comes last when an environment is made: without it, one was interrupted.
-is_made() { [ -x .venv/bin/pip ]; }
+# `activate` comes last when an environment is made: without it, one was interrupted.
+is_whole() { [ -x .venv/bin/python ] && [ -f .venv/bin/activate ]; }
+is_made() { is_whole && [ -x .venv/bin/pip ]; }
 make_it() {
-    if [ ! -x .venv/bin/python ]; then "$1" -m venv --clear .venv; return; fi
-    # Of another program, or interrupted: what is in it stays.
+    if ! is_whole; then "$1" -m venv --clear .venv; return; fi
+    # Another program has made it, without pip: what is in it stays.
     .venv/bin/python -m ensurepip --default-pip > /dev/null 2>&1 && is_made && return
     echo "error: $PWD/.venv has no pip, and none could be put into it: install pip there, or delete it." >&2
     return 2

@@ -166,9 +166,9 @@ do_run() {
 work() {
     local number="$1" row seed folder began whole pinned=""
     shift
-    # Ctrl-C goes to all processes of a terminal. What runs here is asked to end once, by the worker:
-    # so the worker heeds it not, and its programs are in groups of their own.
-    trap '' INT
+    # Ctrl-C, or a terminal that closes, is told to all processes there. What runs here is asked to end
+    # once, by the worker: so the worker heeds neither, and its programs are in groups of their own.
+    trap '' INT HUP
     set -m
     # The trainer ends well when it is asked to, with a checkpoint; other runs must not follow.
     trap 'trap "" TERM; kill -TERM $(jobs -p) 2>/dev/null; wait; exit 143' TERM
@@ -210,7 +210,7 @@ if [ -n "$scale" ]; then for row in ${ROWS:-$all_rows}; do write_scaled "$row"; 
 rm -rf "$runs/taken"
 mkdir "$runs/taken"
 workers=""
-trap 'trap "" INT TERM; kill -TERM $workers 2> /dev/null || :; wait; rm -f "$runs/at_work"; echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
+trap 'trap "" INT TERM HUP; kill -TERM $workers 2> /dev/null || :; wait; rm -f "$runs/at_work"; echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM HUP
 for ((number = 0; number < jobs; number++)); do
     work "$number" "$@" &
     workers="$workers $!"

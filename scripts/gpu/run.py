@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import parts
 import pieces
@@ -38,6 +38,9 @@ DAY = "gpu day"
 DONE, FAILED, OUT_OF_TIME = "done", "failed", "out of time"
 GRACE = 10
 """Seconds between asking a part to stop, and killing it."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""By which a call is ended from outside."""
 
 LEAST = 20
 """Seconds with which a part is begun."""
@@ -234,6 +237,7 @@ def call(command: Sequence[str], setting: Setting, seconds: float) -> str:
     """Runs a command, and appends its rows as they come; says how it ended."""
     words = [word.replace("{results}", str(setting.results)) for word in command]
     appends_by_itself = words != list(command)
+    is_late = threading.Event()
     with (
         setting.log.open("ab") as log,
         subprocess.Popen(
@@ -247,26 +251,40 @@ def call(command: Sequence[str], setting: Setting, seconds: float) -> str:
             start_new_session=True,
         ) as process,
     ):
-        is_late = threading.Event()
-        watch = threading.Timer(max(seconds, 0.0), stop, (process, is_late))
-        watch.start()
-        assert process.stdout is not None
         try:
-            for line in process.stdout:
-                log.write(line.encode())
-                log.flush()
-                if as_row(line) and not appends_by_itself:
-                    append(setting.results, line.rstrip("\n"))
-            status = process.wait()
+            status = follow(process, setting, log, seconds, is_late, appends_by_itself)
         except BaseException:
             # A signal ends this call: nothing may go on, on the GPU, beside the next one.
             stop(process, is_late)
             raise
-        finally:
-            watch.cancel()
     if is_late.is_set():
         return OUT_OF_TIME
     return FAILED if status else DONE
+
+
+def follow(
+    process: "subprocess.Popen[str]",
+    setting: Setting,
+    log: BinaryIO,
+    seconds: float,
+    is_late: threading.Event,
+    appends_by_itself: bool,
+) -> int:
+    """Appends a command's rows as they come, and returns its status; stops it when it is late."""
+    watch = threading.Timer(max(seconds, 0.0), stop, (process, is_late))
+    # Python's end would wait for it.
+    watch.daemon = True
+    try:
+        watch.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            log.write(line.encode())
+            log.flush()
+            if as_row(line) and not appends_by_itself:
+                append(setting.results, line.rstrip("\n"))
+        return process.wait()
+    finally:
+        watch.cancel()
 
 
 def stop(process: "subprocess.Popen[str]", is_late: threading.Event) -> None:
@@ -300,7 +318,14 @@ def end_last_line(results: Path) -> None:
             file.write("\n")
 
 
+def end(number: int, _: object) -> None:
+    """Ends this process, and what it has started, when a signal comes; a second one is ignored."""
+    for one in SIGNALS:
+        signal.signal(one, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
-    # As Ctrl-C does, so that what it has started ends with it.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    for of_end in SIGNALS:
+        signal.signal(of_end, end)
     main()

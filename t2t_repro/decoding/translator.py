@@ -293,8 +293,8 @@ class Translator:
 
         Returns:
             of each pair the links as in Pharaoh, "0-0 1-2": word of the source, word of the target,
-            both counted from 0. Words are what spaces separate. There are none where a sentence is
-            blank, and behind the longest source and translation that `translate` knows.
+            both counted from 0. Words are what white space separates. There are none where a
+            sentence is blank, and behind the longest source and translation that `translate` knows.
 
         Raises:
             UserError: there are several models.

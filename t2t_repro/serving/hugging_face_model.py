@@ -13,7 +13,8 @@ The weights are ours, in the order of `models.marian_weights`. What differs:
 - PAD begins a translation and looks up as zero, so its row there is zero. Ours has a row that
   takes part in the softmax. Where look-up and softmax share a table, that row stands once more at
   its end, as an id that no text has; PAD's own logit is so low that it weighs nothing. So
-  probabilities are the same.
+  probabilities are the same. Where PAD is forbidden there is no such row: the others share its
+  probability, which `renormalize` has them do here too.
 - ε of their layer norm is always 1e-5. With vectors that are four times ours that is 6.25e-7 for
   ours, near the paper's 1e-6; of 1e-5 nothing has to be scaled.
 - Their `generate` divides log P by length^α, EOS counted, as our `power_penalty` does. The paper's

@@ -92,22 +92,21 @@ def import_confirmed(
 def _from_source_alone() -> Iterator[None]:
     """What is imported within is what the files say that a person can read.
 
-    Compiled code that lies beside them is not looked at: it may be of another text. And the folders
-    of the modules do not stay among those that other imports look into.
+    Compiled code that lies beside them is not looked at: it may be of another text.
     """
-    before = list(sys.path), sys.pycache_prefix, sys.dont_write_bytecode
+    before = sys.pycache_prefix, sys.dont_write_bytecode
     with tempfile.TemporaryDirectory() as nothing:
         sys.pycache_prefix, sys.dont_write_bytecode = nothing, True
         try:
             yield
         finally:
-            sys.path[:], sys.pycache_prefix, sys.dont_write_bytecode = before
+            sys.pycache_prefix, sys.dont_write_bytecode = before
 
 
 @contextmanager
 def _these_alone(model_dir: Path, name: str, spec: ModuleSpec, files: Files) -> Iterator[None]:
     """What a module imports from beside it is what was confirmed, and nothing that came since."""
-    finder = _Confirmed(model_dir, name, folder_of(spec).resolve(), files)
+    finder = _Confirmed(model_dir, name, folder_of(spec), files)
     sys.meta_path.insert(0, finder)
     try:
         yield
@@ -152,8 +151,8 @@ class _Confirmed(MetaPathFinder):
         if not spec.has_location or fullname.partition(".")[0] == _OURS:
             return
         file = Path(str(spec.origin)).resolve()
-        is_elsewhere = not file.is_relative_to(self._folder)
-        if is_elsewhere or _is_installed(str(file)) or _is_pythons(str(file)):
+        is_beside = _is_in(Path(str(spec.origin)), self._folder)
+        if not is_beside or _is_installed(str(file)) or _is_pythons(str(file)):
             return
         if str(file) not in self._files:
             raise UserError(
@@ -164,6 +163,8 @@ class _Confirmed(MetaPathFinder):
 
 
 def _import(name: str, spec: ModuleSpec | None) -> None:
+    """Imports a module; its folder does not stay among those that other imports look into."""
+    places = list(sys.path)
     try:
         import_found(name, spec)
     except ModuleNotFoundError as error:
@@ -173,6 +174,8 @@ def _import(name: str, spec: ModuleSpec | None) -> None:
             f"--allow_import={name}: there is no such module; expected it in the working "
             "directory or in a folder of PYTHONPATH."
         ) from error
+    finally:
+        sys.path[:] = places
 
 
 def remember(model_dir: Path, names: Collection[str]) -> None:
@@ -209,18 +212,24 @@ def _files(name: str) -> Files:
     spec = find_module(name, ())
     if spec is None or not spec.has_location or spec.name == _OURS:
         return {}
-    folder = folder_of(spec).resolve()
     loaded = {
-        Path(file).resolve()
+        Path(file)
         for top, module in list(sys.modules.items())
         if top.partition(".")[0] not in (_OURS, "__main__")
         if isinstance(file := getattr(module, "__file__", None), str)
     }
+    beside = {file.resolve() for file in loaded if _is_in(file, folder_of(spec))}
     return {
         str(file): _checksum(file)
-        for file in loaded
-        if file.is_relative_to(folder) and file.is_file() and not _is_installed(str(file))
+        for file in beside
+        if file.is_file() and not _is_installed(str(file))
     }
+
+
+def _is_in(file: Path, folder: Path) -> bool:
+    """Whether a file lies below a folder: by its name, or where a link leads to."""
+    named = Path(os.path.abspath(file)).is_relative_to(os.path.abspath(folder))
+    return named or file.resolve().is_relative_to(folder.resolve())
 
 
 def _is_unchanged(spec: ModuleSpec, files: Files) -> bool:

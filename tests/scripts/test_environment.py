@@ -17,10 +17,10 @@ case "$1 $2" in
         echo venv >> calls
         mkdir -p .venv/bin
         cp "$0" .venv/bin/python
-        echo 'PATH="$PWD/.venv/bin:$PATH"' > .venv/bin/activate
-        sleep 0.5
         touch .venv/bin/pip
         chmod +x .venv/bin/pip
+        sleep 0.5
+        echo 'PATH="$PWD/.venv/bin:$PATH"' > .venv/bin/activate
         ;;
     "-m ensurepip")
         if [ -e no_ensurepip ]; then exit 1; fi
@@ -75,8 +75,12 @@ def test_of_scripts_side_by_side_one_makes_it_and_the_others_wait(checkout):
     assert finish(start(checkout))[1] == [str(checkout / ".venv" / "bin" / "python")]
 
 
-def test_one_that_was_interrupted_is_made_again(checkout):
+@pytest.mark.parametrize("left", [[], ["python"], ["python", "pip"]])
+def test_one_that_was_interrupted_is_made_again(checkout, left):
+    """Python's venv writes `activate` last, behind pip."""
     (checkout / ".venv" / "bin").mkdir(parents=True)
+    for name in left:
+        shutil.copy(checkout / "my programs" / "python", checkout / ".venv" / "bin" / name)
     assert finish(start(checkout))[0] == 0
     assert (checkout / "calls").read_text() == "venv\n.\n"
 

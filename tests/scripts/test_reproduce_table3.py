@@ -158,15 +158,19 @@ def test_runs_of_before_are_left_alone(checkout):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("kill", [os.kill, os.killpg], ids=["script", "terminal"])
-def test_interrupted_it_ends_its_runs_and_goes_on_from_there(checkout, jobs, kill):
-    """By a signal, or by Ctrl-C, which goes to everything that runs in a terminal."""
+@pytest.mark.parametrize(
+    ("kill", "number"),
+    [(os.kill, signal.SIGINT), (os.killpg, signal.SIGINT), (os.killpg, signal.SIGHUP)],
+    ids=["signal", "Ctrl-C", "terminal closed"],
+)
+def test_interrupted_it_ends_its_runs_and_goes_on_from_there(checkout, jobs, kill, number):
+    """What happens in a terminal is told to everything that runs there."""
     (checkout / "slow").touch()
     process = start(checkout, "--scale", ROWS="base_ende a_1_head big_ende", JOBS=str(jobs))
     until = time.monotonic() + 30
     while len(list(checkout.glob("started.*"))) < jobs and time.monotonic() < until:
         time.sleep(0.05)
-    kill(process.pid, signal.SIGINT)
+    kill(process.pid, number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, out
     assert "interrupted: the same command goes on from here" in err

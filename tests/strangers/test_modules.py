@@ -3,6 +3,7 @@
 import importlib
 import py_compile
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,38 @@ def test_a_part_of_a_package_that_came_since_is_asked_for(tmp_path):
     (package / "deep.py").write_text("")
     use_package("own_package.deep", allowed=["own_package.deep"])
     use_package("own_package.deep")
+
+
+def test_a_link_that_came_since_does_not_run_and_one_that_was_confirmed_does(tmp_path):
+    model_dir = write_parts(tmp_path / "model")
+    (tmp_path / "elsewhere.py").write_text("HELPS = 2\n")
+    (model_dir / "parts_helper.py").unlink()
+    (model_dir / "parts_helper.py").symlink_to(tmp_path / "elsewhere.py")
+    use(model_dir, model_dir, allowed=["own_parts"])
+    assert use(model_dir, model_dir)
+    (model_dir / "parts_helper.py").unlink()
+    (tmp_path / "evil.py").write_text("raise AssertionError\n")
+    (model_dir / "parts_helper.py").symlink_to(tmp_path / "evil.py")
+    assert "was not there when you trusted it" in refused(model_dir, model_dir)
+
+
+def test_what_came_since_is_no_part_of_an_installed_module_either(tmp_path, monkeypatch):
+    """An installed module may look for what is not installed."""
+    installed = tmp_path / "site"
+    installed.mkdir()
+    (installed / "own_package.py").write_text(
+        "try:\n    import parts_more\nexcept ModuleNotFoundError:\n    pass\n"
+    )
+    paths = sysconfig.get_paths() | {"purelib": str(installed)}
+    monkeypatch.setattr("sysconfig.get_paths", lambda: paths)
+    monkeypatch.setattr(sys, "path", [str(installed), *sys.path])
+    model_dir = write_parts(tmp_path / "model")
+    use(model_dir, model_dir, allowed=["own_parts"])
+    (model_dir / "parts_more.py").write_text("raise AssertionError\n")
+    forget()
+    folders = {"own_parts": str(model_dir)}
+    import_confirmed(model_dir, ["own_parts", "own_package"], folders, [])
+    assert "own_package" in sys.modules
 
 
 @pytest.mark.parametrize("where", ["parts_helper/__init__.py", "parts_more.py"])

@@ -162,12 +162,14 @@ def test_a_call_with_a_part_that_failed_says_so_when_all_are_done(tmp_path, monk
     assert ended == {"bad": "failed", "slow": "out of time", "good": "done"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_call_that_is_ended_leaves_nothing_running(tmp_path, number):
+    """It is told so twice, and one of the commands heeds nothing: that is killed in the end."""
     (tmp_path / "root" / "kit").mkdir(parents=True)
     (tmp_path / "root" / "kit" / "sizes.json").write_text('"tiny"')
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/bash\necho $$ > {tmp_path}/begun\nexec sleep 60\n")
+    deaf = "trap '' TERM" if number == signal.SIGHUP else ""
+    python.write_text(f"#!/bin/bash\n{deaf}\necho $$ > {tmp_path}/begun\nsleep 60\n")
     python.chmod(0o755)
     words = ["bash", str(GPU_DAY), "run", f"--root={tmp_path / 'root'}", "--results=out"]
     words += [f"--use_tensorflow={python}", "--parts", "smoke test"]
@@ -176,7 +178,9 @@ def test_a_call_that_is_ended_leaves_nothing_running(tmp_path, number):
         while not (tmp_path / "begun").exists() and time.monotonic() < until:
             time.sleep(0.05)
         call.send_signal(number)
-        assert call.wait(20) != 0
+        time.sleep(0.3)
+        call.send_signal(number)
+        assert call.wait(20) == 128 + number
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "begun").read_text()), 0)
 
