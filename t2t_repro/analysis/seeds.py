@@ -44,9 +44,11 @@ class Sample(NamedTuple):
 
         Infinite where a value is not finite: the perplexity of a run that diverged.
         """
+        if len(self.values) < 2:
+            return None
         if not all(map(math.isfinite, self.values)):
-            return math.inf if len(self.values) > 1 else None
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
+            return math.inf
+        return statistics.stdev(self.values)
 
     def __str__(self) -> str:
         spread = "" if self.deviation is None else f" ± {self.deviation:.2f}"

@@ -174,11 +174,10 @@ class ServedVersions:
             model = await ModelProcess.start(path, self.name, number, self._limits)
         except VersionError as error:
             reason = printable(str(error))
-            self.refused[number] = reason
             if self._files_of_served.get(number) == files:
-                seconds = self._pause(number, files)
-                logging.error("version %d is tried again in %g s: %s", number, seconds, reason)
+                self._try_later(number, files, reason)
                 return
+            self.refused[number] = reason
             self._files_of_refused[number] = files
             self._pauses.pop(number, None)
             other = f", version {self._served.number} goes on" if self._served else ""
@@ -186,9 +185,7 @@ class ServedVersions:
             return
         except OSError as error:
             # Too many files or processes: another time.
-            self.refused[number] = reason = f"it cannot be loaded now: {error.strerror}"
-            seconds = self._pause(number, files)
-            logging.error("version %d is tried again in %g s: %s", number, seconds, reason)
+            self._try_later(number, files, f"it cannot be loaded now: {error.strerror}")
             return
         self.refused.pop(number, None)
         self._pauses.pop(number, None)
@@ -198,15 +195,16 @@ class ServedVersions:
             before.retire()
         logging.info("serving version %d of %s", number, self.name)
 
-    def _pause(self, number: int, files: _Files) -> float:
-        """Begins the next pause of a version, and returns its seconds."""
+    def _try_later(self, number: int, files: _Files, reason: str) -> None:
+        """Refuses a version until its next pause is over."""
         before = self._pauses.get(number)
         seconds = _FIRST_PAUSE
         if before and before.files == files:
             seconds = min(2 * before.seconds, _LONGEST_PAUSE)
         end = asyncio.get_running_loop().time() + seconds
         self._pauses[number] = _Pause(files, seconds, end)
-        return seconds
+        self.refused[number] = reason
+        logging.error("version %d is tried again in %g s: %s", number, seconds, reason)
 
     def _found(self) -> dict[int, _Files]:
         """The versions that are there, and their files."""

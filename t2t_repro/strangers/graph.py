@@ -30,6 +30,7 @@ from t2t_repro.strangers.allowed_operations import (
     STRUCTURE,
 )
 from t2t_repro.strangers.checkpoint_index import check_index
+from t2t_repro.strangers.nodes import called, node_of
 from t2t_repro.strangers.object_graph import other_objects
 from t2t_repro.strangers.plain_folder import not_plain
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
@@ -101,7 +102,7 @@ def check_graph(path: Path, graph: MetaGraphDef) -> None:
 def _faults(graph: MetaGraphDef) -> Iterator[str]:
     """What no servable of ours has, in words; a check relies on those before it."""
     saver = _saver_nodes(graph)
-    savers_functions = _called(node for node in graph.graph_def.node if node.name in saver)
+    savers_functions = set(called(node for node in graph.graph_def.node if node.name in saver))
     library = graph.graph_def.library.function
     functions = {function.signature.name for function in library} - savers_functions
     places = list(_places(graph, saver, savers_functions, functions))
@@ -118,7 +119,7 @@ def _faults(graph: MetaGraphDef) -> Iterator[str]:
     values = chain.from_iterable(node.attr.values() for node in nodes)
     yield from other_tensors(value.tensor for value in values if value.HasField("tensor"))
     yield from _of_subwords(nodes)
-    entries = _called(graph.graph_def.node) | {*graph.object_graph_def.concrete_functions}
+    entries = {*called(graph.graph_def.node), *graph.object_graph_def.concrete_functions}
     yield from other_targets(library, entries)
     yield from other_fillings(graph)
 
@@ -141,18 +142,7 @@ def _places(
 
 def _saver_nodes(graph: MetaGraphDef) -> set[str]:
     """Names of the nodes that save and restore variables, for loaders in C++."""
-    return {_node_of(graph.saver_def.save_tensor_name), _node_of(graph.saver_def.restore_op_name)}
-
-
-def _node_of(tensor: str) -> str:
-    """The name of the node that a tensor, or a control input, comes from."""
-    return tensor.removeprefix("^").partition(":")[0]
-
-
-def _called(nodes: Iterable[NodeDef]) -> set[str]:
-    """Names of the functions that nodes call."""
-    values = chain.from_iterable(node.attr.values() for node in nodes)
-    return {value.func.name for value in values if value.HasField("func")}
+    return {node_of(graph.saver_def.save_tensor_name), node_of(graph.saver_def.restore_op_name)}
 
 
 def _other_operations(places: Iterable[_Place]) -> Iterator[str]:
@@ -209,15 +199,15 @@ def _of_function(function: FunctionDef) -> Iterator[str]:
 def _readers(graph: MetaGraphDef, saver: Collection[str]) -> Iterator[str]:
     """What runs the saver's nodes, besides a loader; and signatures of anything but values."""
     for node in graph.graph_def.node:
-        if any(_node_of(name) in saver for name in node.input):
+        if any(node_of(name) in saver for name in node.input):
             yield f"has a node {node.name!r} that reads from the saver's"
     for name, signature in graph.signature_def.items():
         for tensor in chain(signature.inputs.values(), signature.outputs.values()):
             # What initialises has no value.
-            if tensor.dtype not in VALUES | {DT_INVALID} or _node_of(tensor.name) in saver:
+            if tensor.dtype not in VALUES | {DT_INVALID} or node_of(tensor.name) in saver:
                 yield f"has a signature {name!r} with the tensor {tensor.name!r}"
     for name, collection in graph.collection_def.items():
-        if any(_node_of(value) in saver for value in collection.node_list.value):
+        if any(node_of(value) in saver for value in collection.node_list.value):
             yield f"has a collection {name!r} of the saver's nodes"
 
 

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -49,14 +49,13 @@ def import_confirmed(
     """
     confirmed = _confirmed().get(_key(model_dir), {})
     found: dict[str, ModuleSpec | None] = {}
-    trusted = set()
+    guards: dict[str, _Confirmed] = {}
     asked = {}
     for name in names:
         top = name.partition(".")[0]
         places = [*filter(None, [folders.get(top)]), *sys.path]
         found[name] = spec = find_module(name, places)
         if name in allowed or top == _OURS:
-            trusted.add(name)
             continue
         if spec is None:
             raise UserError(
@@ -65,8 +64,11 @@ def import_confirmed(
                 f"--allow_import={name} too."
             )
         if _is_found_installed(spec):
-            trusted.add(name)
-        elif not _is_unchanged(spec, confirmed.get(top, {})):
+            continue
+        files = confirmed.get(top, {})
+        if _is_unchanged(spec, files):
+            guards[name] = _Confirmed(model_dir, name, folder_of(spec), files)
+        else:
             asked[name] = str(spec.origin)
     if asked:
         # All at once, and what is allowed already: nothing is remembered of a call that ends here.
@@ -79,10 +81,7 @@ def import_confirmed(
         )
     with _from_source_alone():
         for name, spec in found.items():
-            files = confirmed.get(name.partition(".")[0], {})
-            with ExitStack() as held:
-                if spec and name not in trusted:
-                    held.enter_context(_these_alone(model_dir, name, spec, files))
+            with _asked_first(guards[name]) if name in guards else nullcontext():
                 _import(name, spec)
     if set(names) & set(allowed):
         remember(model_dir, names)
@@ -104,9 +103,8 @@ def _from_source_alone() -> Iterator[None]:
 
 
 @contextmanager
-def _these_alone(model_dir: Path, name: str, spec: ModuleSpec, files: Files) -> Iterator[None]:
-    """What a module imports from beside it is what was confirmed, and nothing that came since."""
-    finder = _Confirmed(model_dir, name, folder_of(spec), files)
+def _asked_first(finder: MetaPathFinder) -> Iterator[None]:
+    """Has Python ask a finder before all others for what is imported within."""
     sys.meta_path.insert(0, finder)
     try:
         yield
@@ -115,7 +113,7 @@ def _these_alone(model_dir: Path, name: str, spec: ModuleSpec, files: Files) -> 
 
 
 class _Confirmed(MetaPathFinder):
-    """Finds what the others find, and refuses what lies in a folder and was not confirmed.
+    """Finds what the others find, and refuses what lies beside a module and was not confirmed.
 
     Args:
         model_dir: whose configuration imports the module.

@@ -12,6 +12,8 @@ from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.framework.op_def_pb2 import OpDef
 
+from t2t_repro.strangers.nodes import called, data_inputs, node_of
+
 _WRITES = "InplaceUpdate"
 _PASS_ON = {"Identity", "Reshape"}
 
@@ -80,8 +82,8 @@ class _Program:
         self._calls: dict[str, list[_Call]] = defaultdict(list)
         for name, nodes in self._nodes.items():
             for node in nodes.values():
-                for called in _called(node):
-                    self._calls[called].append(_Call(name, node))
+                for function in called([node]):
+                    self._calls[function].append(_Call(name, node))
 
     def sources(self, tensor: _Tensor) -> list[_Tensor]:
         """The tensors that a tensor may be the same as; none where it is room of its own.
@@ -103,13 +105,13 @@ class _Program:
         if node.op in _LOOPS:
             # It may take no turn.
             return [_Tensor(tensor.function, node.input[number]), self._next(node, number)]
-        return [self._returned(called, number) for called in _called(node)]
+        return [self._returned(function, number) for function in called([node])]
 
     def _is_room(self, function: str, node: NodeDef) -> bool:
         """Whether a node makes a tensor that nothing can keep, not even an optimised graph."""
         if node.op != "ConcatV2":
             return node.op == "Empty"
-        names = [name.partition(":")[0] for name in _data(node)[:-1]]
+        names = [node_of(name) for name in data_inputs(node)[:-1]]
         nodes = self._nodes[function]
         return any(name in nodes and nodes[name].op == "Empty" for name in names)
 
@@ -120,7 +122,7 @@ class _Program:
             raise ValueError(function)
         found = []
         for caller, node in self._calls[function]:
-            inputs = _data(node)[1:] if node.op in _BRANCHES else _data(node)
+            inputs = data_inputs(node)[1:] if node.op in _BRANCHES else data_inputs(node)
             found.append(_Tensor(caller, inputs[number]))
             if node.op in _LOOPS:
                 found.append(self._next(node, number))
@@ -134,14 +136,6 @@ class _Program:
         """What a function returns as one of its outputs."""
         called = self._functions[function]
         return _Tensor(function, called.ret[_single(called.signature.output_arg)[number]])
-
-
-def _called(node: NodeDef) -> list[str]:
-    return [value.func.name for value in node.attr.values() if value.HasField("func")]
-
-
-def _data(node: NodeDef) -> list[str]:
-    return [name for name in node.input if not name.startswith("^")]
 
 
 def _single(arguments: Sequence[OpDef.ArgDef]) -> list[str]:

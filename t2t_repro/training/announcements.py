@@ -96,8 +96,7 @@ def _next_commands(directory: ModelDirectory, data_dir: Path) -> list[str]:
     is_usual = data_dir == directory.path.parent / "data"
     data = "" if is_usual else f" --data_dir={shlex.quote(str(data_dir))}"
     evaluate = f"python -m t2t_repro.evaluate {model}{data}"
-    trained = [step for step in CheckpointFolder(directory.checkpoints).steps() if step]
-    last = min(len(trained), _PAPER_AVERAGES)
+    last = min(len(CheckpointFolder(directory.checkpoints).trained()), _PAPER_AVERAGES)
     if last < 2:
         return [evaluate]
     return [f"python -m t2t_repro.average {model} --last={last}", evaluate]

@@ -27,8 +27,8 @@ class Callbacks:
     Args:
         callbacks: Keras's, or classes derived from `keras.callbacks.Callback`.
         model: that they are given, with the optimizer as its own.
-        optimizer: of the run.
         steps: the last step of the run.
+        optimizer: of the run.
 
     Raises:
         UserError: one of them is no callback.
@@ -38,8 +38,8 @@ class Callbacks:
         self,
         callbacks: Sequence[keras.callbacks.Callback],
         model: keras.Model | None = None,
-        optimizer: keras.Optimizer | None = None,
         steps: int | None = None,
+        optimizer: keras.Optimizer | None = None,
     ) -> None:
         if not isinstance(callbacks, list | tuple) or not all(
             isinstance(callback, keras.callbacks.Callback) for callback in callbacks

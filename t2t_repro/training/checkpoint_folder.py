@@ -47,6 +47,13 @@ class CheckpointFolder:
         names = (_INDEX.fullmatch(path.name) for path in self.path.glob("*.index"))
         return sorted(int(name[1]) for name in names if name)
 
+    def trained(self) -> list[int]:
+        """Returns the steps of those that updates have led to, ascending.
+
+        That of step 0 is none: a run that was stopped before its first update has one.
+        """
+        return [step for step in self.steps() if step]
+
     @property
     def newest(self) -> str | None:
         """The path of the newest checkpoint, see `prefix`, or None."""

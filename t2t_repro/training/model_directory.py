@@ -323,14 +323,14 @@ class ModelDirectory:
     def last_checkpoints(self, count: int) -> dict[int, str]:
         """Returns the run's last `count` checkpoints, oldest first: their paths by their steps.
 
-        That of step 0 never counts: a run that was stopped before its first update has one.
+        Only those that updates have led to; see `CheckpointFolder.trained`.
 
         Raises:
             UserError: there are fewer, or one of them is not there whole.
         """
         self._check()
         folder = CheckpointFolder(self.checkpoints)
-        half_copied, steps = folder.half_copied(), [step for step in folder.steps() if step]
+        half_copied, steps = folder.half_copied(), folder.trained()
         for step in half_copied:
             if step > min(steps[-count:], default=0):
                 raise _not_whole(f"{folder.prefix(step)}.index is missing", folder.path)

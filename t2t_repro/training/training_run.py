@@ -10,7 +10,7 @@ import keras
 from absl import logging
 
 from t2t_repro.bindings.text import modules_in
-from t2t_repro.data.batches import Batches
+from t2t_repro.data.batches import Batches, EpochReport
 from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.kernels.gpu import has_gpu
@@ -65,7 +65,7 @@ class TrainingRun:
         )
         self.pace = Pace()
         told = callbacks if workers.is_chief else ()
-        self.listeners = Callbacks(told, step.model, step.optimizer, self.pace.steps)
+        self.listeners = Callbacks(told, step.model, self.pace.steps, step.optimizer)
 
     def train(self, preparation: Preparation, data_dir: Path) -> RunState:
         """Trains to the end, from the newest checkpoint where there is one.
@@ -83,10 +83,11 @@ class TrainingRun:
         """
         data, batches = self._prepare(preparation, data_dir)
         evaluation = DevEvaluation(self.model, data, self.workers)
-        logging.info("data: %s", batches.report())
+        report = batches.report()
+        logging.info("data: %s", report)
         operative = gin.operative_config_str()
         self._check_memory(batches)
-        state, differing = self._begin(data, batches, operative)
+        state, differing = self._begin(data, report, operative)
         if self._has_ended(state):
             batches.close()
             return state
@@ -133,13 +134,13 @@ class TrainingRun:
         )
 
     def _begin(
-        self, data: PreparedData, batches: Batches, operative: str
+        self, data: PreparedData, report: EpochReport, operative: str
     ) -> tuple[RunState, list[str]]:
         """Finds where the run stands, and describes it in its directory.
 
         Args:
             data: that it trains on.
-            batches: of the training set.
+            report: of what an epoch holds.
             operative: the configuration that it makes use of, as gin has it.
 
         Returns:
@@ -147,7 +148,6 @@ class TrainingRun:
         """
         directory, workers, pace = self.directory, self.workers, self.pace
         config = gin.config_str()
-        report = batches.report()
         differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
         with workers.chief_first():
             if workers.is_chief:

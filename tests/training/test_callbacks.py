@@ -38,7 +38,7 @@ class Told(keras.callbacks.Callback):
 
 def test_what_callbacks_are_told(tmp_path):
     model, told = tiny_model(), Told()
-    listeners = Callbacks([told], model, None, 9)
+    listeners = Callbacks([told], model, 9)
     with Journal(tmp_path, Pace(9, report_every=100), RunState(step=4), listeners) as journal:
         journal.update(5, RESULT, 90, 100)
         journal.evaluation(5, DevScores(1.5, 30.0, "| a |", "strict BLEU"), 0.1)
@@ -61,7 +61,7 @@ def test_callbacks_find_the_optimizer_where_keras_has_it(tmp_path):
             found.append((int(optimizer.iterations), float(optimizer.learning_rate)))
 
     before = [variable.path for variable in step.model.variables]
-    listeners = Callbacks([Asks()], step.model, step.optimizer, 9)
+    listeners = Callbacks([Asks()], step.model, 9, step.optimizer)
     with Journal(tmp_path, Pace(9), RunState(), listeners) as journal:
         journal.update(1, RESULT, 90, 100)
     assert found == [(0, float(step.optimizer.learning_rate))]
@@ -72,9 +72,7 @@ def test_callbacks_are_told_of_every_corpus(tmp_path):
     told = Told()
     corpora = [CorpusScores("news", 1.0, 20.0)]
     scores = DevScores(1.5, 30.0, "| a |", corpora=corpora)
-    with Journal(
-        tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), None, 9)
-    ) as journal:
+    with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), 9)) as journal:
         journal.evaluation(5, scores, 0.1)
     assert told.calls[1] == ("test", {"nll": 1.5, "bleu": 30.0, "news/nll": 1.0, "news/bleu": 20.0})
 
@@ -83,7 +81,7 @@ def test_the_end_is_told_where_an_error_ends_the_run(tmp_path):
     told = Told()
 
     def fail():
-        with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), None, 9)):
+        with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), 9)):
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -96,7 +94,7 @@ def test_a_callback_does_not_end_the_run(caplog):
         def on_train_batch_end(self, batch, logs=None):
             self.model.stop_training = True
 
-    listeners = Callbacks([Stop()], tiny_model(), None, 9)
+    listeners = Callbacks([Stop()], tiny_model(), 9)
     listeners.begin()
     for step in (1, 2):
         listeners.update(step, RESULT)
