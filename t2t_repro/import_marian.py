@@ -58,7 +58,9 @@ def main() -> None:
     text = read_marian_text(found.folder, FLAGS.punctuation)
     file = weights_file(found.folder)
     model = transformer_from_marian(found.folder, theirs, text, file)
-    config = theirs.decoding + size_bindings(model)
+    longest = min(theirs.positions, text.max_length or theirs.positions)
+    limit = f"Translator.max_source_length = {longest}\n"
+    config = theirs.decoding + limit + size_bindings(model)
     checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
     ancestor = Ancestor(found.origin, checkpoint, weights_hash(named_values(model)), {}, {})
     with command_line.making("model_dir") as model_dir, whole_directory(model_dir) as aside:

@@ -79,6 +79,17 @@ def test_it_translates_as_its_settings_say_and_is_served_alike(imported):
     assert translator.max_source_length == 64
 
 
+def test_exported_and_imported_again_its_sentences_are_no_longer(imported):
+    commands = [
+        ("export", ["--model_dir=model", "--export_dir=hub", "--format=hugging_face"], ""),
+        ("import_marian", ["--model=hub", "--model_dir=again"], ""),
+    ]
+    outcomes = outcomes_of(commands, imported)
+    assert [outcome.status for outcome in outcomes] == [0, 0], [o.err for o in outcomes]
+    bindings = (imported / "again" / "operative_config.gin").read_text()
+    assert "Translator.max_source_length = 64" in bindings
+
+
 def test_what_fails_leaves_nothing(tmp_path):
     weights = tmp_path / "theirs" / "model.safetensors"
     write_marian_model(weights.parent)

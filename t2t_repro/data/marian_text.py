@@ -34,7 +34,7 @@ _SPECIAL_MAP = "special_tokens_map.json"
 _ADDED = "added_tokens.json"
 
 _WITHOUT_MEANING = {
-    "_commit_hash", "backend", "is_local", "local_files_only", "model_max_length", "name_or_path",
+    "_commit_hash", "backend", "is_local", "local_files_only", "name_or_path",
     "padding_side", "processor_class", "special_tokens_map_file", "split_special_tokens",
     "target_vocab_file", "tokenizer_file", "transformers_version", "truncation_side",
 }  # fmt: skip
@@ -64,12 +64,15 @@ class MarianText:
         shares_ids: whether both have the vocabulary of one file.
         special: the ids of PAD, EOS and UNK in vocab.json, by the names that the tokenizer's
             configuration has for them.
+        max_length: subwords of a sentence, EOS included; what is beyond is cut off. None where the
+            tokenizer's configuration has no such limit.
     """
 
     source: MarianSide
     target: MarianSide
     shares_ids: bool
     special: dict[str, int] = field(default_factory=dict)
+    max_length: int | None = None
 
     def write(self, folder: Path) -> SubwordPair[MarianSubwords]:
         """Writes a file for each side into a folder, and opens these."""
@@ -110,7 +113,11 @@ def read_marian_text(directory: Path, punctuation: Punctuation = "none") -> Mari
     _check_added(directory / _CONFIG, config, special, sides["source"])
     first = sides["source"].ids[: len(special)].tolist()
     return MarianText(
-        sides["source"], sides["target"], not separate, dict(zip(_SPECIAL, first, strict=True))
+        sides["source"],
+        sides["target"],
+        not separate,
+        dict(zip(_SPECIAL, first, strict=True)),
+        _max_length(directory / _CONFIG, config),
     )
 
 
@@ -181,8 +188,9 @@ def _check_config(path: Path, config: dict[str, Any]) -> list[str]:
     if (kind := config.get("tokenizer_class", "MarianTokenizer")) != "MarianTokenizer":
         raise UserError(f"{path} is of a {kind}, expected a MarianTokenizer: give such a model.")
     known = _WITHOUT_MEANING | {
-        *("tokenizer_class", "source_lang", "target_lang", "added_tokens_decoder"),
-        *("separate_vocabs", "clean_up_tokenization_spaces", "sp_model_kwargs", *_SPECIAL),
+        *("tokenizer_class", "source_lang", "target_lang", "added_tokens_decoder", *_SPECIAL),
+        *("separate_vocabs", "clean_up_tokenization_spaces", "sp_model_kwargs"),
+        "model_max_length",
     }
     for name, value in config.items():
         is_flag = name in ("separate_vocabs", "clean_up_tokenization_spaces")
@@ -208,6 +216,19 @@ def _check_added(path: Path, config: dict[str, Any], special: list[str], side: M
             f"{path} has added_tokens_decoder = {added!r}, which is not supported; expected no "
             f"tokens but {', '.join(special)}, with the ids of vocab.json."
         )
+
+
+def _max_length(path: Path, config: dict[str, Any]) -> int | None:
+    """The longest sentence in subwords; where there is no limit, transformers writes 1e30."""
+    given = config.get("model_max_length")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 1 <= given <= 1e30:
+        raise UserError(
+            f"{path} has model_max_length = {given!r}, expected how many subwords a sentence may "
+            "have, from 1 on: mend it there, or leave it out."
+        )
+    return int(given)
 
 
 def _content(token: Any) -> Any:

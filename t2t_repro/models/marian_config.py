@@ -123,6 +123,7 @@ class MarianConfig(NamedTuple):
         tied_embeddings: see `Transformer`.
         pad: the id of PAD, with which the decoder begins.
         eos: the id of EOS.
+        positions: how many subwords a sentence may have, EOS included.
         decoding: bindings of gin: how it decodes.
     """
 
@@ -133,6 +134,7 @@ class MarianConfig(NamedTuple):
     tied_embeddings: str
     pad: int
     eos: int
+    positions: int
     decoding: str
 
     def model(self) -> dict[str, Any]:
@@ -193,7 +195,8 @@ def read_marian_config(directory: Path) -> MarianConfig:
         tied_embeddings=tied,
         pad=pad,
         eos=eos,
-        decoding=_decoding(generation, pad, config.size("max_position_embeddings")),
+        positions=config.size("max_position_embeddings"),
+        decoding=_decoding(generation, pad),
     )
 
 
@@ -308,7 +311,7 @@ def _generation(directory: Path, config: _Fields) -> _Fields:
     return generation
 
 
-def _decoding(generation: _Fields, pad: int, longest: int) -> str:
+def _decoding(generation: _Fields, pad: int) -> str:
     """The bindings of gin that decode as the settings say."""
     beam_size = generation.size("num_beams", 1)
     generation.check("bad_words_ids", ([[pad]], []))
@@ -325,7 +328,6 @@ def _decoding(generation: _Fields, pad: int, longest: int) -> str:
         f"Translator.forbid_pad = {forbids}",
         f"Translator.renormalize = {forbids and renormalizes}",
         "Translator.max_extra_length = 50",
-        f"Translator.max_source_length = {longest}",
     ]
     heading = "# Imported from a Marian model of Hugging Face, with the settings that it came with:"
     return "\n".join([heading, *lines, ""])

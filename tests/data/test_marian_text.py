@@ -83,6 +83,10 @@ def test_punctuation_is_normalised_where_that_is_asked_for(tmp_path):
         ({"pad_token": "<blank>"}, "vocab.json has no <blank>; expected an id for each of <blank>"),
         ({"pad_token": "</s>"}, r"calls PAD, EOS and UNK \['</s>', '</s>', '<unk>'\], expected"),
         ({"eos_token": [1]}, "expected three texts"),
+        *(
+            ({"model_max_length": n}, "has model_max_length = .*, expected how many subwords")
+            for n in (0, True, "64", float("nan"))
+        ),
         ({"added_tokens_decoder": {"5": "<x>"}}, "has added_tokens_decoder = .* not supported"),
         ({"added_tokens_decoder": [5]}, "has added_tokens_decoder = .* not supported"),
         ({"separate_vocabs": True}, r"target_vocab.json cannot be used \(no such file\)"),
@@ -94,6 +98,12 @@ def test_what_we_do_not_do_is_refused_by_name(tmp_path, config, message):
     path.write_text(json.dumps(json.loads(path.read_text()) | config))
     with pytest.raises(UserError, match=message):
         read_marian_text(folder)
+
+
+@pytest.mark.parametrize(("given", "longest"), [(None, None), (64, 64), (10**30, 10**30)])
+def test_how_long_a_sentence_may_be(tmp_path, given, longest):
+    config = {} if given is None else {"model_max_length": given}
+    assert read_marian_text(write_marian_text(tmp_path / "theirs", **config)).max_length == longest
 
 
 @pytest.mark.parametrize(

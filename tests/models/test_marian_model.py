@@ -76,7 +76,6 @@ def test_decoding_is_what_the_model_came_with(tmp_path):
         "Translator.forbid_pad = True",
         "Translator.renormalize = False",
         "Translator.max_extra_length = 50",
-        "Translator.max_source_length = 64",
     ]
     assert decoding.splitlines()[1:] == expected
     # A file of its own has all that counts.
