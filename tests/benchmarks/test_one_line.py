@@ -15,6 +15,7 @@ MISTAKES = {
     "make_work --multi30k=nope --work=work": "in nope; give as local_dir a clone of",
     "evalb --evalb=nope --parameters=nope --trees=nope": "cannot read nope",
     "parse_lengths --trees=nope --symbols=nope": "cannot read nope",
+    "loss_by_position --base nope --other nope": "cannot read nope",
     "memory --gpu=H900": "--gpu: invalid choice: 'H900'",
     "gpu_ahead --gpus H100 H900": "--gpus: invalid choice: 'H900'",
     "equal_budget --toolkits=ours,pytorch": "--toolkits=ours,pytorch: expected some of ours,",
