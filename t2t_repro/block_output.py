@@ -25,7 +25,7 @@ _MOST_DIFFERENCES = 3
 
 
 class StandardOutput(AbstractContextManager["StandardOutput"]):
-    """Standard output: what is written is gone, and is never gone on with.
+    """Standard output: it is written once, and cannot be resumed.
 
     Attributes:
         done: lines of input whose translations are written by an earlier process: none.
@@ -127,7 +127,7 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
     def finish(self) -> None:
         """Puts the files in their places, and deletes the folder."""
         if not self.finished:
-            # A machine that loses its power may else have the word that all is there, and not all.
+            # Otherwise a power cut could leave the note that all is written, without all of it.
             sync(*filter(Path.exists, (self._folder / flag for flag in self._places)))
             write_whole(self._folder / _FINISHED, json.dumps([self.done, self.digest]).encode())
             sync(self._folder)

@@ -26,7 +26,7 @@ def work_in_blocks(
     outputs: Mapping[str, str],
     identity: Callable[[], Identity],
 ) -> None:
-    """Reads texts, and writes what becomes of them, but for what a killed process has done.
+    """Reads texts and writes what becomes of them, after what a killed process has written.
 
     Args:
         stage: what is done, for the progress, e.g. "translate".

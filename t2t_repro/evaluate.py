@@ -156,7 +156,7 @@ def _translate(
 
 
 def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estimate]]":
-    """Of the scores of every system by every metric, how sure they are as far as that is asked."""
+    """Estimates how sure the scores of every system are, by metric, as far as that is asked."""
     from t2t_repro.evaluation.significance import Estimate, Resampling
 
     resampling = Resampling(FLAGS.significance or "bootstrap", FLAGS.samples, FLAGS.seed)

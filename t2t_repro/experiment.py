@@ -33,10 +33,8 @@ from t2t_repro.evaluation.scores import Score, bleu, chrf
 from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import AtMost, Seed, Several, Text, checked
-from t2t_repro.training.alike import check_alike
 from t2t_repro.training.announcements import announce_model
 from t2t_repro.training.cluster import find_cluster
-from t2t_repro.training.deaf import deaf
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.guard_rails import check_gpus, check_writable
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
@@ -47,6 +45,8 @@ from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.room import configured_preparation, new_model
 from t2t_repro.training.run_state import RunState
+from t2t_repro.training.same_on_all_workers import check_same
+from t2t_repro.training.startup_watchdog import startup_watchdog
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.training_run import TrainingRun
 from t2t_repro.training.weights import load_last_weights
@@ -96,7 +96,7 @@ def prepare_data(data_dir: Path) -> PreparedData:
 
 
 def _bound_of_train(parameter: str, default: Any = None) -> Any:
-    """What `train` is given for a parameter; nothing else that it is given is made."""
+    """Returns what is bound to a parameter of `train`, without making its other arguments."""
     bound = gin.get_bindings("train", resolve_references=False)
     # As gin would give it: it may be a macro.
     return copy.deepcopy(bound.get(parameter, default))
@@ -155,11 +155,11 @@ def train(
             if workers.is_chief:
                 check_writable(directory.path)
         check_gpus()
-        check_alike(workers, directory)
+        check_same(workers, directory)
         if init_from:
             found = parent.identity() if parent else {}
             workers.check_same("a train.init_from with", found)
-        with deaf(connections):
+        with startup_watchdog(connections):
             strategy = choose_strategy(cluster)
 
         # The model and its update.
@@ -305,5 +305,6 @@ def configure_as_trained(
     """
     directory.import_modules(allowed)
     path = directory.config_gin
-    # Included: the run may have bound, in a file that it included, what it made no use of.
+    # As an include: in an included file, bindings that nothing uses are no error, and the run may
+    # have had some.
     configure_experiment(None, [f"include {str(path)!r}", *gin_params])

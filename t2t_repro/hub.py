@@ -44,7 +44,7 @@ def download(name: str, files: Sequence[str], revision: str | None = None) -> Hu
 
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*files]))
-    # Of the last two kinds are names that cannot be, and networks that are not there.
+    # ValueError: a name that cannot be. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:
         at = f" at {revision}" if revision else ""
         raise UserError(

@@ -129,7 +129,7 @@ def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):
-        # Of names that are imported for a type checker alone.
+        # An annotation may name what is imported for a type checker alone.
         return {k: v for k, v in inspect.get_annotations(function).items() if type(v) is not str}
 
 
@@ -214,7 +214,7 @@ def check_value(name: str, value: Any, hint: Any) -> None:
 def checked(owner: _Owner) -> _Owner:
     """Has what is given to a function compared with its annotations, at every call.
 
-    Of objects nothing is asked, but that they are no class where an object belongs.
+    Other objects are not checked, but for a class where an object belongs.
 
     Args:
         owner: a function, or a class: its constructor is checked.

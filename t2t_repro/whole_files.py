@@ -26,7 +26,7 @@ def write_whole(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.partial")
     aside.write_bytes(content)
-    # A machine that loses its power may else have a file of the new name and nothing in it.
+    # Otherwise a power cut could leave an empty file under the new name.
     sync(aside)
     os.replace(aside, path)
 

@@ -34,7 +34,7 @@ def folder_of(spec: ModuleSpec) -> Path:
 
 
 def is_missing(error: ModuleNotFoundError, name: str) -> bool:
-    """Whether a module, or a package that it is in, is what is not there: not one it imports."""
+    """Whether this module or a package that it is in is missing, not one that it imports."""
     return f"{name}.".startswith(f"{error.name}.")
 
 

@@ -172,7 +172,7 @@ class EpochStores:
             except BaseException as error:
                 future.set_exception(error)
 
-        # Not one of an executor, for whose end Python would wait.
+        # A daemon: Python would wait at exit for the threads of an executor.
         threading.Thread(target=make, daemon=True).start()
         return future
 

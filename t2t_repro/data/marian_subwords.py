@@ -5,8 +5,8 @@ list, mostly one for both sides. So a piece of one side's model may lack an id, 
 does not know may have one:
 
 1.  A language code in front, `>>fra<<`, is a piece by itself: from `>>` to the first `<<`.
-2.  The rest is cut by SentencePiece. What follows each other unknown to it is one piece.
-3.  Each piece has the id that the list gives it, or UNK.
+2.  The rest is cut by SentencePiece. A run of characters unknown to it is one piece. 3.  Each piece
+has the id that the list gives it, or UNK.
 
 Text is text: `</s>`, `<unk>` and `<pad>` in it are the characters that they are written with.
 (`MarianTokenizer` does so when it is told `split_special_tokens=True`; otherwise whoever writes

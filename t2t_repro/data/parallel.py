@@ -22,7 +22,7 @@ _Result = TypeVar("_Result")
 # Fewer are done sooner than processes start.
 _WORTH_A_POOL = 5
 
-# Beyond, the one process that reads and writes has no time left for more; and each takes memory.
+# With more, the one process that reads and writes is the bottleneck, and each takes memory.
 _MOST_WORKERS = 8
 
 

@@ -241,7 +241,7 @@ class Preparation:
                 f"prepare.corpus has no split {' and no split '.join(sorted(missing))}, expected "
                 "train and dev: give it such sentences, as in TextFilesCorpus.dev."
             )
-        # Said once, as tags, these symbols are the subwords' too.
+        # A mixture's tags are symbols of the subwords too: the user binds them once.
         name = "source_subwords" if self.source_subwords else "subwords"
         tags = [symbol for part in parts_of(self.corpus) for symbol in part.tag]
         if tags:
@@ -324,7 +324,7 @@ def _make(
     except Unfinished:
         raise
     except UserError:
-        # What mends it makes other data.
+        # The mend changes the data, so the parts are of no more use.
         shutil.rmtree(aside)
         raise
     # Killed just before the last line, it would describe its own manifest.

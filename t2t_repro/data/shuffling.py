@@ -22,7 +22,7 @@ _NOISE = 0.2
 # So many batches share what is left in the end: they are alike in size, and so are their slices.
 _LAST_BATCHES = 4
 
-# By so small parts of a slice it is known how full they have to be.
+# The fill of a slice is chosen to 1/1024 of its capacity.
 _PARTS = 1024
 
 
@@ -80,11 +80,11 @@ def epoch_plan(
     shape_of = assign_shapes(shapes, source, target)
     order = _sorted_by_length(np.maximum(source, target), generator)
     order = order[np.argsort(shape_of[order], kind="stable")]
-    deal = _Deal(source[order], target[order], slices)
+    cutter = _SliceCutter(source[order], target[order], slices)
     ends = np.cumsum(np.bincount(shape_of, minlength=len(shapes)))
     shape_of_batch, cuts, index = [], [[0]], 0
     while cuts[-1][-1] < len(order):
-        batch = deal.batch(cuts[-1][-1], shapes[index])
+        batch = cutter.batch(cuts[-1][-1], shapes[index])
         if batch[-1] > ends[index]:
             # Too few are left of this shape for a batch: they join those of the next.
             index += 1
@@ -104,7 +104,7 @@ def _sorted_by_length(
     return np.argsort((noisy * (2**16 / noisy.max() * 0.99)).astype(np.uint16), kind="stable")
 
 
-class _Deal:
+class _SliceCutter:
     """Cuts an order of sentences into slices.
 
     Args:
@@ -132,7 +132,7 @@ class _Deal:
         sides = zip(self._before, shape.tokens, strict=True)
         filled = [(self._sentences - start) / shape.rows]
         filled += [int(before[-1] - before[start]) / tokens for before, tokens in sides]
-        # Rarely counted: there are at least so many.
+        # A cheap lower bound, so that batches are rarely counted one by one.
         if max(filled) > _LAST_BATCHES * self._slices:
             return 1.0
         fewest = self._batches_left(start, shape, 1.0, _LAST_BATCHES + 1)

@@ -188,7 +188,7 @@ def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.integer]]:
 
 
 def _slots(vectors: int) -> int:
-    """So many or a few more: of many, to a multiple of the largest power of 2 below their root."""
+    """Rounds up: few to a multiple of 8, many to one of the largest power of 2 below their root."""
     if vectors < _MANY:
         return _round_up(vectors)
     return _round_up(vectors, 2 ** ((vectors.bit_length() - 1) // 2))

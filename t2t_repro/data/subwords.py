@@ -95,7 +95,7 @@ class SubwordTraining:
         return {name: value for name, value in asdict(self).items() if not left_out.get(name)}
 
     def pieces(self) -> None:
-        """Returns None: the sentences tell."""
+        """Returns None: the pieces are known after training only."""
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
         """Returns the recipe with further symbols."""
@@ -121,7 +121,7 @@ class SubwordTraining:
         sampled = _sample(len(sentences), self.sample_size, self.seed)
         counts = _count_words(compress(sentences, sampled))
         model = io.BytesIO()
-        # Said only where it is so: the file of a mark at the start stays what it was.
+        # Passed only where needed, so that files with the mark at the start do not change.
         suffix: dict[str, Any] = (
             {"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {}
         )
@@ -250,7 +250,7 @@ class Subwords:
 
     def _ids_of_word(self, word: str) -> list[int]:
         ids: list[int] = self._model.encode(_as_utf8(word))
-        # Of a word of which the rule leaves nothing, SentencePiece leaves the mark of its end.
+        # Where normalisation leaves nothing of a word, SentencePiece still returns its end mark.
         nothing = self._marks_end and self._model.id_to_piece(ids) == [SPACE_MARK]
         return [] if nothing else ids
 
@@ -369,7 +369,7 @@ def _emptying(counts: Counter[str]) -> Iterator[bytes]:
 
 
 def _as_learned_from_text(model: bytes) -> bytes:
-    """Takes the kind of input out of a model file: where it came from makes no other vocabulary."""
+    """Removes the input format from a model file: it does not change the vocabulary."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.trainer_spec.ClearField("input_format")
     content: bytes = proto.SerializeToString()

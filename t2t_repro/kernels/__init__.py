@@ -15,7 +15,7 @@ kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
     global_norm          tf.linalg.global_norm             training/optimizer.py            †
     layer_norm           automatic differentiation         layers/layer_norm.py             1.03
     look_up              a gradient made of slices         layers/embedding.py              1.01
-    packing              vectors of padding                models/transformer.py            1.09
+    packing              vectors of padding                training/slice_gradients.py      1.09
     recompute            the activations of a layer        layers/encoder.py, decoder.py    4.9 *
     relu                 tf.nn.relu                        layers/named.py                  †
     softmax              a softmax kept in float32         layers/attention.py              1.6 *
@@ -40,8 +40,10 @@ PLAIN = os.environ.get("T2T_REPRO_PLAIN", "") not in ("", "0")
 def fast(kernel: _Program, formula: _Program) -> _Program:
     """Chooses what computes a formula.
 
+    Blocked attention, packing and recomputation ask `PLAIN` where they are called.
+
     Args:
         kernel: the fast way.
-        formula: the plain one, which gives the same.
+        formula: the plain one, which computes the same (dropout: by other draws).
     """
     return formula if PLAIN else kernel

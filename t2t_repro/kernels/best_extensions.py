@@ -32,7 +32,7 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
     groups = tf.reshape(logits, [-1, beam, count, size])
     maxima = tf.reduce_max(groups, axis=-1)  # [batch, beam, count]
     normalizers = _log_normalizers(logits, maxima)  # [batch, beam]
-    # Rounding keeps the order: what is added to the maxima is the maxima of what is added.
+    # Rounding is monotonic: the maxima of the sums are the sums of the maxima.
     of_groups = log_probs[..., None] + (maxima - normalizers[..., None])
     _, best = tf.math.top_k(tf.reshape(of_groups, [-1, beam * count]), k)
     # In the order of their indices, so that equal values stay in it.
@@ -61,10 +61,11 @@ def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
 
 
 def _group_size(beam: int, vocab: int, k: int) -> int:
-    """For which about as many groups as candidates are sorted; mostly a divisor of `vocab`.
+    """The size with which about as many groups as candidates are sorted.
 
-    Others make a copy of the logits: they are taken where that costs less than sorting. Of equal
-    ones the first are found: with k ids, none of those that are put behind the last one.
+    Mostly a divisor of `vocab`. Any other size pads the logits, by a copy: it is taken where that
+    costs less than sorting more.
+    Of equal values the first wins, so padding is never found among k ids or more.
     """
     best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]

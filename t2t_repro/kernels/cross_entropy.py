@@ -12,10 +12,10 @@ import tensorflow as tf
 from t2t_repro.kernels.gpu import has_gpu
 
 LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
-"""How many are computed at a time: so many fill a GPU, and stay in a CPU's cache (16 MiB)."""
+"""How many are computed at a time: enough to fill a GPU, few enough for a CPU's cache (16 MiB)."""
 
 _MULTIPLE_ON_A_GPU = 8
-"""Of tokens at a time: XLA fills up what a GPU's matrix units could not take else, by a copy."""
+"""Tokens at a time are a multiple of this; XLA would pad others for the matrix units, by a copy."""
 
 
 def summed_cross_entropy(
@@ -155,7 +155,7 @@ def _exponentials_on_a_gpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.
 def _exponentials_on_a_cpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The same with e = p and s = 1: oneDNN's softmax takes less time than TensorFlow's exp alone.
 
-    Of the largest logit, log p = z - log Σ_v exp z_v.
+    log Σ_v exp z_v = z - log p, taken at the largest logit.
     """
     p = tf.nn.softmax(logits)
     largest, of_largest = (tf.reduce_max(v, axis=1, keepdims=True) for v in (logits, p))

@@ -3,8 +3,8 @@
 Replaces a draw of 32 bits an element, as Keras's dropout has it: on a CPU random bits are most of
 what dropout costs. Both draw for every element of its own; which elements fall is another draw.
 
-TensorFlow scrambles a seed whenever it draws, so that draws differ where seeds hardly do. XLA makes
-four programs of that for a GPU. Here it is done before (`scrambled`), outside of XLA.
+TensorFlow scrambles the seed at every draw, so that similar seeds give unrelated draws. For a GPU
+XLA makes four kernels of that. Here it is done before, outside of XLA (`scrambled`).
 """
 
 import tensorflow as tf

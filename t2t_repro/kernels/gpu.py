@@ -1,7 +1,7 @@
 """Whether there is a GPU, which asks for other programs than a CPU.
 
-On a CPU a kernel is fast that passes over memory seldom. On a GPU XLA sees to that; there it pays
-to start few programs, as each takes some microseconds whatever it does.
+On a CPU a fast kernel makes few passes over memory. On a GPU XLA sees to that; there it pays to
+start few kernels, since each start takes some microseconds.
 """
 
 import tensorflow as tf

@@ -23,13 +23,12 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 class Packed(NamedTuple):
     """Vectors [1, slots, width], and where each stands in [batch, length].
 
-    Nothing is lost by one vector for all padding: what padding computes reaches no token, and no
-    gradient reaches it. (Padding follows a sentence: as a key it is masked, or hidden by causality;
-    and where there is a target there is a source.) Slots beyond the last token stand where there is
-    padding, too.
+    All padding can share one vector: no token reads what padding computes, and padding gets no
+    gradient. (Padding follows a sentence: as a key it is masked, or hidden by the causal mask; and
+    a row with a target has a source.) Slots beyond the last token stand for padding, too.
 
-    Moving rows to their heads costs what the transposition of padded vectors costs. Keras takes it
-    for what it is, tensors in a structure.
+    Gathering rows into heads costs what transposing padded vectors costs. To Keras this is a plain
+    structure of tensors.
 
     Attributes:
         vectors: [1, slots, width].
@@ -60,9 +59,9 @@ class Packed(NamedTuple):
         """The vectors, of width heads·depth → [batch, heads, length, depth]."""
         return self.places.split_heads(self.vectors, num_heads)
 
-    def with_heads(self, context: tf.Tensor) -> "Packed":
-        """[batch, heads, length, depth] → vectors of width heads·depth that lie as these do."""
-        return Packed(self.places.join_heads(context), self.places)
+    def with_heads(self, heads: tf.Tensor) -> "Packed":
+        """[batch, heads, length, depth] → vectors of width heads·depth, packed as these are."""
+        return Packed(self.places.join_heads(heads), self.places)
 
 
 Vectors: TypeAlias = tf.Tensor | Packed
@@ -95,51 +94,52 @@ class Places(NamedTuple):
     Attributes:
         batch: scalar.
         length: scalar, padding included.
-        places: [slots], where in [batch · length] each slot stands; without a token, at the end.
+        position_of_slot: [slots], where in [batch · length] each slot stands; without a token, at
+            the end.
         holds_token: [slots], boolean.
-        slots: [batch · length], which slot stands there; 0 for padding.
+        slot_of_position: [batch · length], which slot stands there; 0 for padding.
     """
 
     batch: tf.Tensor
     length: tf.Tensor
-    places: tf.Tensor
+    position_of_slot: tf.Tensor
     holds_token: tf.Tensor
-    slots: tf.Tensor
+    slot_of_position: tf.Tensor
 
     @classmethod
-    def of(cls, ids: tf.Tensor, slots: int | tf.Tensor | None = None) -> "Places":
+    def of(cls, ids: tf.Tensor, num_slots: int | tf.Tensor | None = None) -> "Places":
         """Says where the tokens of ids go, one behind the other.
 
         Args:
             ids: [batch, length], PAD behind the tokens of a row, and at the end of the last one:
                 see `with_empty_row`.
-            slots: how many vectors there is room for, one more than there are tokens at least (not
-                checked); by default so many.
+            num_slots: how many vectors there is room for, at least one more than there are tokens
+                (not checked); by default just as many.
         """
         batch, length = tf.unstack(tf.shape(ids))
         is_token = tf.reshape(tf.cast(tf.not_equal(ids, PAD_ID), tf.int32), [-1])
         tokens = tf.reduce_sum(is_token)
-        slots = tokens + 1 if slots is None else tf.cast(slots, tf.int32)
-        slot_of = tf.cumsum(is_token) * is_token
+        num_slots = tokens + 1 if num_slots is None else tf.cast(num_slots, tf.int32)
+        slot_of_token = tf.cumsum(is_token) * is_token
         # Static, where a boolean mask would have as many entries as there are tokens.
-        places = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of, slots)
-        number = tf.range(slots)
+        found = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of_token, num_slots)
+        number = tf.range(num_slots)
         holds_token = (number > 0) & (number <= tokens)
-        places = tf.where(holds_token, places, batch * length - 1)
-        # The same as `slot_of`, which XLA would add up anew wherever it is read.
-        slot_at = tf.math.unsorted_segment_max(
-            tf.where(holds_token, number, 0), places, batch * length
+        position_of_slot = tf.where(holds_token, found, batch * length - 1)
+        # The same as `slot_of_token`, which XLA would add up anew wherever it is read.
+        slot_of_position = tf.math.unsorted_segment_max(
+            tf.where(holds_token, number, 0), position_of_slot, batch * length
         )
-        return cls(batch, length, places, holds_token, tf.maximum(slot_at, 0))
+        return cls(batch, length, position_of_slot, holds_token, tf.maximum(slot_of_position, 0))
 
     @property
     def positions(self) -> tf.Tensor:
         """[slots], the position in its sentence of each token."""
-        return self.places % self.length
+        return self.position_of_slot % self.length
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """[batch, length] ids → [1, slots], as the vectors lie; PAD where there is no token."""
-        packed = tf.gather(tf.reshape(ids, [-1]), self.places)
+        packed = tf.gather(tf.reshape(ids, [-1]), self.position_of_slot)
         return tf.where(self.holds_token, packed, PAD_ID)[None]
 
     def split_heads(self, x: tf.Tensor, num_heads: int) -> tf.Tensor:
@@ -149,19 +149,19 @@ class Places(NamedTuple):
         heads = _move(tf.reshape(x, [-1, depth]), there, back)
         return tf.reshape(heads, [self.batch, num_heads, self.length, depth])
 
-    def join_heads(self, context: tf.Tensor) -> tf.Tensor:
+    def join_heads(self, heads: tf.Tensor) -> tf.Tensor:
         """[batch, heads, length, depth] → [1, slots, heads·depth]."""
-        _, heads, _, depth = context.shape
-        there, back = self._head_rows(heads)
-        rows = _move(tf.reshape(context, [-1, depth]), back, there)
-        return tf.reshape(rows, [1, -1, heads * depth])
+        _, num_heads, _, depth = heads.shape
+        there, back = self._head_rows(num_heads)
+        rows = _move(tf.reshape(heads, [-1, depth]), back, there)
+        return tf.reshape(rows, [1, -1, num_heads * depth])
 
     def _head_rows(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Where each row of [batch, heads, length] is found in [slots, heads], and back."""
         head = tf.range(num_heads)
-        slot = tf.reshape(self.slots, [self.batch, 1, self.length])
+        slot = tf.reshape(self.slot_of_position, [self.batch, 1, self.length])
         there = slot * num_heads + head[:, None]
-        sentence = self.places // self.length
+        sentence = self.position_of_slot // self.length
         back = (sentence[:, None] * num_heads + head) * self.length + self.positions[:, None]
         return tf.reshape(there, [-1]), tf.reshape(back, [-1])
 

@@ -1,8 +1,8 @@
 """Activations that are computed again in the backward pass instead of kept (Chen et al. 2016).
 
-Replaces the automatic gradient of a layer, which keeps until the backward pass comes what every
-operation in it has given. Here nothing of a layer is kept but what goes in. The layer is computed
-once more for it: this kernel alone pays time for memory, so `LayerConfig.recompute` asks for it.
+Replaces the automatic gradient of a layer, which keeps the output of every operation for the
+backward pass. Here only the layer's inputs are kept, and the layer is computed a second time. This
+is the one kernel that pays time for memory, so `LayerConfig.recompute` switches it on.
 """
 
 import functools
@@ -20,7 +20,7 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def recomputable(call: Call) -> Call:
-    """Has a layer's `call` keep its inputs alone in training, if `self.config.recompute`."""
+    """Makes a layer's `call` keep only its inputs in training, if `self.config.recompute`."""
 
     @functools.wraps(call)
     def chosen(self: Any, x: Vectors, *args: Any, **kwargs: Any) -> Vectors:
@@ -96,10 +96,10 @@ def recomputed(
 
 
 def _zero_after(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns 0, not before a tensor is there; 1 where that begins with NaN.
+    """Returns a 0 that depends on a tensor; 1 where that begins with NaN.
 
-    What it is added to stays what it was, but nobody knows: XLA would otherwise find the layer
-    computed already, and keep that, and TensorFlow would compute it twice at once.
+    Adding it changes no value, but a compiler cannot know that. Otherwise XLA would see that the
+    layer has been computed already, and keep that; TensorFlow would run both computations at once.
     """
     return tf.cast(tf.reduce_any(tf.math.is_nan(tf.reshape(tensor, [-1])[:1])), tf.int32)
 

@@ -1,7 +1,7 @@
-"""ReLU with a gradient that asks what came out.
+"""ReLU with a gradient computed from its output.
 
-Replaces tf.nn.relu on a GPU. XLA would ask whether what went in was positive: so it would keep that
-beside what came out, [tokens, d_ff] more for every layer, and no product could end in max(0, x).
+Replaces tf.nn.relu on a GPU. XLA would test the input, and so keep it beside the output: [tokens,
+d_ff] more for every layer, and no max(0, x) fused into the product before it.
 """
 
 from typing import Any

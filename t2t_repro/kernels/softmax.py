@@ -1,4 +1,4 @@
-"""A softmax in float32, of which the dtype that reads it is kept for the backward pass.
+"""A softmax computed in float32 and kept for the backward pass in the dtype of the scores.
 
 Replaces the automatic gradient of `layers.attention.softmax`. In mixed precision that keeps float32
 beside bfloat16: three times as much of the [length, length] weights, which fill the memory where

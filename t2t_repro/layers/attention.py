@@ -37,7 +37,7 @@ _softmax = kernels.fast(fast_softmax, softmax)
 def attention_weights(
     query: tf.Tensor, key: tf.Tensor, attention_mask: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Computes softmax(Q K^T / sqrt(d_k)) (paper, equation 1).
+    """Computes softmax(Q K^T / sqrt(d_k)), the weights of the paper's equation 1.
 
     Args:
         query: [batch, heads, query_length, d_k].
@@ -61,12 +61,12 @@ def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
     return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
 
 
-def join_heads(context: tf.Tensor, query: Vectors) -> Vectors:
-    """[batch, heads, length, depth] → [batch, length, heads·depth], as `query` lies."""
-    if isinstance(query, Packed):
-        return query.with_heads(context)
-    _, heads, _, depth = context.shape
-    return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [*leading_axes(query), heads * depth])
+def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
+    """[batch, heads, length, depth] → [batch, length, heads·depth], packed if `like` is."""
+    if isinstance(like, Packed):
+        return like.with_heads(heads)
+    _, num_heads, _, depth = heads.shape
+    return tf.reshape(tf.transpose(heads, [0, 2, 1, 3]), [*leading_axes(like), num_heads * depth])
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -167,9 +167,9 @@ class MultiHeadAttention(keras.layers.Layer):
     def _heads(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
         """What each of some projections makes of x, [batch, heads, length, depth]."""
         if len(layers) == 1 or not has_gpu():
-            # One product with all matrices side by side is slower: they must be copied.
+            # One product with all matrices side by side is slower on a CPU: they must be copied.
             return [split_heads(each_vector(layer, x), self.num_heads) for layer in layers]
-        # On a GPU it is not: they are cast in any case, and there is less to start.
+        # On a GPU it is faster: they are cast in any case, and fewer kernels are started.
         heads = split_heads(each_vector(self._joint(layers).of, x), self.num_heads)
         return tf.split(heads, [layer.units // self.num_heads for layer in layers], axis=-1)
 
@@ -188,11 +188,10 @@ class MultiHeadAttention(keras.layers.Layer):
             memory: [batch, key_length, d_model], or its keys and values, projected before; None
                 for self-attention.
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
-                may attend; None for all. What Keras's implicit mask of the memory hides is hidden
-                besides.
+                may attend; None for all. Keras's implicit mask of the memory applies too.
             training: whether dropout is active.
-            past: earlier positions, which self-attention reads too, under their own mask: in
-                decoding, where the beam takes the place of `query_length`.
+            past: the earlier positions, when decoding step by step, with a mask of their own; the
+                beam then takes the place of `query_length`.
 
         Returns:
             [batch, query_length, d_model].
@@ -213,24 +212,36 @@ class MultiHeadAttention(keras.layers.Layer):
             if not isinstance(memory, KeysValues):
                 attention_mask = with_implicit_mask(attention_mask, memory)
                 memory = self.project_memory(memory)
-            context = self.context(queries, memory, attention_mask, training)
+            heads = self._attend(queries, memory, attention_mask, training)
         else:
-            # Of few vectors a product takes longer than a copy.
-            heads = split_heads(past.projection.of(query), self.num_heads)
-            queries, *newest = tf.split(heads, [self.d_k, self.d_k, self.d_v], axis=-1)
+            # With few vectors, one product and a copy of its parts are faster than three products.
+            projected = split_heads(past.projection.of(query), self.num_heads)
+            queries, *newest = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
             everything = past.extend(KeysValues(*newest))
             # The past's mask says all that a hypothesis may see, a neighbourhood too.
-            context = MultiHeadAttention.context(self, queries, everything, past.mask, training)
-        return each_vector(self.output_projection, join_heads(context, query))
+            heads = self.scaled_dot_product_attention(queries, everything, past.mask, training)
+        return each_vector(self.output_projection, join_heads(heads, query))
 
-    def context(
+    def _attend(
         self,
         queries: tf.Tensor,
         keys_values: KeysValues,
         attention_mask: tf.Tensor | None,
         training: bool | None,
     ) -> tf.Tensor:
-        """softmax(Q K^T / sqrt(d_k)) V of every head, with dropout on the weights.
+        """Attention of every head, without a past; what a restricted attention overrides."""
+        return self.scaled_dot_product_attention(queries, keys_values, attention_mask, training)
+
+    def scaled_dot_product_attention(
+        self,
+        queries: tf.Tensor,
+        keys_values: KeysValues,
+        attention_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V of every head (paper, equation 1).
+
+        Dropout, where there is any, falls on the weights.
 
         Args:
             queries: [batch, heads, query_length, d_k].
@@ -262,7 +273,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
 @contextmanager
 def recorded_by(attention: MultiHeadAttention) -> Iterator[list[tf.Tensor]]:
-    """Keeps the weights of every call of a layer; while this is in force, nothing else may call it.
+    """Keeps the attention weights of every call of a layer; nothing else may call it meanwhile.
 
     Yields:
         a list that gets [batch, heads, query_length, key_length] at every call.

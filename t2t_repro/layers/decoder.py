@@ -113,9 +113,8 @@ class Decoder(LayerStack):
     ) -> Vectors:
         """Decodes all positions, each from those before it (teacher forcing), or one more.
 
-        Target padding need not be masked: it stands at the end, where causality hides it. Where x
-        or the memory has an implicit mask of Keras's, what this hides is hidden besides, but no
-        target position from itself.
+        Target padding needs no mask: it comes last, where the causal mask hides it. Keras's
+        implicit masks of x and the memory apply too, but a target position always sees itself.
 
         Args:
             x: [batch, target_length, d_model], the embedded target, shifted right; with a past
@@ -166,5 +165,5 @@ class Decoder(LayerStack):
         return [layer.memory_attention.project_memory(memory) for layer in self.layers]
 
     def join_projections(self) -> list[Projection]:
-        """Of every layer, what self-attention with a past multiplies a vector with."""
+        """Returns every layer's joint projection to queries, keys and values; see `Past`."""
         return [layer.self_attention.joint_projection() for layer in self.layers]

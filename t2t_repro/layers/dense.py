@@ -40,8 +40,9 @@ class Projection(NamedTuple):
 class Dense(keras.layers.Dense):
     """activation(x W + b), all vectors in one product.
 
-    Keras's own asks for every length as it runs, some 25 operations a product, where more than the
-    batch is unknown. Of rows, TensorFlow fuses bias and activation with the product.
+    Where more than the batch axis is unknown, Keras's own computes every axis as it runs, some 25
+    operations a product. Here the vectors are rows of a matrix, and TensorFlow fuses bias and
+    activation into the product.
     """
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:

@@ -69,17 +69,17 @@ class SharedEmbedding(keras.layers.Layer):
         check_ids("ids", ids)
         if not ids.dtype.is_integer:
             ids = tf.cast(ids, tf.int32)
-        # Cast after the look-up: the gradient adds up as many rows as there are tokens of an id,
-        # and a sum of thousands stands still in bfloat16.
+        # Cast after the look-up, so that gradients are summed in float32: a frequent id adds up
+        # thousands of rows, and in bfloat16 such a sum stops growing.
         vectors = tf.cast(_look_up(self.table_tensor(), ids), self.compute_dtype)
         vectors = vectors * self.d_model**0.5
         is_token = tf.cast(tf.not_equal(ids, PAD_ID), vectors.dtype)
         return vectors * is_token[..., None]
 
     def looked_up(self) -> NDArray[np.float32]:
-        """What ids look up, for those who have no mask: E [vocab, d_model], with zeros for PAD.
+        """E [vocab, d_model] with zeros for PAD: what a look-up without a mask needs.
 
-        The softmax has PAD's own row, so that look-up and softmax cannot be one table there.
+        The softmax uses PAD's own row, so a format without a mask needs two tables.
         """
         table = np.array(self.table)
         table[PAD_ID] = 0
@@ -94,7 +94,8 @@ class SharedEmbedding(keras.layers.Layer):
 
         Args:
             x: [batch, length, d_model].
-            transposed_table: as it was, by whoever asks for the scores of few vectors often.
+            transposed_table: E^T, for a caller who computed it before, as step-by-step decoding
+                does; None to compute it here.
 
         Raises:
             ValueError: if the width of `x` is not d_model.

@@ -63,8 +63,8 @@ class Encoder(LayerStack):
         Args:
             x: [batch, source_length, d_model].
             attention_mask: boolean, `True` = may attend, broadcastable to [batch, source_length,
-                source_length]; with a neighbourhood [batch, 1, source_length]; None for all. What
-                Keras's implicit mask of x hides is hidden besides.
+                source_length]; with a neighbourhood [batch, 1, source_length]; None for all.
+                Keras's implicit mask of x applies too.
             training: whether dropout is active.
 
         Returns:

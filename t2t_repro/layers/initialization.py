@@ -5,12 +5,16 @@ fairseq starts with smaller ones, from which a post-norm model learns faster; se
 Multi30k. W^O, the biases (0) and the embedding are the same in both.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from keras.initializers import Initializer, VarianceScaling
 
+from t2t_repro.errors import UserError
+
 Initialization = Literal["glorot", "fairseq"]
 """Whose: "glorot" is T2T's."""
+
+_KINDS = get_args(Initialization)
 
 
 def of_heads(initialization: Initialization) -> Initializer:
@@ -18,8 +22,12 @@ def of_heads(initialization: Initialization) -> Initializer:
 
     glorot: U(-b, b), b = √(6 / (fan_in + fan_out)).
     fairseq: b / √2, which is Glorot's of the three side by side.
+
+    Raises:
+        UserError: there is no such initialization.
     """
-    scale = {"glorot": 1.0, "fairseq": 0.5}[initialization]
+    _check(initialization)
+    scale = 1.0 if initialization == "glorot" else 0.5
     return VarianceScaling(scale, mode="fan_avg", distribution="uniform")
 
 
@@ -28,7 +36,16 @@ def of_feed_forward(initialization: Initialization) -> Initializer:
 
     glorot: as in `of_heads`.
     fairseq: U(-b, b), b = 1 / √fan_in: PyTorch's `nn.Linear`, but for its biases.
+
+    Raises:
+        UserError: there is no such initialization.
     """
+    _check(initialization)
     if initialization == "glorot":
         return of_heads(initialization)
     return VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")
+
+
+def _check(initialization: str) -> None:
+    if initialization not in _KINDS:
+        raise UserError(f"initialization is {initialization!r}, expected {' or '.join(_KINDS)}.")

@@ -39,8 +39,8 @@ class LayerConfig:
         attention_biases: whether the projections of attention have biases; none in the paper.
         initialization: what the matrices start as, "glorot" (T2T) or "fairseq"; see
             `layers.initialization`.
-        recompute: whether training keeps of each layer what goes in alone, and computes the layer
-            again in the backward pass: less memory, a longer step, the same result.
+        recompute: whether training keeps only each layer's input, and computes the layer again in
+            the backward pass: less memory, a longer step, the same result.
 
     Raises:
         UserError: for sizes that do not fit each other, or a normalization, norm or activation that

@@ -42,20 +42,19 @@ def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -
 
     Args:
         length: of the sentences.
-        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all. Oneself may
-            be seen always: a position that sees nothing would attend to all, to what comes too.
+        may_be_seen: boolean, broadcastable to [batch, length, length]; None for all. A position may
+            always see itself: with every key masked it would attend to all of them alike, later
+            ones too.
 
     Returns:
         [1, length, length], or [batch, length, length] with what may be seen; boolean.
     """
-    positions = ops.arange(length)
-    distance = (positions[:, None] - positions[None, :])[None]
-    is_past = distance >= 0
-    return is_past if may_be_seen is None else is_past & (may_be_seen | (distance == 0))
+    distance = _distances(length)
+    return _seen(distance <= 0, distance, may_be_seen)
 
 
 def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | None:
-    """Hides what a mask hides, and the positions that Keras's implicit mask of the keys hides.
+    """Combines a mask with the implicit mask that Keras attached to the keys, if there is one.
 
     Keras attaches such a mask, boolean [batch, key_length], to the output of some layers, such as
     `Embedding(mask_zero=True)`, and of all layers behind them that support masking.
@@ -95,7 +94,7 @@ def reach_of(neighbourhood: int, is_causal: bool = False) -> Reach:
 def neighbourhood_mask(
     length: int | tf.Tensor, reach: Reach, may_be_seen: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Allows attention to what is within reach and may be seen, and to oneself always.
+    """Allows attention to positions within reach that may be seen, and to a position itself always.
 
     Args:
         length: of the sentences.
@@ -103,12 +102,21 @@ def neighbourhood_mask(
         may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
 
     Returns:
-        [batch, length, length], boolean.
+        [1, length, length], or [batch, length, length] with what may be seen; boolean.
     """
-    positions = ops.arange(length)
-    distance = (positions[None, :] - positions[:, None])[None]
+    distance = _distances(length)
     is_near = (distance >= -reach.before) & (distance <= reach.after)
-    return is_near if may_be_seen is None else is_near & (may_be_seen | (distance == 0))
+    return _seen(is_near, distance, may_be_seen)
+
+
+def _distances(length: int | tf.Tensor) -> tf.Tensor:
+    """How far key position j is behind query position i, j - i: [1, length, length]."""
+    positions = ops.arange(length)
+    return (positions[None, :] - positions[:, None])[None]
+
+
+def _seen(is_within: tf.Tensor, distance: tf.Tensor, may_be_seen: tf.Tensor | None) -> tf.Tensor:
+    return is_within if may_be_seen is None else is_within & (may_be_seen | (distance == 0))
 
 
 def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
@@ -126,9 +134,9 @@ def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     """
     if mask is None:
         return scores
-    # Not selected: the gradient of a difference costs nothing, and no score moves -1e9. Nor added:
-    # outside of training TensorFlow would fuse product and sum on a CPU, to what takes hundreds of
-    # times as long under a causal mask.
+    # Subtracted, not selected: the gradient of a difference is free, and no score is large beside
+    # 1e9. Not added: outside of training TensorFlow on a CPU would fuse the sum into the product,
+    # which takes hundreds of times as long under a causal mask.
     of_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
     high = ops.where(of_heads, 0.0, 1e9)
     return scores - ops.cast(high, scores.dtype)

@@ -80,7 +80,7 @@ def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
 
 
 def check_epsilon(kind: str, epsilon: float) -> None:
-    """Checks that a norm can have an ε; those of one's own have what they have.
+    """Checks that a norm can be given an ε; a user's own norm sets its own.
 
     Args:
         kind: its name, see `named_norm`.
@@ -92,8 +92,8 @@ def check_epsilon(kind: str, epsilon: float) -> None:
     named_norm(kind)
     if kind not in _NORMS and epsilon != LAYER_NORM_EPSILON:
         raise UserError(
-            f"LayerConfig.norm_epsilon is {epsilon}, which the norm {kind!r} is not given, "
-            f"expected {LAYER_NORM_EPSILON}: bind it where that norm is made."
+            f"LayerConfig.norm_epsilon is {epsilon}, but the norm {kind!r} sets its own ε; "
+            f"expected {LAYER_NORM_EPSILON}, the default: set ε in that class."
         )
 
 
@@ -104,6 +104,9 @@ def new_norm(kind: str, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> k
         kind: its name, see `named_norm`.
         epsilon: ε, see `check_epsilon`.
         kwargs: a Keras layer's `name` and `dtype`.
+
+    Raises:
+        UserError: there is no norm of that name.
     """
     if kind in _NORMS:
         kwargs["epsilon"] = epsilon

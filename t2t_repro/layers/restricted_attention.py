@@ -2,8 +2,8 @@
 
 The paper's "neighborhood of size r in the input sequence centered around the respective output
 position" is taken as the position itself with r // 2 others on either side: r
-positions for an odd r, r + 1 for an even one, since what is centred has a middle. In a decoder,
-which must not see what comes, those before it are left.
+positions for an odd r, r + 1 for an even one, since what is centred has a middle. In a decoder only
+the position itself and the r // 2 before it are left.
 """
 
 from typing import Any
@@ -24,8 +24,7 @@ from t2t_repro.layers.masks import neighbourhood_mask, reach_of
 class RestrictedSelfAttention(MultiHeadAttention):
     """Multi-head self-attention to nearby positions; the weights are `MultiHeadAttention`'s.
 
-    A position always sees itself, also where a mask hides it: those of padding have nothing else
-    to see.
+    A position always sees itself, even where a mask hides it: padding may have nothing else to see.
 
     Args:
         num_heads: h, the number of heads.
@@ -94,22 +93,21 @@ class RestrictedSelfAttention(MultiHeadAttention):
             )
         return super().call(x, attention_mask=attention_mask, training=training, past=past)
 
-    def context(
+    def _attend(
         self,
         queries: tf.Tensor,
         keys_values: KeysValues,
         attention_mask: tf.Tensor | None,
         training: bool | None,
     ) -> tf.Tensor:
-        """Attends to the neighbourhood; see `MultiHeadAttention.context`."""
         if PLAIN or self.recorder:
             length = tf.shape(queries)[2]
             mask = neighbourhood_mask(length, self._reach, attention_mask)
-            return super().context(queries, keys_values, mask, training)
+            return self.scaled_dot_product_attention(queries, keys_values, mask, training)
 
         def attend(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> Any:
-            return MultiHeadAttention.context(
-                self, queries, KeysValues(keys, values), mask, training
+            return self.scaled_dot_product_attention(
+                queries, KeysValues(keys, values), mask, training
             )
 
         return blocked_attention(attend, queries, *keys_values, attention_mask, self._reach)

@@ -32,7 +32,7 @@ def check_ids(name: str, ids: tf.Tensor) -> None:
 
 
 def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
-    """All axes but the last, for `tf.reshape`: of one that is unknown, nothing need be computed."""
+    """All axes but the last, for `tf.reshape`, which infers a single unknown one."""
     axes = x.shape[:-1].as_list()
     if axes.count(None) > 1:
         axes = [tf.shape(x)[i] if length is None else length for i, length in enumerate(axes)]

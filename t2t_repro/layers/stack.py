@@ -136,7 +136,7 @@ class LayerStack(keras.layers.Layer):
         return tuple(x_shape)
 
     def normalize_output(self, x: Vectors) -> Vectors:
-        """What the stack gives out: x, normalised where normalization is "pre"."""
+        """Returns the stack's output: x, after the final norm where normalization is "pre"."""
         return each_vector(self.final_norm, x) if self.final_norm else x
 
     def get_config(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from t2t_repro.errors import UserError
 from t2t_repro.kernels.packing import Vectors, each_vector
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
@@ -23,6 +24,9 @@ class SublayerConnection(keras.layers.Layer):
         normalization: "post" or "pre".
         norm: see `named_norm`.
         norm_epsilon: ε of the norm.
+
+    Raises:
+        UserError: for a normalization or a norm that does not exist.
     """
 
     def __init__(
@@ -34,6 +38,8 @@ class SublayerConnection(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if normalization not in ("post", "pre"):
+            raise UserError(f"normalization is {normalization!r}, expected 'post' or 'pre'.")
         self.dropout = dropout
         self.normalization = normalization
         self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)

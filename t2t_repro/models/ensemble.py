@@ -35,7 +35,7 @@ class Ensemble:
         return min(filter(None, (model.longest for model in self.models)), default=None)
 
     def bytes_of_row(self, beam_size: int, source_length: int, limit: int) -> int:
-        """Estimates what a sentence takes at the last step of its search; see `bytes_of_row`."""
+        """Estimates the memory that a sentence takes, in bytes; see `bytes_of_row`."""
         return sum(bytes_of_row(model, beam_size, source_length, limit) for model in self.models)
 
     def decoder(self, beam_size: int) -> "StepDecoder | EnsembleDecoder":

@@ -12,9 +12,9 @@ from t2t_repro.layers.weight_values import with_values
 class LoopWeights:
     """Weights as a loop uses them: read once, before it.
 
-    Matrices are cast, as they are multiplied; scales and biases stay as they are. Those of one
-    width are one tensor: a loop hands every tensor that it uses from step to step, by three
-    operations each.
+    Matrices are cast to the dtype that they are multiplied in; scales and biases keep theirs.
+    Vectors of one width are stacked into one tensor, because a loop hands every tensor that it uses
+    from step to step, by three operations each.
 
     Args:
         weights: of a model, as they are now.

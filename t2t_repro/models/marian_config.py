@@ -97,7 +97,7 @@ DESCRIBING_GENERATION = {
 }  # fmt: skip
 """Settings that our search does not need.
 
-Without sampling temperature, top_k and top_p mean nothing. `early_stopping` is where theirs ends;
+Without sampling, temperature, top_k and top_p have no effect. `early_stopping` ends their search;
 ours goes on as long as it can find a better translation. `max_length` is theirs for all sentences,
 ours grows with the source: `Translator.max_extra_length`.
 """
@@ -291,7 +291,7 @@ def _layer_config(config: _Fields) -> LayerConfig:
             norm_epsilon=1e-5,
         )
     except UserError as error:
-        # Of more lines gin writes the others.
+        # gin appends lines of its own; the first is ours.
         reason = reason_of(error)
         raise UserError(f"{config.path} describes no Transformer: {reason}") from error
 
@@ -318,9 +318,10 @@ def _decoding(generation: _Fields, pad: int) -> str:
     forbids = bool(generation.given.get("bad_words_ids"))
     renormalizes = generation.flag("renormalize_logits", False)
     penalty = generation.number("length_penalty", 1.0)
-    if not 0 <= penalty <= 100 or not beam_size <= 1024:
-        name = "length_penalty" if beam_size <= 1024 else "num_beams"
-        raise generation.refused(name, "a number from 0 to 100, and beams up to 1024")
+    if not 0 <= penalty <= 100:
+        raise generation.refused("length_penalty", "a number from 0 to 100")
+    if beam_size > 1024:
+        raise generation.refused("num_beams", "at most 1024")
     lines = [
         f"BeamSearch.beam_size = {beam_size}",
         f"BeamSearch.length_penalty = {float(penalty)}",

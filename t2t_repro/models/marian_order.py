@@ -1,13 +1,13 @@
-"""The weights of our layers as Marian's compute the same with them.
+"""The weights of our layers, converted so that Marian's layers compute the same.
 
 Their encoding of positions has all sines first, then all cosines, where the paper's has them in
 turn: the same vectors in another order. So every axis of a weight that runs over d_model is put in
 that order, and all else follows.
 
-The ε of their layer norm is 1e-5, whatever the model's. Of s times a vector, a norm with ε makes
-what one with ε / s² makes of the vector. So between the first norm of a stack and its last all
-vectors may be s times ours: norms, and what adds to these vectors, have s times our weights; what
-reads them has ours divided by s. Where s is a power of two, no bit of a weight is lost.
+The ε of their layer norm is 1e-5, whatever the model's. A norm with ε makes of s·x what one with ε
+/ s² makes of x. So between the first norm of a stack and its last all vectors may be s times ours:
+norms, and what adds to these vectors, have s times our weights; what reads them has ours divided by
+s. Where s is a power of two, no bit of a weight is lost.
 """
 
 import math
@@ -24,7 +24,7 @@ Array = NDArray[np.float32]
 
 
 def scale_for(epsilon: float) -> float:
-    """Returns s, a power of two with which their ε comes nearest to another.
+    """Returns s, the power of two for which 1e-5 / s² comes nearest to an ε.
 
     Args:
         epsilon: of our norms.

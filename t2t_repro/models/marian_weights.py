@@ -36,12 +36,12 @@ class Weight(NamedTuple):
 
     Attributes:
         name: theirs.
-        variable: ours.
+        variable: ours; None for a bias that our layer has not.
         rows: whose pieces its rows are of, if they are.
     """
 
     name: str
-    variable: keras.Variable
+    variable: keras.Variable | None
     rows: Side | None = None
 
     def theirs(self, value: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -59,6 +59,7 @@ class Weight(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of their value."""
+        assert self.variable is not None
         shape = tuple(self.variable.shape)
         if self.name == LOGITS_BIAS:
             return (1, *shape)
@@ -70,6 +71,9 @@ def weights_of(model: Transformer) -> Iterator[Weight]:
 
     Args:
         model: built, with all that Marian's models have: biases in attention and of the logits.
+
+    Yields:
+        weights whose `variable` is there.
     """
     if model.own_source_embedding is None:
         yield Weight(SHARED, model.embedding.table, "target")
@@ -136,6 +140,7 @@ def load_weights(
     check_shapes({weight.name: weight.shape for weight in weights}, file)
     _check_no_others([weight.name for weight in weights], file)
     for weight in weights:
+        assert weight.variable is not None
         value = weight.ours(_finite(file, weight.name))
         weight.variable.assign(value[rows[weight.rows]] if weight.rows else value)
     _check_copies(model, file)

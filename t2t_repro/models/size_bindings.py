@@ -13,8 +13,8 @@ _OF_DATA = ("vocab_size", "source_vocab_size")
 def size_bindings(model: Transformer) -> str:
     """Returns the bindings that make a model of a model's sizes, a line each.
 
-    A run that starts from an imported model, by `train.init_from`, includes them. How many rows it
-    has, the subwords say; what is as it is by default is left out.
+    A run that starts from an imported model, by `train.init_from`, includes them. Defaults are left
+    out, and so are the vocabularies' sizes, which follow from the subwords.
     """
     config = model.get_config()
     layers = config["config"]

@@ -101,7 +101,11 @@ class SourceTargetModel(keras.Model):
 
 
 def source_and_target(inputs: Pair) -> tuple[Any, Any]:
-    """Takes apart what the model is called with, or their shapes."""
+    """Takes apart what the model is called with, or their shapes.
+
+    Raises:
+        UserError: it is no pair.
+    """
     if isinstance(inputs, dict) and inputs.keys() == {"source", "target"}:
         return inputs["source"], inputs["target"]
     if isinstance(inputs, tuple | list) and len(inputs) == 2:

@@ -69,16 +69,8 @@ def transformer_from_t2t(
             _check_vocabulary(subwords, rows, settings.get("vocab_divisor") or 1)
         vector = _target_space_vector(reader, target_space, checkpoint)
         layers = number_of_layers(settings, shapes)
-        try:
-            layer = layer_config(settings, shapes)
-            model = Transformer(rows, layers, layer, positional_encoding="concatenated")
-        except UserError:
-            raise
-        except ValueError as error:
-            raise UserError(
-                f"{path} and its hparams.json describe no Transformer ({reason_of(error)}): "
-                "give the files that t2t-trainer wrote."
-            ) from error
+        layer = layer_config(settings, shapes)
+        model = Transformer(rows, layers, layer, positional_encoding="concatenated")
         _load(model, reader, checkpoint)
     return model if vector is None else with_source_vector(model, vector)
 

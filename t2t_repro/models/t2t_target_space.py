@@ -22,7 +22,8 @@ def with_source_vector(model: Transformer, vector: NDArray[np.float32]) -> Trans
     positions by, for the source with the vector added.
 
     Args:
-        model: built, without learned positions.
+        model: built, with the paper's tied embeddings and sinusoids, and no bias on the logits, as
+            T2T's are.
         vector: [d_model].
 
     Returns:

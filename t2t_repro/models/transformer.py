@@ -70,7 +70,11 @@ class Transformer(SourceTargetModel):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Transformer":
-        """Says where the sizes of layers are given; see the constructor."""
+        """Refuses sizes of layers that are given directly; says where they belong.
+
+        Raises:
+            UserError: there are any.
+        """
         of_layers = {field.name for field in dataclasses.fields(LayerConfig)} & kwargs.keys()
         if of_layers:
             given = ", ".join(f"{name}={kwargs[name]!r}" for name in sorted(of_layers))
@@ -165,7 +169,7 @@ class Transformer(SourceTargetModel):
 
     @property
     def longest(self) -> int | None:
-        """How many positions a sentence may have: as many as were learned, or any number."""
+        """The most positions that a sentence may have: those learned, or None for no limit."""
         encoding = self.positional_encoding
         return encoding.max_length if encoding.kind == "learned" else None
 
@@ -177,7 +181,7 @@ class Transformer(SourceTargetModel):
             places: of its tokens, where the vectors are to be packed.
 
         Returns:
-            [batch, source_length, d_model].
+            [batch, source_length, d_model], or packed.
 
         Raises:
             ValueError: if `source` is not of rank 2.
@@ -193,7 +197,7 @@ class Transformer(SourceTargetModel):
             places: of its tokens, where the vectors are to be packed.
 
         Returns:
-            [batch, target_length, d_model].
+            [batch, target_length, d_model], or packed.
 
         Raises:
             ValueError: if `target` is not of rank 2.
@@ -232,7 +236,7 @@ class Transformer(SourceTargetModel):
             places: of its tokens, where no work is to go into padding; see `kernels.packing`.
 
         Returns:
-            [batch, source_length, d_model], the memory.
+            [batch, source_length, d_model], the memory, or packed.
 
         Raises:
             ValueError: if `source` is not of rank 2.
@@ -258,7 +262,7 @@ class Transformer(SourceTargetModel):
             places: of the target's tokens, where no work is to go into padding.
 
         Returns:
-            [batch, target_length, d_model]; position t knows target[:, :t] only.
+            [batch, target_length, d_model], or packed; position t knows target[:, :t] only.
 
         Raises:
             ValueError: if `target` is not of rank 2.
@@ -323,8 +327,8 @@ class Transformer(SourceTargetModel):
             target: [batch, target_length], token ids; PAD counts for nothing.
             loss: such as `training.loss.CrossEntropy`.
             training: whether dropout is active.
-            slots: [2], into how many vectors source and target are packed, one more than they
-                have tokens at least; the sums are the same. By default they are not packed.
+            slots: [2], how many vectors source and target are packed into, each at least one more
+                than its tokens; None for no packing. The sums are the same either way.
 
         Returns:
             what `loss` returns.

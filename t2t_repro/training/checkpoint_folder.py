@@ -48,9 +48,9 @@ class CheckpointFolder:
         return sorted(int(name[1]) for name in names if name)
 
     def trained(self) -> list[int]:
-        """Returns the steps of those that updates have led to, ascending.
+        """Returns the steps of all checkpoints but that of step 0, ascending.
 
-        That of step 0 is none: a run that was stopped before its first update has one.
+        A run that was stopped before its first update has one of step 0.
         """
         return [step for step in self.steps() if step]
 
@@ -68,8 +68,8 @@ class CheckpointFolder:
     def half_copied(self) -> list[int]:
         """Returns the steps, ascending, of checkpoints that are not there whole but should be.
 
-        They are listed, but have no index. Without a list, those that have data: a writer that was
-        killed may have left data, but then it had listed what came before.
+        They are listed, but have no index. Where there is neither a list nor an index, those that
+        have data. (A killed writer may leave data, too, but it has listed the checkpoints before.)
         """
         # In this order: whoever writes and deletes at the same time does so in the other.
         data = {_DATA.fullmatch(path.name) for path in self.path.glob("step-*.data-*")}

@@ -179,7 +179,7 @@ class Checkpoints:
         )
 
     def to_come(self, updates: int) -> int:
-        """Returns how many more there will be at a time, the best among them, if all go well.
+        """Returns how many more there will be at most, best/ and the one being written included.
 
         Args:
             updates: that are still to be made.

@@ -1,7 +1,7 @@
 """How much memory the forward and backward pass take where XLA compiles them, by a formula.
 
-XLA keeps what the backward pass reads and cannot be computed again in passing: of a sum not what
-was added, and of a norm no statistics. Seen in the programs that benchmarks/memory.py compiles.
+XLA keeps what the backward pass reads and cannot be recomputed cheaply: a sum but not its terms,
+and no statistics of a norm. Seen in the programs that benchmarks/memory.py compiles.
 """
 
 import tensorflow as tf
@@ -22,10 +22,10 @@ _IN_ENCODER, _IN_DECODER = 2, 3  # Sub-layers.
 def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
     """Estimates what a slice takes at its peak, beside float32 weights and gradients, in bytes.
 
-    That is between the passes, when the activations of all layers are there, and the logits. Layers
-    that are computed again keep what goes into each. There the peak is the same, or where one layer
-    is computed again, when the logits are gone: one of the encoder's, or the decoder's lowest, when
-    gradients by the encoder's output have gathered.
+    The peak is between the passes, when the activations of all layers and the logits are there.
+    With `recompute` only the layers' inputs are. Then the peak is at the same time, or later, when
+    the logits are gone and one layer is computed again: one of the encoder's, or the decoder's
+    lowest, when gradients by the encoder's output have gathered.
 
     Gradients count as if they were there from the start. XLA lays some activations where gradients
     will be, the more the larger the weights are: so much the estimate is too high.

@@ -161,7 +161,7 @@ class Connection:
 
 
 class Connections:
-    """Of a worker with the others: worker 0's with each of them, theirs with worker 0.
+    """The connections of a worker: worker 0 has one to each other, each other has one to worker 0.
 
     Args:
         cluster: of all.
@@ -192,10 +192,10 @@ class Connections:
         if self.cluster.index:
             (first,) = self.others.values()
             first.send({"value": value})
-            return list(said(first.receive(), "values"))
+            return list(value_of(first.receive(), "values"))
         # Through JSON, as those of the others: lists, no tuples.
         values = {0: json.loads(json.dumps(value))}
-        values |= {index: said(message, "value") for index, message in self._next_of_all()}
+        values |= {index: value_of(message, "value") for index, message in self._next_of_all()}
         ordered = [values[index] for index in sorted(values)]
         for other in self.others.values():
             other.send({"values": ordered})
@@ -241,7 +241,7 @@ class Connections:
                 other.send({kind: text})
 
     def last_words(self) -> str | None:
-        """Returns the UserError by which another worker has ended, if one has within seconds."""
+        """Returns the UserError's message by which another worker has ended, if one has in time."""
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
         for other in self.others.values():
             with suppress(LostWorker, ValueError):
@@ -256,13 +256,12 @@ class Connections:
             other.close()
 
 
-def said(message: dict[str, Any], name: str) -> Any:
+def value_of(message: dict[str, Any], name: str) -> Any:
     """Returns what a message says under a name.
 
     Raises:
-        UserError: it says instead that its sender has ended by one.
-        LostWorker: or by the loss of another.
-        ValueError: or nothing of the kind.
+        UserError: the sender has ended by one. LostWorker: the sender has lost another worker.
+        ValueError: the message has nothing under that name.
     """
     if "error" in message:
         raise UserError(str(message["error"]))

@@ -123,7 +123,7 @@ def check_memory(
     available = available_memory()
     if available is None or tf.config.list_physical_devices("GPU"):
         return
-    # Of every replica, the sum over its slices and what is added to it.
+    # Every replica holds the sum over its slices and the gradients being added to it.
     sums = replicas * (2 if slices_per_replica > 1 else 1)
     gradients = _FLOAT_BYTES * model.count_params() * sums
     most = replicas * max(

@@ -1,4 +1,4 @@
-"""What a run says of itself: a progress bar, log lines, TensorBoard, and to callbacks."""
+"""Reports a run: progress bar, log lines, TensorBoard and callbacks."""
 
 import math
 import re

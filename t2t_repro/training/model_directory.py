@@ -104,7 +104,7 @@ class ModelDirectory:
             yield
 
     def stay_alone(self) -> None:
-        """Makes sure, before a trainer writes, that no other has begun where this one was deleted.
+        """Checks, before a trainer writes, that no other began here after the lock was deleted.
 
         Raises:
             UserError: another process trains here.
@@ -345,7 +345,7 @@ class ModelDirectory:
         """Returns the arguments that the Transformer of this directory is made of.
 
         Args:
-            checkpoint: the path of one that is looked at too, whether it is of these sizes.
+            checkpoint: the path of one whose shapes are held against these sizes.
 
         Raises:
             UserError: this is no model directory, its model.json is damaged, or describes a model
@@ -459,7 +459,7 @@ def _counted(epoch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _not_whole(what: str, folder: Path) -> UserError:
-    """What to raise where another checkpoint would be taken silently for one half copied."""
+    """The error for a checkpoint copied in part: another would be used silently in its place."""
     mend = f"average again (python -m t2t_repro.average --model_dir={folder.parent}), "
     return UserError(
         f"{what}: {'' if folder.name != 'averaged' else mend}copy {folder} again, whole, or give "

@@ -17,7 +17,7 @@ _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
 _global_norm = kernels.fast(fast_norm.global_norm, tf.linalg.global_norm)
 
 LARGEST_NORM = 1.8e19
-"""Of a gradient whose square, which Adam keeps and norms are made of, is a float32."""
+"""The largest gradient norm whose square, which Adam averages, still fits float32."""
 
 
 @gin.configurable
@@ -56,9 +56,9 @@ def adam(
 
 
 def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Computes sqrt(Σ g²) over all gradients; it overflows where itself is no float32.
+    """Computes sqrt(Σ g²) over all gradients; only the norm itself may overflow.
 
-    Squares do long before. There it is a sqrt(Σ (g / a)²), with a the largest of all |g|.
+    Where the squares do, it is computed as a sqrt(Σ (g / a)²), with a the largest of all |g|.
 
     Args:
         gradients: of any shapes, float32.
@@ -78,8 +78,8 @@ def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
 class SummedUpdate:
     """Keras's `Optimizer.apply` for gradients that are sums over all replicas already.
 
-    Keras would clip first and sum then, each replica by itself. Here the sum is clipped, by
-    `clipnorm`, `clipvalue` or `global_clipnorm`; and weights decay as the optimizer says.
+    Keras would clip on every replica, and sum then. Here the sum is clipped, by `clipnorm`,
+    `clipvalue` or `global_clipnorm`; and weights decay as the optimizer says.
 
     Args:
         optimizer: any of Keras's, built for the variables in the scope of the current strategy.
@@ -87,7 +87,8 @@ class SummedUpdate:
         average: that follows them.
 
     Raises:
-        UserError: the optimizer does more than update, in a way of its own.
+        UserError: the optimizer overrides `apply`, averages weights, scales the loss or accumulates
+        gradients.
     """
 
     def __init__(
@@ -107,9 +108,9 @@ class SummedUpdate:
     ) -> tf.Tensor:
         """Updates the weights; called outside of replicas.
 
-        From the first gradient on that cannot be used, nothing is updated: later updates may be
-        under way before the host has seen this one's. It can be if it is finite, and clipped or no
-        longer than `LARGEST_NORM`.
+        A gradient can be used if it is finite, and either clipped or no longer than `LARGEST_NORM`.
+        After the first that cannot, nothing is updated any more: later updates may be under way
+        before the host sees the result of this one.
 
         Args:
             gradients: of every variable, the same on every replica.
@@ -141,7 +142,7 @@ class SummedUpdate:
         self._optimizer.apply(gradients, self._variables)
 
     def _shortened(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> list[tf.Tensor]:
-        """Clips what Keras, whose squares are infinite there, would make NaN or nothing of."""
+        """Clips gradients whose squares overflow; Keras would make them NaN or zero."""
         if most := self._optimizer.global_clipnorm:
             return [gradient / norm * most for gradient in gradients]
         most = self._optimizer.clipnorm

@@ -17,9 +17,9 @@ from absl import logging
 
 from t2t_repro.errors import UserError
 from t2t_repro.ranges import Range, checked
+from t2t_repro.training.admission import Admission, Limit, hello_of
 from t2t_repro.training.cluster import Cluster
-from t2t_repro.training.connections import Connection, Connections, Gone, LostWorker, said
-from t2t_repro.training.door import Door, Limit, hello_of
+from t2t_repro.training.connections import Connection, Connections, Gone, LostWorker, value_of
 
 _BACKLOG = 512  # Of a listener that takes none, while all others see whether it is there.
 _DIAL_SECONDS, _WELCOME_SECONDS, _PAUSE_SECONDS = 10.0, 10.0, 0.5
@@ -60,8 +60,8 @@ def find_workers(
 
 def _find_as_first(connections: Connections, limit: Limit) -> None:
     """What worker 0 does: lets in all others."""
-    with _listener(connections.cluster) as listener, Door(listener, connections) as door:
-        door.let_in(limit)
+    with _listener(connections.cluster) as listener, Admission(listener, connections) as admission:
+        admission.wait_for_all(limit)
         _check_reach(connections)
 
 
@@ -153,7 +153,7 @@ def _dial(cluster: Cluster, limit: Limit, more: dict[str, str] | None = None) ->
             dialled = socket.create_connection(cluster.split(0), min(_DIAL_SECONDS, left))
             connection = Connection(dialled, name)
             connection.send(hello_of(cluster) | (more or {}))
-            said(connection.receive(_WELCOME_SECONDS), "welcome")
+            value_of(connection.receive(_WELCOME_SECONDS), "welcome")
             logging.info(f"train: worker {cluster.index} has found {name}, whose log says more")
             return connection
         except UserError:

@@ -65,11 +65,11 @@ class SliceGradients:
             jit_compile=jit_compile or None,
             autograph=False,
         )
-        # One trace for all shapes and all replicas, for each of which MirroredStrategy would have
-        # another made: XLA keeps its programs by trace, and those that a rehearsal made have to be
-        # those that training runs. Its cache on disk knows a trace by its name, in which TensorFlow
-        # counts what the process has made before: so it is made here, before data or a checkpoint
-        # make a restart differ.
+        # Traced once for all shapes and replicas; MirroredStrategy would trace again for every
+        # replica. XLA finds its programs by trace, so rehearsal and training have to share one. On
+        # disk it finds them by the name of the trace, in which TensorFlow counts what the process
+        # has traced before. So it is traced here, before data or a checkpoint make a restart
+        # differ.
         self._traced = self.of_slice.get_concrete_function()
 
     def __call__(

@@ -239,7 +239,10 @@ class TrainStep:
         return len(shapes)
 
     def _rehearse(self, source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
-        """Target tokens of this worker's slices: TensorFlow leaves out a replica not asked for."""
+        """Target tokens of this worker's slices.
+
+        Every replica's result is read: TensorFlow leaves out a replica whose result nobody uses.
+        """
 
         def own_tokens(source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
             number, source, target = self._share(source, target)

@@ -154,7 +154,7 @@ class TrainingRun:
                 directory.check_same_model(self.model, data.subwords)
             state = self.checkpoints.restore()
             has_ended = self._has_ended(state)
-            # Of a run that is over, what is there stays what it was trained with.
+            # A finished run keeps the description that it was trained with.
             if workers.is_chief and not (has_ended and differing):
                 if not has_ended:
                     to_come = self.checkpoints.to_come(pace.steps - state.step)

@@ -56,9 +56,9 @@ class Workers:
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Lets the chief do what is within, then the others; what it may not do, nobody does.
+        """Runs the block on the chief first, then on the others.
 
-        However long the chief needs, it is waited for.
+        However long the chief needs, it is waited for. If it fails there, no other runs it.
 
         Raises:
             UserError: the chief's, on every worker; see `end_with_the_others`.
@@ -93,8 +93,9 @@ class Workers:
     def end_with_the_others(self) -> Iterator[None]:
         """Ends this process where another worker is lost, so that all can be started again.
 
-        And all others by the UserError that ends one. TensorFlow notices a process that has ended
-        when it next waits for it, and one that has gone silent after ten seconds.
+        A UserError that ends one worker ends all with the same message. TensorFlow notices a
+        process that has ended when it next waits for it, and one that has gone silent after ten
+        seconds.
 
         Raises:
             SystemExit: with the status on which schedulers start a job again.

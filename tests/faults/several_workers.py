@@ -290,7 +290,7 @@ def _lead(
         print(f"{count} workers, {blow}: {start.statuses}, {start.seconds:.1f} s apart", flush=True)
         if not any(start.statuses):
             return fallen
-        # Before TensorFlow's start has met the others, nothing but SIGKILL ends it; see `deaf`.
+        # Before TensorFlow's start has met the others, SIGKILL alone ends it: `startup_watchdog`.
         if is_last or set(start.statuses) - {143, -signal.SIGKILL}:
             raise RuntimeError(f"{folder}: {start.statuses}; see its logs")
         fallen += 1

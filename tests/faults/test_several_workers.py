@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_repro.training import deaf
+from t2t_repro.training import startup_watchdog
 from tests.commands import said_by
 from tests.faults.network import Network, can_be_made
 from tests.faults.pipeline import EXPERIMENT, write_corpus
@@ -156,7 +156,7 @@ def test_one_that_is_lost_before_tensorflow_s_start_ends_all(tmp_path):
 
 def gap(folder):
     """What the test is: TensorFlow alone would wait for an hour, deaf to signals."""
-    deaf._TENSORFLOW_SECONDS = 3
+    startup_watchdog._TENSORFLOW_SECONDS = 3
     for worker in range(2):
         place = folder / f"{worker}"
         start = train(place, 2, STEPS, Blow(worker, signal.SIGKILL, update=0))

@@ -59,11 +59,11 @@ def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
     np.testing.assert_array_equal(places.positions[1 : tokens + 1], np.nonzero(ids)[1])
     assert places.length == ids.shape[1]
     # What holds no token stands where there is padding.
-    free = np.delete(places.places, np.arange(1, tokens + 1))
+    free = np.delete(places.position_of_slot, np.arange(1, tokens + 1))
     assert len(free) == 1 + more
     assert not ids.ravel()[free].any()
     exactly = Places.of(tf.constant(ids))
-    np.testing.assert_array_equal(exactly.places, places.places[: tokens + 1])
+    np.testing.assert_array_equal(exactly.position_of_slot, places.position_of_slot[: tokens + 1])
 
 
 @given(padded_ids(), st.integers(0, 3))

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_repro.errors import UserError
+from t2t_repro.layers.initialization import of_feed_forward, of_heads
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.weights import named_values
@@ -51,3 +53,9 @@ def test_matrices_fill_their_bounds_and_biases_are_zero(initialization, neighbou
     for name, values in found.items():
         if name.endswith("/bias"):
             assert not values.any(), name
+
+
+@pytest.mark.parametrize("draw", [of_heads, of_feed_forward])
+def test_another_initialization_is_refused(draw):
+    with pytest.raises(UserError, match="initialization is 'xavier', expected glorot or fairseq"):
+        draw("xavier")

@@ -82,5 +82,5 @@ def test_epsilon_reaches_every_norm(norm):
 
 def test_a_norm_of_one_s_own_is_given_no_epsilon():
     assert LayerConfig(norm="test_named>Doubling").norm_epsilon == 1e-6
-    with pytest.raises(UserError, match=r"norm_epsilon is 1e-05, which the norm 'test_named>Dou"):
+    with pytest.raises(UserError, match=r"norm_epsilon is 1e-05, but the norm 'test_named>Dou"):
         LayerConfig(norm="test_named>Doubling", norm_epsilon=1e-5)

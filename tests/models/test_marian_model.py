@@ -50,7 +50,7 @@ def test_every_weight_has_one_name(tmp_path):
     assert len({id(weight.variable) for weight in found.values()}) == len(model.trainable_variables)
     sides = {"source": text.source, "target": text.target}
     for name, weight in found.items():
-        value = weight.theirs(weight.variable.numpy())
+        value = weight.theirs(np.array(weight.variable))
         assert value.shape == weight.shape == weights[name].shape
         if weight.rows:
             order = np.argsort(sides[weight.rows].ids)
@@ -144,7 +144,7 @@ def test_what_need_not_be_there_may_be_if_it_is_the_same(tmp_path):
         ({"new_thing": 1}, r"new_thing = 1, expected no such field: only models"),
         ({"architectures": ["MarianModel"]}, r"architectures = \['MarianModel'\], expected \['"),
         ({"num_beams": 0}, r"num_beams = 0, expected a size"),
-        ({"num_beams": 10**6}, r"num_beams = 1000000, expected a number from 0 to 100, and b"),
+        ({"num_beams": 10**6}, r"num_beams = 1000000, expected at most 1024: only models"),
         ({"length_penalty": -1}, r"length_penalty = -1, expected a number from 0 to 100"),
         ({"bad_words_ids": [[3]]}, r"bad_words_ids = \[\[3\]\], expected \[\["),
         ({"do_sample": True}, r"do_sample = True, expected False"),

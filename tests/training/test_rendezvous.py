@@ -211,7 +211,7 @@ def test_strangers_are_turned_away(pool, addresses, caplog):
 
 
 def test_one_who_says_nothing_is_not_kept(pool, addresses, monkeypatch):
-    monkeypatch.setattr("t2t_repro.training.door._HELLO_SECONDS", 0.3)
+    monkeypatch.setattr("t2t_repro.training.admission._HELLO_SECONDS", 0.3)
     futures = start(pool, addresses, 0, seconds=5.0)
     with dial(addresses[0]) as stranger:
         stranger.settimeout(5)

@@ -1,8 +1,8 @@
-"""What to do while C++ waits for other workers, and neither ends nor lets any Python run.
+"""Bounds TensorFlow's start with several workers: a wait in C++, in which no Python runs.
 
-TensorFlow's start of several workers is such a wait: if another has ended just before it, it lasts
-an hour; and SIGTERM is TensorFlow's from then on. So signals are kept for later, and a process of
-its own watches, which ends this one if nobody comes any more.
+If another worker has ended just before it, the wait lasts an hour; and SIGTERM is TensorFlow's from
+then on. So signals are kept for later, and a process of its own watches, which ends this one if
+nobody comes any more.
 """
 
 import os
@@ -23,11 +23,11 @@ _PERIOD_MS = 1000
 
 
 @contextmanager
-def deaf(connections: Connections | None) -> Iterator[None]:
-    """Has a wait in C++ end.
+def startup_watchdog(connections: Connections | None) -> Iterator[None]:
+    """Makes sure that the wait ends.
 
     Signals that come within are handled after it. Where another worker is lost, or a signal has
-    come, and it does not end by itself, SIGKILL ends this process: nothing else can.
+    come, and the wait does not end by itself, SIGKILL ends this process: nothing else can.
 
     Args:
         connections: with the others, if there are any.
@@ -67,7 +67,7 @@ def _watch(connections: Connections, reader: int) -> None:
             if descriptor == reader:
                 return
             poll.unregister(descriptor)
-            # One who has sent something is further already.
+            # A worker that has sent something is further already.
             if others[descriptor].has_ended() and not line:
                 line = f"error: {Gone(f'{others[descriptor].name} has closed its connection')}\n"
                 end = time.monotonic() + _TENSORFLOW_SECONDS

@@ -6,10 +6,10 @@ import gin
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.training import alike
-from t2t_repro.training.alike import check_alike
+from t2t_repro.training import same_on_all_workers
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam  # noqa: F401 (for gin)
+from t2t_repro.training.same_on_all_workers import check_same
 from t2t_repro.training.workers import Workers
 
 
@@ -35,18 +35,18 @@ def directory(tmp_path):
 
 
 def test_workers_that_are_alike(directory):
-    check_alike(worker_0(lambda value: value), directory)
+    check_same(worker_0(lambda value: value), directory)
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         (
-            replaced(alike._versions()["tensorflow"], "2.0"),
+            replaced(same_on_all_workers._versions()["tensorflow"], "2.0"),
             r'versions {"tensorflow": "2.0"}, but .*',
         ),
         (
-            replaced(alike._digest("t2t_repro"), "x"),
+            replaced(same_on_all_workers._digest("t2t_repro"), "x"),
             r'checksums {"t2t_repro": "x"}, but .* install',
         ),
         (replaced(1, 4), r'devices {"CPU": 4}, but worker 0 has {"CPU": 1}: give every .* GPUs'),
@@ -63,7 +63,7 @@ def test_workers_that_are_alike(directory):
 def test_what_differs_is_named(directory, change, text):
     gin.parse_config("adam.beta_1 = 0.5")
     with pytest.raises(UserError, match=rf"worker 1 has .*{text}"):
-        check_alike(worker_0(change), directory)
+        check_same(worker_0(change), directory)
     gin.clear_config()
 
 
@@ -75,10 +75,10 @@ def test_a_module_is_its_source(tmp_path, monkeypatch):
     for name in ("__init__.py", "part.py"):
         (package / name).write_text("")
     names = ("my_schedule", "my_package.part", "no_such_module")
-    first = [alike._digest(name) for name in names]
-    assert [alike._digest(name) for name in names] == first
+    first = [same_on_all_workers._digest(name) for name in names]
+    assert [same_on_all_workers._digest(name) for name in names] == first
     assert first[2] == "none"
     module.write_text("a = 2\n")
     (package / "part.py").write_text("b = 1\n")
-    again = [alike._digest(name) for name in names]
+    again = [same_on_all_workers._digest(name) for name in names]
     assert (again[0] == first[0], again[1] == first[1]) == (False, False)

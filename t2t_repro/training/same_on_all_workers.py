@@ -1,4 +1,4 @@
-"""What has to be alike on all workers, looked at before anything is sent from one to another."""
+"""What has to be the same on all workers, checked before anything is sent between them."""
 
 import hashlib
 import importlib.util
@@ -20,7 +20,7 @@ from t2t_repro.training.workers import Workers
 _DEVICES = "the devices"
 
 
-def check_alike(workers: Workers, directory: ModelDirectory) -> None:
+def check_same(workers: Workers, directory: ModelDirectory) -> None:
     """Compares all workers' programs, devices, configurations and model directories.
 
     Args:

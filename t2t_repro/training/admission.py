@@ -1,6 +1,6 @@
-"""Worker 0's door: who may take part in a training, and until when he may come.
+"""Worker 0's side of the rendezvous: which workers may join, and until when.
 
-Whoever dials says who he is, a line of JSON: the hello of a worker. All else is turned away.
+A worker that connects sends its hello first, a line of JSON. Any other connection is closed.
 """
 
 import os
@@ -18,10 +18,10 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.cluster import Cluster
 from t2t_repro.training.connections import Connection, Connections, Gone, LostWorker
 
-# Of what is read from somebody who has not said yet who he is.
+# Limits of a connection that has not said yet which worker it is.
 _HELLO_BYTES, _HELLO_SECONDS, _MOST_STRANGERS = 2**16, 10.0, 64
 _SAY_SECONDS, _MOST_NAMED = 15.0, 5
-# In which those who come late are told that nothing begins.
+# For so long, workers that come late are told that nothing begins.
 _LATE_SECONDS = 20.0
 
 
@@ -45,7 +45,7 @@ class Limit:
             reason: why, if that is known.
 
         Raises:
-            LostWorker: none.
+            LostWorker: the time is up.
         """
         names = ", ".join(missing[:_MOST_NAMED])
         if len(missing) > _MOST_NAMED:
@@ -75,8 +75,8 @@ def hello_of(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-class Door:
-    """Worker 0's: lets in who says which worker he is, and forgets all who say something else.
+class Admission:
+    """Lets workers join that say which they are, and closes all other connections.
 
     Args:
         listener: of worker 0.
@@ -93,7 +93,7 @@ class Door:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
 
-    def __enter__(self) -> "Door":
+    def __enter__(self) -> "Admission":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -101,8 +101,8 @@ class Door:
         for stranger in self._strangers:
             stranger.close()
 
-    def let_in(self, limit: Limit) -> None:
-        """Waits until all others are here.
+    def wait_for_all(self, limit: Limit) -> None:
+        """Waits until all other workers have joined.
 
         Raises:
             UserError: one cannot take part.
@@ -112,7 +112,7 @@ class Door:
         try:
             while missing := self._missing():
                 left = limit.check([cluster.name(index) for index in missing])
-                self._look(min(left, 1.0))
+                self._serve(min(left, 1.0))
         except UserError as error:
             self._error = error
             self._refuse_all(str(error))
@@ -129,35 +129,35 @@ class Door:
                 worker.send({"error": error})
         end = time.monotonic() + _LATE_SECONDS
         while self._missing() and time.monotonic() < end:
-            self._look(0.5)
+            self._serve(0.5)
 
-    def _look(self, seconds: float) -> None:
-        """Attends to whoever moves, and waits so long for one who does."""
+    def _serve(self, seconds: float) -> None:
+        """Serves the connections that have something to read; waits so long for the first."""
         for key, _ in self._selector.select(seconds):
             if key.data is None:
-                self._answer_the_bell()
+                self._accept()
             elif key.data in self._strangers:
-                self._hear(key.data)
+                self._read_hello(key.data)
             elif key.data in self._here.values() and not self._has_left(key.data):
                 # What it says will be read when all are here.
                 self._selector.unregister(key.data)
         for stranger, since in list(self._strangers.items()):
             if time.monotonic() > since + _HELLO_SECONDS:
-                self._turn_away(stranger)
+                self._reject(stranger)
 
-    def _answer_the_bell(self) -> None:
+    def _accept(self) -> None:
         try:
             connected, address = self._listener.accept()
         except OSError:
-            # He has gone again, or there are too many.
+            # It is closed again, or there are too many.
             return
         if len(self._strangers) == _MOST_STRANGERS:
-            self._turn_away(next(iter(self._strangers)))
+            self._reject(next(iter(self._strangers)))
         stranger = Connection(connected, str(address[0]).removeprefix("::ffff:"))
         self._strangers[stranger] = time.monotonic()
         self._selector.register(stranger, selectors.EVENT_READ, stranger)
 
-    def _turn_away(self, stranger: Connection) -> None:
+    def _reject(self, stranger: Connection) -> None:
         text = "train: turning away %s, which does not say that it is a worker"
         logging.log_first_n(logging.INFO, text, _MOST_NAMED, stranger.name)
         self._forget(stranger)
@@ -167,7 +167,7 @@ class Door:
         del self._strangers[stranger]
         stranger.close()
 
-    def _hear(self, stranger: Connection) -> None:
+    def _read_hello(self, stranger: Connection) -> None:
         hello: dict[str, Any] | None = {}
         try:
             stranger.read()
@@ -182,7 +182,7 @@ class Door:
             if not self._error:
                 raise
         except (Gone, ValueError):
-            self._turn_away(stranger)
+            self._reject(stranger)
         else:
             del self._strangers[stranger]
             stranger.name = self._cluster.name(index)
@@ -191,11 +191,11 @@ class Door:
                 stranger.send({"welcome": index})
 
     def _index_of(self, hello: dict[str, Any]) -> int:
-        """Who it is.
+        """The index of the worker that sends a hello.
 
         Raises:
             UserError: a worker that cannot take part.
-            ValueError: none.
+            ValueError: it is no worker's.
         """
         index, process = hello.get("worker"), str(hello.get("process"))[:100]
         if type(index) is not int or not hello_of(self._cluster).keys() <= hello.keys():
