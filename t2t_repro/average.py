@@ -20,12 +20,12 @@ def main() -> None:
     from t2t_repro.training.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
-    checkpoints = directory.last_checkpoints(FLAGS.last)
+    checkpoints = directory.choice.last(FLAGS.last)
     configure_as_trained(directory, [], FLAGS.allow_import)
     model = directory.new_model(checkpoints[max(checkpoints)])
     with directory.held_for_averaging():
         average_weights(model, checkpoints.values())
-        written = directory.write_averaged(model, max(checkpoints))
+        written = directory.choice.write_averaged(model, max(checkpoints))
     first, last = min(checkpoints), max(checkpoints)
     logging.info(
         "averaged %d checkpoints, steps %d to %d, into %s", len(checkpoints), first, last, written

@@ -247,7 +247,7 @@ def find_checkpoint(model_dir: str | None = None) -> str:
     checkpoint = directory.checkpoint(flags.FLAGS.checkpoint)
     name = os.path.relpath(checkpoint, directory.path)
     logging.info("using %s of %s", name, directory.path)
-    if newer := directory.newer_than_average(checkpoint):
+    if newer := directory.choice.newer_than_average(checkpoint):
         logging.warning(
             f"that average is older than {os.path.relpath(newer, directory.path)}: average again "
             f"(python -m t2t_repro.average --model_dir={shlex.quote(model_dir)}), or "

@@ -759,7 +759,7 @@ def folder(tmp_path_factory):
     directory.describe(model, shared(Subwords(folder / "made.model")), config, config)
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
     shutil.copytree(folder / "model", folder / "stale")
-    ModelDirectory(folder / "stale").write_averaged(model, 5)
+    ModelDirectory(folder / "stale").choice.write_averaged(model, 5)
     (folder / "before.csv").write_text(as_csv({"base_ende": seeds(20.0, 21.0)}))
     row = ModelDirectory(folder / "rows" / "a_1_head" / "model")
     shutil.copytree(folder / "model", row.path)

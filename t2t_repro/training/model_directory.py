@@ -26,7 +26,6 @@ These names stand here and nowhere else: everybody asks a ModelDirectory.
 import dataclasses
 import json
 import platform
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -56,6 +55,7 @@ from t2t_repro.strangers.json_files import read_json
 from t2t_repro.strangers.model_json import check_shapes, no_transformer, read_model_json
 from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.training.ancestry import Ancestor, ancestry, read_ancestry
+from t2t_repro.training.checkpoint_choice import CheckpointChoice
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
 from t2t_repro.whole_files import write_whole
@@ -73,6 +73,9 @@ class ModelDirectory:
 
     Args:
         path: the directory; it need not exist to be written to.
+
+    Attributes:
+        choice: which of its checkpoints is used.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -89,8 +92,8 @@ class ModelDirectory:
         self.tensorboard = path / "tensorboard"
         self.ancestry_json = path / "ancestry.json"
         self.epoch_json = path / "epoch.json"
+        self.choice = CheckpointChoice(self.checkpoints, self.best, self.averaged)
         self._hold: Callable[[], None] | None = None
-        self._averaged_before = path / ".averaged.before"
 
     @contextmanager
     def held_for_training(self) -> Iterator[None]:
@@ -216,18 +219,6 @@ class ModelDirectory:
         """Writes weights that were not trained here as the latest; there is no optimizer."""
         save_weights(model, self.checkpoints, step)
 
-    def write_averaged(self, model: Transformer, step: int) -> Path:
-        """Writes the model as the averaged one, in place of the one before."""
-        aside, before = self.path / ".averaged.partial", self._averaged_before
-        for left_behind in (aside, before):
-            shutil.rmtree(left_behind, ignore_errors=True)
-        save_weights(model, aside, step)
-        if self.averaged.exists():
-            self.averaged.rename(before)
-        aside.rename(self.averaged)
-        shutil.rmtree(before, ignore_errors=True)
-        return self.averaged
-
     def differing_bindings(self, config: str) -> list[str]:
         """Returns what `config` binds otherwise than the run before, if there was one."""
         if not self.config_gin.is_file():
@@ -273,73 +264,13 @@ class ModelDirectory:
         return opened
 
     def checkpoint(self, name: str | None = None) -> str:
-        """Finds a checkpoint.
-
-        Args:
-            name: "averaged", "best", "latest", the prefix of a checkpoint file such as
-                "checkpoints/step-1000", or None for the first there is of averaged, best, latest.
-
-        Returns:
-            its path, as TensorFlow writes it: without the endings of its files.
+        """Finds a checkpoint, see `CheckpointChoice.find`.
 
         Raises:
-            UserError: there is none; or one that would come first is not there whole.
+            UserError: this is no model directory, or has no such checkpoint whole.
         """
         self._check()
-        named = {"averaged": self.averaged, "best": self.best, "latest": self.checkpoints}
-        for path in named.values() if name is None else filter(None, [named.get(name)]):
-            if newest := self._newest_whole(path):
-                return newest
-        if name and (self.path / f"{name}.index").exists():
-            return str(self.path / name)
-        raise UserError(
-            f"no checkpoint {name or 'of any kind'} in {self.path}, expected averaged, best or "
-            "latest: train first, or give --checkpoint=averaged, best, latest or "
-            "checkpoints/step-<n>."
-        )
-
-    def _newest_whole(self, path: Path) -> str | None:
-        """The newest checkpoint of a folder; None where there was never one."""
-        folder = CheckpointFolder(path)
-        # Before it is looked at what is whole: a writer may be at work.
-        half_copied = folder.half_copied()
-        newest = max(folder.steps(), default=-1)
-        if half_copied and half_copied[-1] > newest:
-            raise _not_whole(f"{folder.prefix(half_copied[-1])}.index is missing", path)
-        if newest < 0 and path == self.averaged:
-            # It is put in its place whole, the one before being moved away.
-            if path.exists():
-                raise _not_whole(f"{path} has no checkpoint", path)
-            if self._averaged_before.exists():
-                raise _not_whole(f"{path} was being replaced", path)
-        return None if newest < 0 else folder.prefix(newest)
-
-    def newer_than_average(self, checkpoint: str) -> str | None:
-        """Returns the run's newest checkpoint if `checkpoint` is an average of older ones."""
-        averaged, last = CheckpointFolder(self.averaged), CheckpointFolder(self.checkpoints)
-        is_stale = max(last.steps(), default=0) > max(averaged.steps(), default=0)
-        return last.newest if is_stale and checkpoint == averaged.newest else None
-
-    def last_checkpoints(self, count: int) -> dict[int, str]:
-        """Returns the run's last `count` checkpoints, oldest first: their paths by their steps.
-
-        Only those that updates have led to; see `CheckpointFolder.trained`.
-
-        Raises:
-            UserError: there are fewer, or one of them is not there whole.
-        """
-        self._check()
-        folder = CheckpointFolder(self.checkpoints)
-        half_copied, steps = folder.half_copied(), folder.trained()
-        for step in half_copied:
-            if step > min(steps[-count:], default=0):
-                raise _not_whole(f"{folder.prefix(step)}.index is missing", folder.path)
-        if not 1 <= count <= len(steps):
-            raise UserError(
-                f"cannot average {count} checkpoints of {folder.path}, which holds {len(steps)}: "
-                "give --last between 1 and that, or train with a larger Checkpoints.keep."
-            )
-        return {step: folder.prefix(step) for step in steps[-count:]}
+        return self.choice.find(name)
 
     def sizes(self, checkpoint: str | None = None) -> dict[str, Any]:
         """Returns the arguments that the Transformer of this directory is made of.
@@ -456,15 +387,6 @@ def _counted(epoch: Mapping[str, Any]) -> dict[str, Any]:
     wanted = ("sentences", "slices", "source_tokens", "target_tokens")
     of_all = {name: epoch[name] for name in wanted if name in epoch}
     return of_all | {f"sentences of {name}": one["sentences"] for name, one in corpora.items()}
-
-
-def _not_whole(what: str, folder: Path) -> UserError:
-    """The error for a checkpoint copied in part: another would be used silently in its place."""
-    mend = f"average again (python -m t2t_repro.average --model_dir={folder.parent}), "
-    return UserError(
-        f"{what}: {'' if folder.name != 'averaged' else mend}copy {folder} again, whole, or give "
-        "another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
-    )
 
 
 def _sizes_of(model: Transformer) -> dict[str, Any]:

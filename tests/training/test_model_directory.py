@@ -63,16 +63,16 @@ def test_an_average_is_old_where_the_run_has_gone_on(copy):
     for step, newer in ((3, None), (2, "step-3")):
         shutil.rmtree(copy.averaged, ignore_errors=True)
         write_averaged(copy, step)
-        found = copy.newer_than_average(copy.checkpoint())
+        found = copy.choice.newer_than_average(copy.checkpoint())
         assert found and Path(found).name == newer if newer else found is None
         for name in ("best", "latest"):
-            assert copy.newer_than_average(copy.checkpoint(name)) is None
+            assert copy.choice.newer_than_average(copy.checkpoint(name)) is None
 
 
 def write_averaged(directory, seed):
     model = tiny_model(dropout=0.1)
     randomize(model, seed)
-    directory.write_averaged(model, seed)
+    directory.choice.write_averaged(model, seed)
     return copies(model)
 
 
@@ -198,26 +198,26 @@ def test_a_checkpoint_by_its_name(copy, run):
 
 def test_the_last_checkpoints(copy):
     expected = {step: str(copy.path / "checkpoints" / f"step-{step}") for step in (1, 2, 3)}
-    assert copy.last_checkpoints(3) == expected
-    assert copy.last_checkpoints(1) == {3: expected[3]}
-    assert list(copy.last_checkpoints(2)) == [2, 3]
+    assert copy.choice.last(3) == expected
+    assert copy.choice.last(1) == {3: expected[3]}
+    assert list(copy.choice.last(2)) == [2, 3]
 
 
 def test_what_a_run_began_with_is_none_of_its_last_checkpoints(copy):
     for path in (copy.path / "checkpoints").glob("step-1.*"):
         shutil.copy(path, path.with_name(path.name.replace("step-1", "step-0")))
-    assert list(copy.last_checkpoints(3)) == [1, 2, 3]
+    assert list(copy.choice.last(3)) == [1, 2, 3]
     with pytest.raises(UserError, match=r"cannot average 4 .*which holds 3"):
-        copy.last_checkpoints(4)
+        copy.choice.last(4)
 
 
 @pytest.mark.parametrize("count", [4, 0, -1])
 def test_fewer_checkpoints_than_asked_for(copy, count):
     with pytest.raises(UserError, match=f"cannot average {count} .*which holds 3: give --last"):
-        copy.last_checkpoints(count)
+        copy.choice.last(count)
     shutil.rmtree(copy.path / "checkpoints")
     with pytest.raises(UserError, match="which holds 0"):
-        copy.last_checkpoints(1)
+        copy.choice.last(1)
 
 
 # Half copied
@@ -291,9 +291,9 @@ def test_what_a_killed_writer_leaves_is_no_half_copy(copy):
 
 def test_the_mean_of_checkpoints_is_of_all_of_them(copy):
     (copy.checkpoints / "step-2.index").unlink()
-    assert list(copy.last_checkpoints(1)) == [3]
+    assert list(copy.choice.last(1)) == [3]
     with pytest.raises(UserError, match=r"checkpoints/step-2\.index is missing: copy"):
-        copy.last_checkpoints(2)
+        copy.choice.last(2)
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_no_model_directory(copy, name, message):
         with pytest.raises(UserError, match=message):
             call()
     with pytest.raises(UserError, match=message):
-        copy.last_checkpoints(1)
+        copy.choice.last(1)
 
 
 @pytest.mark.parametrize("text", ["", '{"vocab_size": 4', "[]", '{"no_size": 1}'])
