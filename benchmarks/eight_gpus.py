@@ -135,7 +135,7 @@ def speed(model: Model, gpus: int, tokens: float, overlapped: bool = False) -> f
 def sum_table(of: list[Model]) -> Iterator[str]:
     """Writes what the sum of the gradients takes, as Markdown."""
     yield _row(("model", "gradients", "sent by each of 8", *_SUMS))
-    yield _row(["---", *["---:"] * 7])
+    yield _row(["---", *["---:"] * 6])
     for model in of:
         for width, name in ((FLOAT32, "float32"), (BFLOAT16, "bfloat16")):
             size = model.gradients(width)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Multi30k en→de, text only, by the protocol of Wu et al. 2021: published 41.02 on test_2016_flickr.
-# Three seeds, about an hour and three quarters each on one CPU core. Interrupted, it goes on where it stopped.
+# Three seeds, about an hour and a half each on one CPU core. Interrupted, it goes on where it stopped.
 # Other seeds: SEEDS="4 5" bash scripts/reproduce_multi30k.sh. Several at a time: call it again with
 # other seeds. Arguments go to the trainer, e.g.
 # --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".

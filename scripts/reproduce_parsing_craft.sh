@@ -3,8 +3,8 @@
 #
 #   bash scripts/reproduce_parsing_craft.sh --gin_param="TreebankCorpus.folder = '/path/to/trees'"
 #
-# docs/parsing.md says where train.tree.gz, dev.tree.gz and test.tree.gz come from. About an
-# hour and a half on one CPU core. Arguments go to the trainer. What the model answers on the test set
+# docs/parsing.md says where train.tree.gz, dev.tree.gz and test.tree.gz come from. About two
+# hours on one CPU core. Arguments go to the trainer. What the model answers on the test set
 # is left as symbols in runs/parsing_craft/test.symbols, for benchmarks/evalb.py.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Serves an exported model with TensorFlow Serving's official container: REST on 8501, gRPC on 8500.
 #
-#   python -m t2t_repro.export --model_dir=runs/quickstart/model --export_dir=runs/quickstart/exported
-#   bash scripts/serve.sh runs/quickstart/exported
+#   python -m t2t_repro.export --model_dir=runs/quickstart/model --export_dir=runs/quickstart/servable
+#   bash scripts/serve.sh runs/quickstart/servable
 #   python -m t2t_repro.client
 #
 # Usage: scripts/serve.sh EXPORT_DIR [MODEL_NAME]     (the --model_name of the export: "translate")

@@ -102,8 +102,9 @@ def _rule(runs: Runs) -> Iterator[str]:
         "±: 95 % interval of a difference of means, Student's t with the variance within rows "
         "pooled over all rows of several runs: what another choice of seeds would change, not "
         "another dev set. *agrees*: the whole interval is on the paper's side of zero, "
-        "*disagrees*: on the other, *cannot be told apart*: it holds zero. Learned positions agree "
-        "where the whole interval is within 0.5 BLEU, or 0.05 in ln perplexity. "
+        "*disagrees*: on the other, *cannot be told apart*: neither. Learned positions agree where "
+        "the whole interval is within 0.5 BLEU, or 0.05 in ln perplexity, and disagree where all "
+        "of it is outside. "
         "Of twenty differences that are none, one is taken for one by chance."
     )
     yield ""

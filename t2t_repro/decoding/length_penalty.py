@@ -28,7 +28,7 @@ def wu_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
 
 @gin.configurable(denylist=["length", "alpha"])
 def power_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
-    """Computes lp(length) = length^alpha, as fairseq, Marian and CTranslate2 do.
+    """Computes lp(length) = length^alpha, as fairseq and Marian do.
 
     With alpha = 1 a hypothesis's score is the mean log-probability of its ids. It favours long
     translations more than `wu_penalty` does with the same alpha.

@@ -76,7 +76,7 @@ def _cell(found: Estimate, baseline: Estimate) -> str:
     if found.mean is not None:
         parts.append(f"(μ = {found.mean:.2f} ± {found.half_width:.2f})")
     if found.p_value is not None:
-        # sacreBLEU gives a system that does as the baseline does the least p there is.
+        # sacreBLEU gives a system with the baseline's score the least p there is.
         is_other = found.score.value != baseline.score.value
         parts.append(f"p = {found.p_value:.4f}{'*' if is_other and found.p_value < _LEVEL else ''}")
     return " ".join(parts)

@@ -21,8 +21,8 @@ class Callbacks:
     on_train_end         also where an error ends the run
 
     The number of a batch and of an epoch is that of the update, counted from 0 as in Keras. Of
-    several workers, the first alone has callbacks. They read: what ends a run, and when checkpoints
-    are written, is the loop's business.
+    several workers, only the first one's are called. They read: what ends a run, and when
+    checkpoints are written, is the loop's business.
 
     Args:
         callbacks: Keras's, or classes derived from `keras.callbacks.Callback`.
