@@ -20,7 +20,7 @@ def main() -> None:
     from t2t_repro.training.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
-    checkpoints = directory.choice.last(FLAGS.last)
+    checkpoints = directory.last_checkpoints(FLAGS.last)
     configure_as_trained(directory, [], FLAGS.allow_import)
     model = directory.new_model(checkpoints[max(checkpoints)])
     with directory.held_for_averaging():

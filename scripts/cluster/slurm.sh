@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains on Slurm, however often the job is taken away: sbatch scripts/cluster/slurm.sh gin/base_ende.gin
 #
-# Ninety seconds before the time limit, and when it is preempted, the trainer gets SIGTERM, writes a
+# Ninety seconds before the time limit, and when it is preempted, every trainer gets SIGTERM, writes a
 # checkpoint and exits with 143; the job then puts itself back into the queue and goes on from there.
 # Any other failure ends it, since the same command would fail again.
 #
@@ -20,7 +20,7 @@
 #SBATCH --signal=B:TERM@90
 set -uo pipefail
 
-# A signal that comes before the trainer has begun waits for it.
+# A signal that comes before the trainer has begun: see below.
 asked=""
 trap 'asked=yes' TERM
 
@@ -43,16 +43,29 @@ source "${VENV:-.venv}/bin/activate"
 
 launcher=()
 if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
-    # It passes SIGTERM on to all workers, and ends with the greatest of their statuses.
+    # It ends with the greatest of the workers' statuses.
     launcher=(srun --kill-on-bad-exit=0 --wait=120 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}")
 fi
 
+# srun makes SIGKILL of a SIGTERM; scancel sends one to the tasks of srun, and not to this script.
+stop() {
+    if [ "${#launcher[@]}" -gt 0 ]; then
+        scancel --signal=TERM "$SLURM_JOB_ID"
+    else
+        kill -TERM "$trainer"
+    fi
+}
+
+if [ -n "$asked" ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+    exit 143
+fi
 # Bash runs a trap only between commands: so the trainer runs beside it.
 # Spelled so that an empty list is none to a bash before 4.4.
 ${launcher[@]+"${launcher[@]}"} python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
 trainer=$!
-trap 'kill -TERM "$trainer"' TERM
-if [ -n "$asked" ]; then kill -TERM "$trainer"; fi
+trap stop TERM
+if [ -n "$asked" ]; then stop; fi
 wait "$trainer"
 status=$?
 # A trap ends `wait` before its time.

@@ -1,8 +1,9 @@
 """From a token store to padded batches: a tf.data pipeline over a plan of indices."""
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import gin
 import numpy as np
@@ -205,8 +206,8 @@ class Batches:
 
     def count_tokens(self, epoch: int, batch: int) -> int:
         """Counts the tokens of source and target of a batch together, padding left out."""
-        _, store, plan = self._of_epoch(epoch)
-        indices = plan.sentences(batch)
+        planned = self._of_epoch(epoch)
+        indices, store = planned.plan.sentences(batch), planned.store
         return int(store.source_lengths[indices].sum() + store.target_lengths[indices].sum())
 
     def epoch(
@@ -226,14 +227,23 @@ class Batches:
         Raises:
             ValueError: slices are asked for that there are not.
         """
-        _, store, plan = self._of_epoch(epoch)
+        planned = self._of_epoch(epoch)
         own = range(self._slices) if own_slices is None else own_slices
         if own.stop > self._slices:
             raise ValueError(f"own_slices is {own}, expected some of {self._slices} slices.")
 
+        # TensorFlow keeps what `numpy_function` calls until the process ends, and so whatever that
+        # refers to: the epoch has to be the data set's alone.
+        of_data_set = weakref.ref(planned)
+        nothing = (*[np.zeros((len(own), 1, 1), np.int32)] * 2, np.zeros(2, np.int32))
+
         def assemble(batch: NDArray) -> tuple[NDArray, ...]:
-            slices = plan.slices(int(batch))[own.start : own.stop]
-            return self._assemble(store, slices, self.shapes[plan.shape_of_batch[batch]])
+            if (epoch := of_data_set()) is None:
+                # Read ahead for a data set that is gone.
+                return nothing
+            slices = epoch.plan.slices(int(batch))[own.start : own.stop]
+            shape = self.shapes[epoch.plan.shape_of_batch[batch]]
+            return self._assemble(epoch.store, slices, shape)
 
         def to_tensors(batch: tf.Tensor) -> tuple[tf.Tensor, ...]:
             source, target, slots = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
@@ -242,9 +252,12 @@ class Batches:
             slots.set_shape([2])
             return source, target, slots
 
-        numbers = tf.data.Dataset.range(first_batch, len(plan))
+        numbers = tf.data.Dataset.range(first_batch, len(planned.plan))
         batches = numbers.map(to_tensors, num_parallel_calls=2, deterministic=True)
-        return untuned(batches.prefetch(4))
+        data_set = untuned(batches.prefetch(4))
+        # An iterator refers to its data set, and that to those that it is made of.
+        data_set.planned = planned
+        return data_set
 
     def _assemble(
         self, store: TokenStore, slices: list[NDArray[np.int64]], shape: SliceShape
@@ -267,7 +280,8 @@ class Batches:
         return source, target, slots
 
 
-class _Planned(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Planned:
     """An epoch.
 
     Attributes:

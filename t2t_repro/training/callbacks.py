@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import keras
+import tensorflow as tf
 from absl import logging
 
 from t2t_repro.errors import UserError
@@ -21,8 +22,8 @@ class Callbacks:
     on_train_end         also where an error ends the run
 
     The number of a batch and of an epoch is that of the update, counted from 0 as in Keras. Of
-    several workers, only the first one's are called. They read: what ends a run, and when
-    checkpoints are written, is the loop's business.
+    several workers, only the first one's are called. They read: what ends a run, the learning rate,
+    and when checkpoints are written are not theirs to change.
 
     Args:
         callbacks: Keras's, or classes derived from `keras.callbacks.Callback`.
@@ -50,6 +51,7 @@ class Callbacks:
             )
         self._callbacks = callbacks
         self._model = model
+        self._optimizer = optimizer
         self._last: dict[str, float] = {}
         self._warned = False
         if callbacks and model is not None and optimizer is not None:
@@ -84,17 +86,36 @@ class Callbacks:
         self._warn_if_asked_to_stop()
 
     def evaluation(self, step: int, scores: Mapping[str, float]) -> None:
-        """Reports a dev evaluation after update `step`."""
+        """Reports a dev evaluation after update `step`.
+
+        Raises:
+            UserError: a callback changed the learning rate, as Keras's ReduceLROnPlateau does.
+        """
+        if not self._callbacks:
+            return
         together = self._last | {f"val_{name}": score for name, score in scores.items()}
+        before = self._constant_rate()
         for callback in self._callbacks:
             callback.on_test_end(dict(scores))
             callback.on_epoch_end(step - 1, dict(together))
+        if (now := self._constant_rate()) != before:
+            # Other workers would train with another one, and a restart with the one before.
+            raise UserError(
+                f"a callback changed the learning rate from {before} to {now}, expected none "
+                "that does: bind a schedule in its place, such as adam.learning_rate = "
+                "@TransformerSchedule()."
+            )
         self._warn_if_asked_to_stop()
 
     def end(self) -> None:
         """Says that training has ended."""
         for callback in self._callbacks:
             callback.on_train_end()
+
+    def _constant_rate(self) -> float | None:
+        """The optimizer's learning rate; None where it follows a schedule, or none is known."""
+        rate = getattr(self._optimizer, "_learning_rate", None)
+        return float(tf.convert_to_tensor(rate)) if isinstance(rate, keras.Variable) else None
 
     def _warn_if_asked_to_stop(self) -> None:
         if getattr(self._model, "stop_training", False) and not self._warned:

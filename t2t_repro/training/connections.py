@@ -2,10 +2,12 @@
 
 One connection between worker 0 and each other, for the whole run; lines of JSON:
 
-    gather(v_i) = [v_0, ..., v_(n-1)] on every worker:    i ── v_i ──▶ 0,    0 ── [v_0, ...] ──▶ i
+    gather(v_i) = [v_0, ..., v_(n-1)] on every worker:
+        0 ── ready ──▶ i,    i ── v_i ──▶ 0,    0 ── [v_0, ...] ──▶ i
 
-Waiting here is Python's, so signals are heard meanwhile. A worker that ends by a UserError, or for
-want of another, says so: all end with the same line.
+A large value is sent only to a worker that reads: what lies unread for long costs the connection,
+by TCP_USER_TIMEOUT. Waiting here is Python's, so signals are heard meanwhile. A worker that ends by
+an error, or for want of another, says so: all end with the same line.
 """
 
 import json
@@ -16,12 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from t2t_repro.errors import UserError, storage_error
+from t2t_repro.errors import UserError, reason_of, storage_error
 from t2t_repro.training.cluster import Cluster
 
 # Of what workers tell each other: translations of a dev set.
 _MOST_BYTES = 2**30
-# A connection whose other end is silent for so long, not even its kernel answering, is lost.
+# A connection whose other end answers nothing for so long, or takes nothing that is sent, is lost.
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2, "TCP_USER_TIMEOUT": 15_000}
 _LAST_WORDS_SECONDS = 5
 
@@ -191,8 +193,13 @@ class Connections:
         """
         if self.cluster.index:
             (first,) = self.others.values()
+            value_of(first.receive(), "ready")
             first.send({"value": value})
             return list(value_of(first.receive(), "values"))
+        for other in self.others.values():
+            # One that has ended has said why, which is read next.
+            with suppress(Gone):
+                other.send({"ready": True})
         # Through JSON, as those of the others: lists, no tuples.
         values = {0: json.loads(json.dumps(value))}
         values |= {index: value_of(message, "value") for index, message in self._next_of_all()}
@@ -216,19 +223,26 @@ class Connections:
                         yield key.data, message
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Tells all others why this worker ends: by a UserError, its disk, or another's loss."""
+    def telling(self, unsure: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """Tells all others why this worker ends: by an error, or by another's loss.
+
+        Args:
+            unsure: errors that may come from another's loss; of these nothing is told.
+        """
         try:
             yield
         except UserError as error:
             self._tell_error(str(error))
             raise
-        except OSError as error:
-            if reason := storage_error(error):
-                self._tell_error(reason)
-            raise
         except LostWorker as error:
             self._tell("lost", str(error))
+            raise
+        except unsure:
+            raise
+        except Exception as error:
+            reason = storage_error(error) if isinstance(error, OSError) else None
+            # A bug would end it again: the others must not be started again for it.
+            self._tell_error(reason or f"{type(error).__name__}: {reason_of(error)}; see its log.")
             raise
 
     def _tell_error(self, text: str) -> None:

@@ -44,6 +44,9 @@ class Journal(AbstractContextManager["Journal"]):
         pace: of the run.
         state: where it goes on.
         callbacks: told everything too; see `Callbacks`.
+
+    Raises:
+        UserError: TensorBoard's files cannot be written, as on a full disk.
     """
 
     def __init__(
@@ -53,12 +56,9 @@ class Journal(AbstractContextManager["Journal"]):
         state: RunState,
         callbacks: Callbacks | None = None,
     ) -> None:
-        if directory:
-            rewind(directory, state.step, "dev/" if pace.owes_evaluation(state) else None)
-            self._writer = tf.summary.create_file_writer(str(directory))
-        else:
-            self._writer = tf.summary.create_noop_writer()
         self._directory = directory
+        with self._can_be_written():
+            self._writer = _writer(directory, pace, state)
         self._callbacks = callbacks or Callbacks([])
         self._pace = pace
         self._tokens = 0
@@ -181,9 +181,13 @@ class Journal(AbstractContextManager["Journal"]):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        with self._can_be_written(), self._writer.as_default():
+            yield
+
+    @contextmanager
+    def _can_be_written(self) -> Iterator[None]:
         try:
-            with self._writer.as_default():
-                yield
+            yield
         except (OSError, tf.errors.OpError) as error:
             raise UserError(
                 f"cannot write to {self._directory} ({reason_of(error)}): make room or mend the "
@@ -202,3 +206,11 @@ class Journal(AbstractContextManager["Journal"]):
     def _speed(self) -> float:
         (began, before), (now, tokens) = self._marks[0], self._marks[-1]
         return (tokens - before) / (now - began)
+
+
+def _writer(directory: Path | None, pace: Pace, state: RunState) -> tf.summary.SummaryWriter:
+    """What writes TensorBoard's files, without what was written of later updates."""
+    if not directory:
+        return tf.summary.create_noop_writer()
+    rewind(directory, state.step, "dev/" if pace.owes_evaluation(state) else None)
+    return tf.summary.create_file_writer(str(directory))

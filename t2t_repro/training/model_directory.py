@@ -272,6 +272,15 @@ class ModelDirectory:
         self._check()
         return self.choice.find(name)
 
+    def last_checkpoints(self, count: int) -> dict[int, str]:
+        """Returns the run's last checkpoints, see `CheckpointChoice.last`.
+
+        Raises:
+            UserError: this is no model directory, or has not as many whole.
+        """
+        self._check()
+        return self.choice.last(count)
+
     def sizes(self, checkpoint: str | None = None) -> dict[str, Any]:
         """Returns the arguments that the Transformer of this directory is made of.
 

@@ -1,5 +1,6 @@
 """A run of the trainer: it goes from the data and an update to a trained model directory."""
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -165,7 +166,7 @@ class TrainingRun:
                 directory.write_modules(modules_in(config))
         if self.parent:
             state = self._start_from(self.parent, data)
-        found = {directory.config_gin.name: directory.config_gin.is_file(), "step": state.step}
+        found = {directory.config_gin.name: _is_listed(directory.config_gin), "step": state.step}
         workers.check_same("a model directory that holds", found)
         announce_start(directory, pace, state, differing)
         return state, differing
@@ -202,3 +203,11 @@ class TrainingRun:
                 *largest[:3],
                 peak / 1e9,
             )
+
+
+def _is_listed(path: Path) -> bool:
+    """Whether a file is there, by its folder: NFS believes for long that one it missed is not."""
+    try:
+        return path.name in os.listdir(path.parent)
+    except FileNotFoundError:
+        return False

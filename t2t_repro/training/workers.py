@@ -105,7 +105,8 @@ class Workers:
             yield
             return
         try:
-            with ended_by_loss(), self._connections.telling(), self._noticed_by_tensorflow():
+            telling = self._connections.telling(unsure=(tf.errors.OpError,))
+            with ended_by_loss(), telling, self._noticed_by_tensorflow():
                 yield
         finally:
             self._connections.close()

@@ -5,9 +5,12 @@ import importlib.metadata
 import os
 import platform
 import re
+import tempfile
 from pathlib import Path
 
 from absl import logging
+
+from t2t_repro.errors import UserError, reason_of
 
 _FLAG = "--tf_xla_persistent_cache_"
 
@@ -27,6 +30,9 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
         directory: where the programs lie; "" for nowhere. None is this user's own cache, for
             the programs of CPUs, and nowhere for those of GPUs, where this has not been tried.
         is_writer: whether programs are written, and not only looked for.
+
+    Raises:
+        UserError: the directory that was given cannot be written to.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if directory == "" or _FLAG in flags:
@@ -34,10 +40,15 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
     try:
         folder = Path(directory or _own_folder(model_dir)).resolve() / _machine()
         # Where it could not write, XLA would end the run.
-        if directory is None and is_writer and not _can_be_written(folder):
-            return
-    except (OSError, RuntimeError):
-        # Of a user without a home, or with one that is not to be entered.
+        if is_writer:
+            _try_to_write(folder)
+    except (OSError, RuntimeError) as error:
+        if directory:
+            raise UserError(
+                f"--xla_cache_dir={directory} cannot be written to ({reason_of(error)}): make "
+                "room, mend its permissions, or name another folder; --xla_cache_dir= keeps none."
+            ) from error
+        # A user without a home, or with one that is full or not to be entered.
         return
     flags += f" {_FLAG}directory={_quoted(str(folder))}"
     if directory is None:
@@ -60,9 +71,10 @@ def _own_folder(model_dir: Path) -> Path:
     return Path(folder) / "t2t_repro" / "xla" / name
 
 
-def _can_be_written(folder: Path) -> bool:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+def _try_to_write(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"x")
 
 
 def _quoted(value: str) -> str:

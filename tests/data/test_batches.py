@@ -1,5 +1,8 @@
 """The input pipeline as training sees it: every sentence once an epoch, wherever it begins."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -172,3 +175,28 @@ def test_a_worker_without_sentences_has_a_batch_all_the_same(tmp_path):
     store = write_token_store(tmp_path / "one", [([5, 1], [6, 1])], vocab_size=9)
     (batch,) = arrays(Batches(store, 1, 2, tokens_per_batch=40).epoch(0, 0, range(1, 2)))
     assert [part.tolist() for part in batch] == [[[[0]]], [[[0]]], [1, 1]]
+
+
+def test_an_epoch_that_is_over_is_not_kept(store):
+    """TensorFlow keeps what makes the batches until the process ends."""
+    batches = batches_of(store, 1)
+    plans = []
+    for epoch in range(3):
+        assert arrays(batches.epoch(epoch, 0))
+        plans.append(weakref.ref(batches.plan(epoch)))
+    gc.collect()
+    assert [plan() is not None for plan in plans] == [False, False, True]
+
+
+def test_an_iterator_keeps_its_epoch(store):
+    batches = batches_of(store, 1)
+    expected = arrays(batches.epoch(0, 0))
+    begun = iter(batches.epoch(0, 0))
+    found = [tuple(part.numpy() for part in next(begun))]
+    assert arrays(batches.epoch(1, 0))
+    gc.collect()
+    found += arrays(begun)
+    assert len(found) == len(expected) > 5
+    for ours, theirs in zip(found, expected, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(one, other)

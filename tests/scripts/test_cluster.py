@@ -13,17 +13,25 @@ CLUSTER = Path(__file__).parents[2] / "scripts" / "cluster"
 # Stands for the trainer: ends with a status, on SIGTERM with 143.
 TRAINER = """#!/usr/bin/env bash
 echo "$@" > arguments
+echo $$ > trainer
 trap 'exit 143' TERM
 touch begun
 if [ -n "$END" ]; then exit "$END"; fi
 while true; do sleep 0.05; done
 """
 
-# Stands for what starts the trainer on every machine, and passes signals on.
+# Stands for what starts the trainer on every machine, and kills it when it gets a signal itself.
 SRUN = """#!/usr/bin/env bash
 touch several
 while [[ "$1" == --* ]]; do shift; done
-exec "$@"
+trap 'kill -KILL $!; exit 137' TERM
+"$@" &
+wait $!
+"""
+
+SCANCEL = """#!/usr/bin/env bash
+[ "$*" = "--signal=TERM 42" ] || exit 1
+kill -TERM "$(cat trainer)"
 """
 
 
@@ -38,6 +46,7 @@ def slurm_job(folder, end=None, nodes=1, activate=""):
     executable(folder / "bin" / "python", TRAINER)
     executable(folder / "bin" / "scontrol", '#!/usr/bin/env bash\necho "$@" > requeued\n')
     executable(folder / "bin" / "srun", SRUN)
+    executable(folder / "bin" / "scancel", SCANCEL)
     executable(folder / ".venv" / "bin" / "activate", activate)
     environment = os.environ | {
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
@@ -68,9 +77,10 @@ def test_the_slurm_job_requeues_itself_after_a_signal_only(tmp_path, end, nodes)
 
 
 @pytest.mark.parametrize("nodes", [1, 4])
-def test_a_signal_before_the_trainer_has_begun_is_not_lost(tmp_path, nodes):
+def test_after_an_early_signal_the_trainer_does_not_begin(tmp_path, nodes):
     with slurm_job(tmp_path, nodes=nodes, activate="kill -TERM $$\n") as job:
         assert job.wait(20) == 143
+    assert not (tmp_path / "begun").exists()
     assert (tmp_path / "requeued").read_text() == "requeue 42\n"
 
 

@@ -101,6 +101,17 @@ def test_a_callback_does_not_end_the_run(caplog):
     assert caplog.text.count("set stop_training, which ends no run here: bind Pace.patience") == 1
 
 
+def test_a_callback_does_not_change_the_learning_rate():
+    """Other workers would go on with another one."""
+    optimizer = keras.optimizers.SGD(0.5)
+    plateau = keras.callbacks.ReduceLROnPlateau("val_nll", 0.5, 1, mode="min")
+    listeners = Callbacks([plateau], tiny_model(), 9, optimizer)
+    listeners.begin()
+    listeners.evaluation(1, {"nll": 2.0})
+    with pytest.raises(UserError, match=r"changed the learning rate from 0.5 to 0.25, expected no"):
+        listeners.evaluation(2, {"nll": 2.0})
+
+
 @pytest.mark.parametrize("callbacks", [Told, [Told], "x", [lambda: None], None])
 def test_what_is_no_callback(callbacks):
     with pytest.raises(UserError, match=r"train.callbacks is .*, expected a list of Keras callb"):

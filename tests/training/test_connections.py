@@ -1,6 +1,7 @@
 """What workers tell each other: values, why they end, and that they are gone."""
 
 import errno
+import select
 import socket
 import threading
 import time
@@ -53,6 +54,35 @@ def test_a_value_is_what_json_makes_of_it(workers):
     for thread in threads:
         thread.join(10)
     assert list(found.values()) == [[[0, 1], {"a": None}, "ü\n"]] * 3
+
+
+def test_a_value_is_sent_once_worker_0_reads(workers):
+    """Unread for long it would cost the connection, once it is larger than what a kernel keeps."""
+    first, second, third = workers
+    large = "x" * 2**20
+    found: dict[int, object] = {}
+    threads = [
+        threading.Thread(target=gathered, args=(one, large, found)) for one in (second, third)
+    ]
+    for thread in threads:
+        thread.start()
+    readable, _, _ = select.select(first.others.values(), [], [], 0.3)
+    assert not readable
+    assert first.gather(0) == [0, large, large]
+    for thread in threads:
+        thread.join(10)
+    assert found == {1: [0, large, large], 2: [0, large, large]}
+
+
+def test_a_bug_ends_all_and_what_may_be_another_s_loss_is_not_told(workers):
+    first, second, third = workers
+    with pytest.raises(RuntimeError), first.telling(unsure=(RuntimeError,)):
+        raise RuntimeError
+    with pytest.raises(KeyError), first.telling():
+        raise KeyError("a bug")
+    for other in (second, third):
+        with pytest.raises(UserError, match=r"^KeyError: 'a bug'; see its log\.$"):
+            other.gather(None)
 
 
 def test_one_worker_s_error_ends_all_with_its_line(workers):

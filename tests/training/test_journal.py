@@ -115,3 +115,13 @@ def test_what_cannot_be_written_is_one_line(tmp_path):
     message = r"cannot write to .* \(.*\): make room .* start again"
     with no_room(), pytest.raises(UserError, match=message):
         told.text("configuration", "| a |", 1)
+
+
+def test_a_full_disk_as_a_run_goes_on_is_one_line(tmp_path):
+    with Journal(tmp_path, Pace(9), RunState()) as told:
+        told.text("dev/translations", "| a |", 1)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / ".events.partial").symlink_to("/dev/full")
+    with pytest.raises(UserError, match=r"cannot write to .* \(.*\): make room"):
+        Journal(tmp_path, Pace(9), RunState(step=1))
+    assert all(path.read_bytes() == content for path, content in before.items())

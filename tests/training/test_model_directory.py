@@ -15,7 +15,7 @@ from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training import model_directory
+from t2t_repro.training import checkpoint_choice
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
@@ -198,26 +198,26 @@ def test_a_checkpoint_by_its_name(copy, run):
 
 def test_the_last_checkpoints(copy):
     expected = {step: str(copy.path / "checkpoints" / f"step-{step}") for step in (1, 2, 3)}
-    assert copy.choice.last(3) == expected
-    assert copy.choice.last(1) == {3: expected[3]}
-    assert list(copy.choice.last(2)) == [2, 3]
+    assert copy.last_checkpoints(3) == expected
+    assert copy.last_checkpoints(1) == {3: expected[3]}
+    assert list(copy.last_checkpoints(2)) == [2, 3]
 
 
 def test_what_a_run_began_with_is_none_of_its_last_checkpoints(copy):
     for path in (copy.path / "checkpoints").glob("step-1.*"):
         shutil.copy(path, path.with_name(path.name.replace("step-1", "step-0")))
-    assert list(copy.choice.last(3)) == [1, 2, 3]
+    assert list(copy.last_checkpoints(3)) == [1, 2, 3]
     with pytest.raises(UserError, match=r"cannot average 4 .*which holds 3"):
-        copy.choice.last(4)
+        copy.last_checkpoints(4)
 
 
 @pytest.mark.parametrize("count", [4, 0, -1])
 def test_fewer_checkpoints_than_asked_for(copy, count):
     with pytest.raises(UserError, match=f"cannot average {count} .*which holds 3: give --last"):
-        copy.choice.last(count)
+        copy.last_checkpoints(count)
     shutil.rmtree(copy.path / "checkpoints")
     with pytest.raises(UserError, match="which holds 0"):
-        copy.choice.last(1)
+        copy.last_checkpoints(1)
 
 
 # Half copied
@@ -291,9 +291,9 @@ def test_what_a_killed_writer_leaves_is_no_half_copy(copy):
 
 def test_the_mean_of_checkpoints_is_of_all_of_them(copy):
     (copy.checkpoints / "step-2.index").unlink()
-    assert list(copy.choice.last(1)) == [3]
+    assert list(copy.last_checkpoints(1)) == [3]
     with pytest.raises(UserError, match=r"checkpoints/step-2\.index is missing: copy"):
-        copy.choice.last(2)
+        copy.last_checkpoints(2)
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_an_averaged_model_stays_until_the_new_one_is_written(copy, monkeypatch)
         delete(path, **options)
         assert copy.checkpoint("averaged")
 
-    monkeypatch.setattr(model_directory.shutil, "rmtree", rmtree)
+    monkeypatch.setattr(checkpoint_choice.shutil, "rmtree", rmtree)
     second = write_averaged(copy, 8)
     assert_same(copies(copy.load_model("averaged")), second)
 
@@ -408,7 +408,7 @@ def test_no_model_directory(copy, name, message):
         with pytest.raises(UserError, match=message):
             call()
     with pytest.raises(UserError, match=message):
-        copy.choice.last(1)
+        copy.last_checkpoints(1)
 
 
 @pytest.mark.parametrize("text", ["", '{"vocab_size": 4', "[]", '{"no_size": 1}'])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from t2t_repro.errors import UserError
 from t2t_repro.training.xla_cache import keep_programs
 
 CHECKOUT = Path(__file__).parents[2]
@@ -110,6 +111,12 @@ def test_without_a_place_to_write_programs_are_not_kept(tmp_path, flags, monkeyp
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert flags(tmp_path / "model", None) == ""
+
+
+def test_a_place_that_was_named_has_to_be_one(tmp_path, flags):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"^--xla_cache_dir=.*/x cannot be written to \(.*\): "):
+        flags(tmp_path / "model", f"{tmp_path}/file/x")
 
 
 def test_a_user_without_a_home_has_no_programs_kept(tmp_path, flags, monkeypatch):
