@@ -90,7 +90,8 @@ def test_exported_and_imported_again_its_sentences_are_no_longer(imported):
     assert "Translator.max_source_length = 64" in bindings
 
 
-def test_what_fails_leaves_nothing(tmp_path):
+def test_what_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     weights = tmp_path / "theirs" / "model.safetensors"
     write_marian_model(weights.parent)
     weights.write_bytes(weights.read_bytes()[:-1])

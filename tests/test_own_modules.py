@@ -2,8 +2,12 @@
 
 import shutil
 
+import pytest
+
 from tests.commands import outcomes_of
 from tests.test_bugs import GIN
+
+pytestmark = pytest.mark.long
 
 MY_PARTS = """
 import gin

@@ -49,6 +49,8 @@ EVERYTHING = """
 import importlib, os, pkgutil, sys, t2t_repro
 from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 def main():
     for module in pkgutil.walk_packages(t2t_repro.__path__, "t2t_repro."):
         importlib.import_module(module.name)

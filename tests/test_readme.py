@@ -1,6 +1,7 @@
 """README and docs/: what they name exists, their commands and bindings are taken, links lead on."""
 
 import ast
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -130,11 +131,19 @@ def test_bindings_are_found():
     assert len(BINDINGS) >= 15
 
 
+FILE = re.compile(r"\.(py|md|gin|sh|json|yaml|txt|spm|h5|bin|pbtxt|tsv|de|en|model|safetensors)$")
+NOT_CONFIGURED = {
+    "MarianMTModel", "MarianTokenizer", "dev", "experiment", "given", "t2t_repro", "test", "tf",
+    "torch", "wandb",
+}  # fmt: skip
+"""What is named with a point, and is no class or function of ours that gin configures."""
+
+
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([A-Za-z]\w*\.[a-z]\w*)`", ALL))))
 def test_a_parameter_that_is_named_exists(name):
     owner, parameter = name.split(".")
-    if parameters := parameters_of(owner):
-        assert parameter in parameters or hasattr(gin.get_configurable(owner), parameter)
+    if owner not in NOT_CONFIGURED and not FILE.search(name):
+        assert parameter in parameters_of(owner) or hasattr(gin.get_configurable(owner), parameter)
 
 
 # Links
@@ -163,8 +172,16 @@ def test_links_lead_somewhere(path):
 @pytest.mark.parametrize("page", sorted(GUIDES))
 def test_a_table_of_contents_is_complete(page):
     text = re.sub(r"^```.*?^```", "", GUIDES[page], flags=re.MULTILINE | re.DOTALL)
-    if listed := re.findall(r"^- \[(.*?)\]\(#", text, re.MULTILINE):
+    if listed := contents_of(text):
         assert listed == re.findall(r"^## (.*)", text, re.MULTILINE)
+
+
+def contents_of(text):
+    return re.findall(r"^- \[(.*?)\]\(#", text, re.MULTILINE)
+
+
+def test_tables_of_contents_are_found():
+    assert sum(bool(contents_of(text)) for text in GUIDES.values()) >= 5
 
 
 def test_no_page_is_an_orphan():
@@ -175,8 +192,13 @@ def test_no_page_is_an_orphan():
 # Messages
 
 
+@functools.cache
 def templates():
     """The texts that the package formats, as patterns; those alone that say something."""
+    return list(_templates())
+
+
+def _templates():
     for path in (ROOT / "t2t_repro").rglob("*.py"):
         for node in ast.walk(ast.parse(text_of(path))):
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]

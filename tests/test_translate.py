@@ -38,7 +38,8 @@ def folder(tmp_path_factory):
 
 
 def test_killed_at_random_and_resumed_it_is_as_uninterrupted(folder):
-    generator = random.Random(os.urandom(8))
+    seed = random.SystemRandom().randrange(2**32)
+    generator = random.Random(seed)
     commands = [
         Command(["--output=expected"]),
         # In a block, or at its end.
@@ -48,13 +49,13 @@ def test_killed_at_random_and_resumed_it_is_as_uninterrupted(folder):
         Command([]),
     ]
     statuses, logs = zip(*run("translate", STANDARD, commands, folder), strict=True)
-    assert statuses == (0, *[-signal.SIGKILL] * 2, 128 + signal.SIGTERM, 2, 0), logs[-1]
+    assert statuses == (0, *[-signal.SIGKILL] * 2, 128 + signal.SIGTERM, 2, 0), (seed, logs[-1])
     assert "the same command goes on from there" in logs[3]
     assert "translate: going on after" in logs[5]
     assert "out.partial was begun by another command (--n_best 1 there, 2 now;" in logs[4]
     assert "BeamSearch.beam_size '2' there, '3' now" in logs[4]
     expected, found = ((folder / name).read_bytes() for name in ("expected", "out"))
-    assert found == expected
+    assert found == expected, seed
     assert len(expected.split(b"\n")) == LINES + 1
     assert len(set(expected.split(b"\n"))) > 30
     assert not (folder / "out.partial").exists()

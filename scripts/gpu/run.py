@@ -238,6 +238,8 @@ def call(command: Sequence[str], setting: Setting, seconds: float) -> str:
     words = [word.replace("{results}", str(setting.results)) for word in command]
     appends_by_itself = words != list(command)
     is_late = threading.Event()
+    # A signal between the start of the command and the `try` would leave it running.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     with (
         setting.log.open("ab") as log,
         subprocess.Popen(
@@ -249,9 +251,12 @@ def call(command: Sequence[str], setting: Setting, seconds: float) -> str:
             cwd=CHECKOUT,
             env=setting.environment,
             start_new_session=True,
+            # Otherwise the command would have them blocked, too.
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
         ) as process,
     ):
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             status = follow(process, setting, log, seconds, is_late, appends_by_itself)
         except BaseException:
             # A signal ends this call: nothing may go on, on the GPU, beside the next one.

@@ -1,7 +1,7 @@
 """Diverse beam search: translations that differ (Vijayakumar et al. 2016, "Diverse Beam Search").
 
-The beam is divided into groups. At every step they choose one after the other, and each holds it
-against an id that the groups before it have chosen it at this place (Hamming diversity).
+The beam is divided into groups. At every step they choose one after the other, and each has to pay
+for an id that earlier groups have chosen at this position (Hamming diversity).
 """
 
 from dataclasses import dataclass

@@ -102,14 +102,27 @@ class PairScorer:
         sentences = subwords.encode([line.strip() for line in lines])
         cut = set()
         for number, ids in enumerate(sentences):
-            if len(ids) > most:
+            length = len(ids)
+            if cut_off(ids, most):
                 logging.warning(
                     "line %d: the %s has %d subwords, only the first %d are scored",
-                    *(number + first, side, len(ids), most),
+                    *(number + first, side, length, most),
                 )
-                del ids[most - 1 : -1]
                 cut.add(number)
         return _Side(sentences, cut)
+
+
+def cut_off(ids: list[int], longest: int) -> bool:
+    """Cuts off what of a sentence is too long, but for EOS; returns whether anything was.
+
+    Args:
+        ids: of the sentence, EOS last; they are shortened.
+        longest: how many there may be.
+    """
+    is_cut = len(ids) > longest
+    if is_cut:
+        del ids[longest - 1 : -1]
+    return is_cut
 
 
 def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray[np.int32]:

@@ -166,11 +166,10 @@ class Sampling:
 def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
     """Draws an id with probability p[id] / Σ p.
 
-    The winner of a race is drawn: of times E / p, with E exponential, the shortest is that of an id
-    with just this probability. (Gumbel-max is its logarithm.) A race among all ids would need a
-    random number for each; here groups of neighbouring ids race first, then the ids of the winner,
-    about 2·√vocab. Other than with the inverse of a distribution function, what rounding does to
-    other ids has next to no influence.
+    Draws E[id] ~ Exp(1) and returns argmin E[id] / p[id], which is id with this probability. (Its
+    logarithm is Gumbel-max.) A race among all ids would need a random number for each; here groups
+    of neighbouring ids race first, then the ids of the winner, about 2·√vocab. Unlike with the
+    inverse of a distribution function, rounding errors of other ids hardly matter.
 
     Args:
         p: [rows, vocab] float32, at least 0; need not sum to 1.

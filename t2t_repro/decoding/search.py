@@ -43,7 +43,7 @@ class StepModel(Protocol):
 
 
 class WithoutPad(NamedTuple):
-    """A model that never writes PAD: what it would give that, the other ids share.
+    """A model that never writes PAD: the other ids share PAD's probability.
 
     Attributes:
         model: scores the next id.

@@ -18,7 +18,7 @@ from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.alignment import Aligner, Sentences
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import for_each_batch, idle_workers
-from t2t_repro.decoding.pair_scores import PairScore, PairScorer, padded
+from t2t_repro.decoding.pair_scores import PairScore, PairScorer, cut_off, padded
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
@@ -73,9 +73,9 @@ class Translator:
             section 6.1: 50).
         max_source_length: subwords of a source sentence, EOS included; what is beyond is cut off,
             with a warning.
-        tokens_per_batch: source subwords times beam size decoded together, at most; and no more
-            sentences than 16 GB, or half of the memory that is free, hold at their longest, those
-            of all workers together.
+        tokens_per_batch: source subwords times beam size decoded together, at most. The batches of
+            all workers together have to fit, at their longest, into half of the free memory, and
+            into 16 GB.
         workers: batches decoded at the same time; by default one a core, or one on a GPU; fewer
             where sentences are so long that there is no memory for as many. (Two cores do two
             batches in less time than they do one batch twice: the more so where the process has
@@ -83,8 +83,7 @@ class Translator:
         choose: chooses among all that the search has found; by default its own order stays.
         forbid_pad: whether PAD is kept out of translations, for models that were never trained not
             to write it, such as Marian's; see `decoding.search.Given`.
-        renormalize: whether the probability of PAD, where it is forbidden, is the others' in scores
-            too.
+        renormalize: whether scores, too, give the probability of a forbidden PAD to the other ids.
 
     Raises:
         UserError: one of these is no such number, or no search; or one sentence would take more
@@ -173,13 +172,13 @@ class Translator:
             self._ensemble,
             self.subwords,
             search,
-            self.max_extra_length,
-            self.max_source_length,
-            self.tokens_per_batch,
-            self.workers,
-            self.choose,
-            self.forbid_pad,
-            self.renormalize,
+            max_extra_length=self.max_extra_length,
+            max_source_length=self.max_source_length,
+            tokens_per_batch=self.tokens_per_batch,
+            workers=self.workers,
+            choose=self.choose,
+            forbid_pad=self.forbid_pad,
+            renormalize=self.renormalize,
         )
 
     def translate(
@@ -324,14 +323,12 @@ class Translator:
         lines = [line.strip() for line in lines]
         sources = self.subwords.source.encode(lines)
         for number, (line, ids) in enumerate(zip(lines, sources, strict=True), first):
-            if len(ids) > self.max_source_length:
+            length = len(ids)
+            if cut_off(ids, self.max_source_length):
                 logging.warning(
                     "line %d has %d subwords, only the first %d are translated",
-                    number,
-                    len(ids),
-                    self.max_source_length,
+                    *(number, length, self.max_source_length),
                 )
-                del ids[self.max_source_length - 1 : -1]
             if len(ids) == 1 or not line:
                 ids.clear()
         return sources
@@ -389,6 +386,7 @@ class Translator:
         return max(1, min(self.workers, memory // largest))
 
     def _limit(self, length: int) -> int:
+        """The most ids of a translation, as `limits` has it."""
         return min(length + self.max_extra_length, self._max_positions)
 
     def _bytes_of(self, length: int) -> int:
@@ -465,4 +463,6 @@ def _gigabytes(count: int) -> str:
 def _beginnings(subwords: SubwordModel, lines: Sequence[str], longest: int) -> list[list[int]]:
     """The ids of lines, EOS last, so many at most; none of blank ones."""
     encoded = subwords.encode([line.strip() for line in lines])
-    return [[*ids[:-1][: longest - 1], ids[-1]] if len(ids) > 1 else [] for ids in encoded]
+    for ids in encoded:
+        cut_off(ids, longest)
+    return [ids if len(ids) > 1 else [] for ids in encoded]

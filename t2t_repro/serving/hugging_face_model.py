@@ -232,8 +232,8 @@ class HuggingFaceModel:
                 )
         if self._never_pad and translator.forbid_pad and not translator.renormalize:
             yield (
-                "scores leave PAD, which is never written, its probability here; of transformers' "
-                "the other subwords have it"
+                "scores leave PAD its probability here, though it is never written; transformers "
+                "share it among the other subwords"
             )
         if translator.choose:
             yield "Translator.choose is left out: transformers answer what their search finds"

@@ -70,10 +70,13 @@ class Servable(tf.Module):
 
     Raises:
         UserError: subwords are Tensor2Tensor's, with "alignment".
+        ValueError: `more` has a name that is none of these.
     """
 
     def __init__(self, translator: Translator, weights: str, more: Collection[str] = ()) -> None:
         super().__init__()
+        if unknown := set(more) - {"prefix", "sample", "alignment"}:
+            raise ValueError(f"more has {sorted(unknown)}, expected prefix, sample or alignment.")
         self._more = frozenset(more)
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator

@@ -23,10 +23,15 @@ class StoredWeights(tf.Module):
     Args:
         model: whose trainable weights are copied.
         kind: one of `PRECISIONS`.
+
+    Raises:
+        ValueError: there is no such kind.
     """
 
     def __init__(self, model: Transformer, kind: str) -> None:
         super().__init__()
+        if kind not in PRECISIONS:
+            raise ValueError(f"kind is {kind!r}, expected one of {', '.join(PRECISIONS)}.")
         self._variables = [_stored(weight, kind) for weight in model.trainable_variables]
 
     def read(self) -> list[tf.Tensor]:

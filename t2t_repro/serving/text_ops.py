@@ -57,7 +57,7 @@ class TextOps(tf.Module):
         return ids, (texts == "") | (ids.row_lengths() == 0)
 
     def _without_marks_alone(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Takes away what is all that is left of a text of which the rule leaves nothing."""
+        """Drops a mark of a word alone: all that is left of a text that normalisation empties."""
         lengths = ids.row_lengths()
         nothing = tf.repeat(lengths == 1, lengths) & (ids.flat_values == self._mark)
         return tf.ragged.boolean_mask(ids, ids.with_flat_values(~nothing))
@@ -116,7 +116,7 @@ def word_numbers(
     encode: Callable[[tf.Tensor], tuple[tf.RaggedTensor, tf.Tensor]],
     marks: tuple[NDArray[np.bool_], bool],
 ) -> tf.Tensor:
-    """Numbers the words of texts, of which the model may see others; see `WordMarks.numbers_in`.
+    """Numbers the words of texts; the model may see other words, see `WordMarks.numbers_in`.
 
     Args:
         texts: [batch] strings.

@@ -1,8 +1,8 @@
 """A checkpoint's index, looked through before TensorFlow reads it.
 
 TensorFlow trusts what an index says: a shape that does not exist ends the process, and whatever
-size is claimed is allocated. An index is a table as LevelDB has them: a footer, that says where a
-block lies, that says where the others lie, whose entries are protocol buffers by variable.
+size is claimed is allocated. An index is a table of LevelDB. Its footer points to a block of
+pointers to the other blocks, whose entries are protocol buffers by variable.
 """
 
 import glob

@@ -91,7 +91,7 @@ def check_graph(path: Path, graph: MetaGraphDef) -> None:
             directory holds more than files; or the index of its variables is damaged.
     """
     faults = chain((f"holds {found}" for found in not_plain(path)), _faults(graph))
-    for fault in faults:
+    if fault := next(faults, None):
         raise UserError(
             f"{path} {fault}; expected what export writes, with nothing but mathematics in parts "
             "of your own. TensorFlow Serving checks nothing: use it if you trust this servable."

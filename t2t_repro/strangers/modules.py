@@ -1,8 +1,8 @@
 """Modules that a model directory's configuration imports: nothing of them runs unasked.
 
-A module runs that is installed, that this user has trained the model with, or that the user has
-confirmed by name, once for a model directory. What was confirmed is remembered for the user, with a
-checksum of every file: code that has changed, or has come since, is asked for again.
+A module runs only if it is installed, if this user has trained the model with it, or if the user
+has confirmed it by name, once for a model directory. What was confirmed is remembered for the user,
+with a checksum of every file: code that has changed, or has come since, is asked for again.
 """
 
 import hashlib

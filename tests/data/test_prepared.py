@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -671,7 +672,7 @@ def test_a_process_killed_with_all_its_workers_is_gone_on_with(tmp_path):
         ):
             time.sleep(0.001)
         run.kill()
-        run.wait()
+        assert run.wait() == -signal.SIGKILL
     assert start("killed").wait() == 0
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
 

@@ -93,7 +93,7 @@ def short_sentences(sentences, seed, longest, slices, **limits):
     return plan, source
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, derandomize=True)
 @given(st.integers(1, 400), st.sampled_from([1, 2, 8]), st.integers(0, 50))
 def test_the_last_batches_are_alike_in_size(sentences, slices, seed):
     """Few sentences are dealt out evenly: to the batches, and to the slices of each."""

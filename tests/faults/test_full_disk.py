@@ -7,6 +7,8 @@ import pytest
 from tests.commands import said_by
 from tests.faults.full_disk import can_be_made
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.skipif(not can_be_made(), reason="wants the right to mount a disk")
 def test_a_full_disk_is_an_error_and_nothing_is_lost():

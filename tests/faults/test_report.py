@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from tests.commands import said_by
+
+pytestmark = pytest.mark.long
 
 
 def test_what_was_killed_ends_in_the_bytes_of_what_was_not(tmp_path):

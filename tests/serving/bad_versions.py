@@ -63,7 +63,7 @@ BAD_VERSIONS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a FIFO for the warm-up": (with_fifo(WARM_UP_FILE), "neither a file"),
     "a FIFO for the graph": (with_fifo("saved_model.pb"), "no such file"),
-    "a FIFO for the variables": (with_fifo("variables/variables.index"), "."),
+    "a FIFO for the variables": (with_fifo("variables/variables.index"), "neither a file"),
 }
 """How each is written, and why it is refused."""
 

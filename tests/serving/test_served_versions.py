@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.serving import served_versions
 from t2t_repro.serving.model_process import ModelProcess, VersionError, VersionLimits
 from t2t_repro.serving.served_versions import ServedVersions
 
@@ -44,6 +45,7 @@ def test_where_no_process_can_be_started_the_next_attempt_waits(tmp_path, monkey
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(ModelProcess, "start", start)
+    monkeypatch.setattr(served_versions, "_FIRST_PAUSE", 60.0)
 
     async def look(versions, count):
         for _ in range(count):
@@ -61,7 +63,8 @@ def test_where_no_process_can_be_started_the_next_attempt_waits(tmp_path, monkey
         (tmp_path / "7" / "file").write_text("more")
         await look(versions, 20)
         assert len(attempts) == 2
-        await asyncio.sleep(1.0)
+        pause = versions._pauses[7]
+        versions._pauses[7] = pause._replace(end=pause.end - 60.0)
         await look(versions, 20)
         assert len(attempts) == 3
 

@@ -7,10 +7,13 @@ import time
 from http.client import HTTPConnection
 
 import grpc
+import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from tests.serving.server_process import JSON, predict_request, predictions, server_process
+
+pytestmark = pytest.mark.long
 
 LINE = "the red stone and a cloud"
 BODY = json.dumps({"instances": [LINE]})

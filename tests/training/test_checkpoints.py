@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import shutil
@@ -263,7 +264,7 @@ class Killed(BaseException):
     """Stands for a kill: nothing after it is done, not even tidying up."""
 
 
-@pytest.mark.parametrize("count", range(1, 8))
+@pytest.mark.parametrize("count", range(1, 10))
 def test_killed_at_any_file_operation(tmp_path, monkeypatch, count):
     """One of the two is there whole, and the run that goes on leaves what it would have left."""
     run = Run(tmp_path, keep=1)
@@ -282,7 +283,8 @@ def test_killed_at_any_file_operation(tmp_path, monkeypatch, count):
                 return inner(*arguments, **options)
 
             patch.setattr(owner, name, killing)
-        with pytest.raises(Killed):
+        # There is no ninth.
+        with pytest.raises(Killed) if count <= 8 else contextlib.nullcontext():
             run.checkpoints.save(RunState(step=2))
     again = Run(tmp_path, keep=1, seed=3)
     step = again.restore().step

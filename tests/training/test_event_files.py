@@ -1,5 +1,6 @@
 """TensorBoard files after a kill: nothing doubled or missing, by TensorBoard's own reader."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -74,8 +75,9 @@ def test_a_torn_record_is_left_out(tmp_path, kept):
     assert len(before) > 3
 
 
-@pytest.mark.parametrize("count", range(1, 5))
+@pytest.mark.parametrize("count", range(1, 4))
 def test_killed_while_rewinding(tmp_path, monkeypatch, count):
+    """At each of its operations: it makes one file in the place of two."""
     write(tmp_path, range(4))
     rewind(tmp_path, 3)
     write(tmp_path, range(4, 9))
@@ -91,9 +93,8 @@ def test_killed_while_rewinding(tmp_path, monkeypatch, count):
                 return inner(*arguments)
 
             patch.setattr(owner, name, killing)
-        if count <= 2:
-            with pytest.raises(KeyboardInterrupt):
-                rewind(tmp_path, 6)
+        with pytest.raises(KeyboardInterrupt) if count <= 2 else contextlib.nullcontext():
+            rewind(tmp_path, 6)
     rewind(tmp_path, 6)
     write(tmp_path, [7, 8])
     assert curve(tmp_path) == [(step, float(step)) for step in range(9)]

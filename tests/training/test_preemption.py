@@ -81,9 +81,9 @@ def test_the_first_ends_the_process_inside_a_call_too(number, strikes):
     program = DEAF.replace("stop_requested() as stop", "ended_by_signals()").replace(
         "stop_requested", "ended_by_signals"
     )
-    program = program.replace(
-        "with", "import t2t_repro.training.preemption as p; p._ORDERLY_SECONDS = 2.0\nwith", 1
-    )
+    orderly = {1: 2.0, 2: 60.0}[strikes]
+    setting = f"import t2t_repro.training.preemption as p; p._ORDERLY_SECONDS = {orderly}\n"
+    program = program.replace("with", f"{setting}with", 1)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
@@ -93,7 +93,7 @@ def test_the_first_ends_the_process_inside_a_call_too(number, strikes):
             process.send_signal(number)
             time.sleep(0.2)
         assert process.wait(10) == 128 + number
-        assert (time.monotonic() - began > 1.5) == (strikes == 1)
+        assert strikes == 2 or time.monotonic() - began > 1.5
 
 
 def test_signals_that_another_would_take_are_kept():

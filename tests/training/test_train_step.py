@@ -1,8 +1,6 @@
 """One update is the same whatever the devices: replicas, slices, XLA."""
 
 import functools
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 
 import gin
 import keras
@@ -125,30 +123,6 @@ def test_two_replicas_with_xla_are_one_device(one_device):
             for weight in step.model.trainable_variables
         ]
         assert_same(local, weights)
-
-
-def four_replicas():
-    """Three sentences on four devices, so that one has padding alone: results and weights."""
-    import tests.conftest  # noqa: F401 (this runs in a process of its own)
-
-    step = tiny_step(replicas=4)
-    batch = [np.concatenate([ids[0], 0 * ids[0][:1]])[:, None] for ids in three_sentences()]
-    results = [np.array(step(number, *batch)) for number in range(2)]
-    return results, copies(step.model)
-
-
-def three_sentences():
-    return [ids[:, :3] for ids in next(global_batches(1, 1))]
-
-
-def test_more_replicas_than_sentences():
-    # TensorFlow's collectives want all strategies of a process to be of one size.
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        results, weights = process.submit(four_replicas).result()
-    one = tiny_step()
-    batch = three_sentences()
-    np.testing.assert_allclose(results, [one(n, *batch) for n in range(2)], rtol=1e-4)
-    assert_close(weights, copies(one.model), atol=1e-5)
 
 
 def test_four_slices_on_one_device_are_one_slice():

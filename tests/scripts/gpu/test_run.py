@@ -177,8 +177,6 @@ def test_a_call_that_is_ended_leaves_nothing_running(tmp_path, number):
         until = time.monotonic() + 30
         while not (tmp_path / "begun").exists() and time.monotonic() < until:
             time.sleep(0.05)
-        # It is told once it waits, not while it is starting the command.
-        time.sleep(1)
         call.send_signal(number)
         time.sleep(0.3)
         call.send_signal(number)
