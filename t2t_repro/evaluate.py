@@ -99,7 +99,11 @@ def _check_flags() -> None:
 
 
 def _write(translations: Sequence[str]) -> UserError | None:
-    """Writes them before they are scored, by what may be a user's; what fails has scores still."""
+    """Writes them before they are scored, since a metric may be a user's.
+
+    Returns:
+        an error that kept them from being written: the scores are printed all the same.
+    """
     if FLAGS.output:
         try:
             write_output(map(one_line, translations), FLAGS.output)

@@ -136,7 +136,7 @@ def train(
         the state of the run at its end.
 
     Raises:
-        UserError: something given cannot be used, or the loss stopped being finite.
+        UserError: something given cannot be used, or a gradient is not finite, or too long.
         SystemExit: a signal ended it; there is a checkpoint. 143 for SIGTERM, 130 for SIGINT.
             Or another worker was lost: 143.
     """
@@ -193,7 +193,7 @@ def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
 
 
 def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
-    """Prints what a batch that gave no finite loss does; see `replay`.
+    """Prints what a batch does whose gradient could not be used; see `replay`.
 
     Args:
         file: that the trainer wrote into a model directory; see `Checkpoints.save_bad_batch`.

@@ -22,6 +22,9 @@ def literal(path: str | Path) -> Iterator[str]:
     Args:
         path: of a directory, or of files without their endings, as TensorFlow has it.
 
+    Yields:
+        the path by which TensorFlow reads it.
+
     Raises:
         UserError: there can be none.
     """

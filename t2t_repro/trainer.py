@@ -13,8 +13,8 @@ The log's `loss` is what is minimised: cross-entropy with label smoothing, less 
 smoothing itself, so that 0 is the least. So it may lie below `nll`, the cross-entropy without label
 smoothing, in nats a target token; perplexity is e^nll.
 
-`--replay=<model_dir>/nonfinite/step-<n>.npz` runs a batch again that gave no finite loss or
-gradient: prints the loss, the gradient norm of every variable, and what first was not finite.
+`--replay=<model_dir>/nonfinite/step-<n>.npz` runs a batch again whose loss or gradient could not be
+used: prints the loss, the gradient norm of every variable, and what first was not finite.
 """
 
 from pathlib import Path

@@ -38,6 +38,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     Args:
         path: of the file; an old one is replaced, unless there is an error.
 
+    Yields:
+        the path to write to.
+
     Raises:
         OSError: it cannot be written.
     """
@@ -56,6 +59,9 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
     Args:
         path: of the directory, which nobody else makes at the same time.
+
+    Yields:
+        the directory to write to.
 
     Raises:
         OSError: it cannot be written, or is there already, with something in it.

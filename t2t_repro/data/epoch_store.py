@@ -97,9 +97,9 @@ class EpochStores:
         workers: processes that segment; one a core, eight at most, where it is None.
 
     Attributes:
-        expected_lengths: [sentences] int32 of source and target of `store`: how long its sentences
-            become, by as much on average as a sample of them in epoch 0; the longest by half as
-            much again. One that becomes longer than that, or than `longest`, stays as it is, on
+        expected_lengths: [sentences] int32 of source and target of `store`: every length times the
+            average growth of a sample in epoch 0; the longest gets half as much again. A sentence
+            that becomes longer than the largest of these, or than `longest`, stays as it is, on
             that side and in that epoch.
 
     Raises:

@@ -1,12 +1,12 @@
 """The subwords of a Marian model, applied as Hugging Face's `MarianTokenizer` does.
 
-Either side has a SentencePiece model, which cuts its text into pieces; what id a piece has says a
-list, mostly one for both sides. So a piece of one side's model may lack an id, and what its model
-does not know may have one:
+Either side has a SentencePiece model, which cuts its text into pieces. A list, mostly one for both
+sides, gives each piece its id. So a piece of one side's model may have no id, and one that its
+model does not know may have one:
 
 1.  A language code in front, `>>fra<<`, is a piece by itself: from `>>` to the first `<<`.
-2.  The rest is cut by SentencePiece. A run of characters unknown to it is one piece. 3.  Each piece
-has the id that the list gives it, or UNK.
+2.  The rest is cut by SentencePiece. A run of characters unknown to it is one piece.
+3.  Each piece has the id that the list gives it, or UNK.
 
 Text is text: `</s>`, `<unk>` and `<pad>` in it are the characters that they are written with.
 (`MarianTokenizer` does so when it is told `split_special_tokens=True`; otherwise whoever writes

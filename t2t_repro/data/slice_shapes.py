@@ -22,8 +22,8 @@ from t2t_repro.vocabulary import PAD_ID
 # Matrix units take eight numbers at a time.
 _MULTIPLE = 8
 
-# XLA on a GPU sums over many tokens in two steps. Where their number has a divisor between its root
-# and half of that, it makes in the first of them what is summed.
+# XLA on a GPU sums over many tokens in two steps. Where their number has a divisor between half of
+# its root and its root, the first step also computes what is summed.
 _MANY = 2**14
 
 # The shortest shape holds about this share of all tokens.

@@ -12,9 +12,9 @@ CTranslate2's log-probabilities, and what it writes with a beam of 1, are ours: 
 translation; its `max_decoding_length` is the same for all sentences, ours grows with the source.)
 With a wider beam it searches differently:
 
-- it divides by length^α, EOS not counted, where we have ((5 + length) / 6)^α by default, EOS
-counted; - it stops at beam_size finished hypotheses (times its `patience`), or with α = 0 when the
-best
+- it divides by length^α, EOS not counted, where we have ((5 + length) / 6)^α, EOS counted, unless
+  another penalty is bound;
+- it stops at beam_size finished hypotheses (times its `patience`), or with α = 0 when the best
   candidate is finished; ours goes on while a better one is possible;
 - of candidates that end it takes those among the best beam_size, ours among 2·beam_size;
 - hypotheses that reach the limit unfinished compete with finished ones, ours only where there is

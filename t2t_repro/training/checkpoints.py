@@ -210,7 +210,7 @@ class Checkpoints:
         self._write(self._best, state)
 
     def save_bad_batch(self, state: RunState, source: tf.Tensor, target: tf.Tensor) -> Path:
-        """Writes a batch whose loss or gradient is not finite, and the weights it came to.
+        """Writes a batch whose loss or gradient cannot be used, and the weights it came to.
 
         Args:
             state: of the run before the batch.

@@ -53,9 +53,9 @@ def find_cluster() -> Cluster | None:
 
 
 def is_first() -> bool:
-    """Whether this is the one of several processes that does what only one of them may do.
+    """Whether this process does what only one of several may do.
 
-    TensorFlow need not be imported to know it. Of Slurm's tasks it need not be the chief.
+    Needs no TensorFlow. With Slurm it need not be the chief.
 
     Raises:
         UserError: TF_CONFIG cannot be used.

@@ -23,14 +23,14 @@ _FRAME_BYTES = 16  # Around a record: its length, and checksums of that and of t
 
 
 def rewind(directory: Path, step: int, made_again: str | None = None) -> None:
-    """Drops everything that was written of updates after `step`, and at 0 everything.
+    """Drops all events of updates after `step`; at 0 all events.
 
-    Whatever was written twice is kept once, as it was written last. May itself be killed.
+    A value that was written twice is kept once, the later one. May be killed at any time.
 
     Args:
         directory: where the event files are.
         step: that the run goes on after.
-        made_again: what of `step` itself is dropped as well: tags that begin so.
+        made_again: how tags begin whose values of `step` itself are dropped too.
     """
     files = sorted(directory.glob("events.out.tfevents.*"))
     values = {}

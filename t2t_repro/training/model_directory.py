@@ -11,7 +11,7 @@
       checkpoints/step-<n>.*   the last of the run: all that it needs to go on
       best/step-<n>.*          the one with the best dev score
       averaged/step-<n>.*      what the verb average wrote: weights alone
-      nonfinite/step-<n>.*     before a batch that gave no finite loss or gradient; .npz: the batch
+      nonfinite/step-<n>.*     before a batch whose gradient could not be used; .npz: the batch
       tensorboard/             event files
       ancestry.json            whose weights it began with, if it was fine-tuned
       epoch.json               an epoch's sentences, tokens and batches
@@ -19,8 +19,9 @@
       .trainer.lock            there while it is trained; says by whom
       .average.lock            there while checkpoints are averaged
       scores/.scores.lock      there while scores are written
+      .averaged.partial        what an average is written to, and .averaged.before, what it replaces
 
-These names stand here and nowhere else: everybody asks a ModelDirectory.
+Everybody asks a ModelDirectory for these paths.
 """
 
 import dataclasses

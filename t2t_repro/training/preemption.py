@@ -69,7 +69,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def signals_kept() -> Iterator[None]:
-    """Has signals wait until what is within is done, and handled as before: it takes them away."""
+    """Holds signals back until the block is done, and restores the handlers that it replaces."""
     with _deferred():
         try:
             yield

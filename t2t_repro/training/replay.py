@@ -1,4 +1,4 @@
-"""Runs a batch again that gave no finite loss or gradient, and looks where that begins."""
+"""Runs a batch again whose loss or gradient could not be used, and looks where that begins."""
 
 import math
 import traceback

@@ -64,8 +64,14 @@ class TrainStep:
         frozen: parts of the model that the update leaves as they are, by their names; see `divide`.
 
     Attributes:
+        model: as given.
+        optimizer: as given.
         seed: as given.
+        jit_compile: as given.
+        strategy: the current one, when it was made.
         slices: of a global batch.
+        slices_per_replica: those that each replica takes, one after the other.
+        slice_gradients: computes the gradients of a slice.
         own_slices: those of them that the replicas of this process take.
         average: of the weights, which follows every update.
         updated: the variables that an update changes.

@@ -79,8 +79,8 @@ class TrainingRun:
             the state of the run at its end.
 
         Raises:
-            UserError: something given cannot be used, or the loss stopped being finite.
-            SystemExit: a signal ended it, or another worker was lost; there is a checkpoint.
+            UserError: something given cannot be used, or a gradient is not finite, or too long.
+            SystemExit: a signal ended it; there is a checkpoint.
         """
         data, batches = self._prepare(preparation, data_dir)
         evaluation = DevEvaluation(self.model, data, self.workers)

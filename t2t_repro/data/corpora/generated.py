@@ -70,7 +70,7 @@ class GeneratedCorpus:
             )
 
     def describe(self) -> dict[str, Any]:
-        """Returns the arguments, Babel's version and a SHA-256 of the first held-out sentences.
+        """Returns the arguments, Babel's version and a SHA-256 of some sentences, always the same.
 
         The hash changes with the frames and the pieces, whoever changes them.
         """
