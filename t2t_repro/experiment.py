@@ -20,7 +20,7 @@ from t2t_repro.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.subword_dropout import SubwordDropout  # noqa: F401 (for gin)
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair, check_rows
 from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
@@ -39,11 +39,11 @@ from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.guard_rails import check_gpus, check_writable
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_directory import ModelDirectory, Precision
+from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.parent import parent_of
 from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.replay import read_batch, replay
-from t2t_repro.training.room import configured_preparation, new_model
 from t2t_repro.training.run_state import RunState
 from t2t_repro.training.same_on_all_workers import check_same
 from t2t_repro.training.startup_watchdog import startup_watchdog
@@ -279,12 +279,7 @@ def _load_model(
 ) -> Transformer:
     """Loads a model whose modules have been imported."""
     model = directory.load_model(checkpoint, precision)
-    for one, rows in zip(subwords, (model.source_vocab_size, model.vocab_size), strict=True):
-        if one.size > rows:
-            raise UserError(
-                f"{one.model_path} has {one.size} subwords, but the model was trained with {rows} "
-                "at most: put back the training run's own."
-            )
+    check_rows(subwords, model.source_vocab_size, model.vocab_size)
     return model
 
 

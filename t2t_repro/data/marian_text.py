@@ -7,7 +7,7 @@ tokenizer_config.json    languages, and how special tokens are called
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from t2t_repro.data.marian_subwords import MarianSubwords
 from t2t_repro.data.moses_punctuation import MOSES, UNICODE
 from t2t_repro.data.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.strangers.json_files import read_table
 from t2t_repro.strangers.marian_file import MarianFile, check_pieces, check_punctuation
 from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
@@ -62,8 +62,6 @@ class MarianText:
         source: of its source.
         target: of its target.
         shares_ids: whether both have the vocabulary of one file.
-        special: the ids of PAD, EOS and UNK in vocab.json, by the names that the tokenizer's
-            configuration has for them.
         max_length: subwords of a sentence, EOS included; what is beyond is cut off. None where the
             tokenizer's configuration has no such limit.
     """
@@ -71,7 +69,6 @@ class MarianText:
     source: MarianSide
     target: MarianSide
     shares_ids: bool
-    special: dict[str, int] = field(default_factory=dict)
     max_length: int | None = None
 
     def write(self, folder: Path) -> SubwordPair[MarianSubwords]:
@@ -111,23 +108,17 @@ def read_marian_text(directory: Path, punctuation: Punctuation = "none") -> Mari
         )
         sides[side] = MarianSide(file, ids)
     _check_added(directory / _CONFIG, config, special, sides["source"])
-    first = sides["source"].ids[: len(special)].tolist()
-    return MarianText(
-        sides["source"],
-        sides["target"],
-        not separate,
-        dict(zip(_SPECIAL, first, strict=True)),
-        _max_length(directory / _CONFIG, config),
-    )
+    longest = _max_length(directory / _CONFIG, config)
+    return MarianText(sides["source"], sides["target"], not separate, longest)
 
 
 def _configuration(directory: Path) -> dict[str, Any]:
     """What is said of the text; older versions of the library say it in three files."""
-    config: dict[str, Any] = _read(directory / _CONFIG, _read_table)
+    config: dict[str, Any] = _read(directory / _CONFIG, read_table)
     if (path := directory / _SPECIAL_MAP).exists():
-        config = _read(path, _read_table) | config
+        config = _read(path, read_table) | config
     if (path := directory / _ADDED).exists():
-        added = {str(number): token for token, number in _read(path, _read_table).items()}
+        added = {str(number): token for token, number in _read(path, read_table).items()}
         there = config.get("added_tokens_decoder") or {}
         config["added_tokens_decoder"] = added | there if isinstance(there, dict) else there
     return config
@@ -149,16 +140,9 @@ def _read_sentencepiece(path: Path) -> bytes:
     return content
 
 
-def _read_table(path: Path) -> dict[str, Any]:
-    table = read_json(path)
-    if not isinstance(table, dict):
-        raise ValueError("it is no table of names and values")
-    return table
-
-
 def _read_vocabulary(path: Path) -> list[str]:
     """The pieces by id."""
-    vocabulary = _read_table(path)
+    vocabulary = read_table(path)
     if any(type(number) is not int for number in vocabulary.values()):
         raise ValueError("it has an id that is no whole number")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):

@@ -128,7 +128,7 @@ class _SliceCutter:
         return self._cuts(start, shape, self._share(start, shape))
 
     def _share(self, start: int, shape: SliceShape) -> float:
-        """The share of its capacity that a slice is filled to; less in the last batches, all alike."""
+        """The share of its capacity that a slice is filled to; the last batches are less full."""
         sides = zip(self._before, shape.tokens, strict=True)
         filled = [(self._sentences - start) / shape.rows]
         filled += [int(before[-1] - before[start]) / tokens for before, tokens in sides]

@@ -208,3 +208,17 @@ def open_subwords(path: Path) -> SubwordModel:
         return MarianSubwords(path)
     is_t2t = start.lstrip(b"'\"").startswith(RESERVED[0].encode())
     return T2TSubwords(path) if is_t2t else Subwords(path)
+
+
+def check_rows(subwords: SubwordPair[SubwordModel], source_rows: int, target_rows: int) -> None:
+    """Checks that a model has a row for every subword that it is used with.
+
+    Raises:
+        UserError: it was trained with fewer.
+    """
+    for one, rows in zip(subwords, (source_rows, target_rows), strict=True):
+        if one.size > rows:
+            raise UserError(
+                f"{one.model_path} has {one.size} subwords, but the model was trained with {rows} "
+                "at most: put back the training run's own."
+            )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.strangers.json_files import read_table
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 
@@ -263,15 +263,12 @@ class _Fields:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        fields = read_json(path)
-        if not isinstance(fields, dict):
-            raise ValueError("it is no table of names and values")
+        return read_table(path)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be used ({reason_of(error)}); expected what "
             "MarianMTModel.save_pretrained writes: copy the directory again."
         ) from error
-    return fields
 
 
 def _layer_config(config: _Fields) -> LayerConfig:

@@ -22,3 +22,16 @@ def read_json(path: Path) -> Any:
         return json.loads(read_at_most(path, MAX_BYTES).decode("utf-8"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Reads a JSON file that holds one object, as `read_json` does.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as of `read_json`, or it holds something else.
+    """
+    table = read_json(path)
+    if not isinstance(table, dict):
+        raise ValueError("it is no table of names and values")
+    return table

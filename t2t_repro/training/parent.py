@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair, matching_ids
+from t2t_repro.data.subword_model import SubwordModel, SubwordPair, check_rows, matching_ids
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.strangers.checkpoint_index import check_index
@@ -27,7 +27,7 @@ from t2t_repro.training.weights import name_of, named_values
 _FREE = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
 """What may differ from the parent's."""
 
-SIDES = {"source": 0, "target": 1, "softmax": 1}
+_SIDES = {"source": 0, "target": 1, "softmax": 1}
 """Which vocabulary of a `SubwordPair` a table is of, by what it is for."""
 
 
@@ -90,18 +90,10 @@ class Parent:
             check_index(self._checkpoint)
             self._sizes = self.directory.sizes()
             self.subwords = self.directory.subwords()
-            self._check_rows()
+            rows, of_source = self._sizes["vocab_size"], self._sizes["source_vocab_size"]
+            check_rows(self.subwords, of_source or rows, rows)
         except UserError as error:
             raise UserError(f"train.init_from: {error}") from error
-
-    def _check_rows(self) -> None:
-        rows = self._sizes["vocab_size"], self._sizes["source_vocab_size"]
-        for one, count in zip(self.subwords, (rows[1] or rows[0], rows[0]), strict=True):
-            if one.size > count:
-                raise UserError(
-                    f"{one.model_path} has {one.size} subwords, but the model was trained with "
-                    f"{count} at most: put back the training run's own."
-                )
 
     @property
     def checkpoint(self) -> str:
@@ -182,7 +174,7 @@ class Parent:
         for name, roles in _roles(model.tied_embeddings).items():
             table = getattr(model, name).table
             rows = getattr(parent, there[roles[0]]).table.numpy()
-            side = SIDES[roles[0]]
+            side = _SIDES[roles[0]]
             ids = matching_ids(subwords[side], self.subwords[side])
             carried[name_of(table)] = int((ids >= 0).sum())
             new[name_of(table)] = int((ids < 0).sum())

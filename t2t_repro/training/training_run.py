@@ -23,8 +23,8 @@ from t2t_repro.training.devices import own_replicas
 from t2t_repro.training.guard_rails import check_disk, check_memory
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.model_for_data import check_fit
 from t2t_repro.training.parent import Parent
-from t2t_repro.training.room import check_room
 from t2t_repro.training.run_state import Pace, RunState
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import TrainStep
@@ -118,7 +118,7 @@ class TrainingRun:
         with workers.chief_first():
             data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
         workers.check_same("data with the checksum", data.checksum)
-        check_room(self.model, data)
+        check_fit(self.model, data)
         # Dropout of attention weights draws for padding too: to cut that off would change the draw.
         is_static = step.jit_compile or self.model.config.attention_dropout > 0
         mixing = mixing_of(preparation.corpus, data, step.seed)

@@ -24,7 +24,6 @@ def test_special_ids_come_first_and_the_others_keep_their_order(tmp_path, separa
         assert sorted(ours.ids) == list(range(len(theirs)))
         assert [ours.file.pieces[i] for i in (PAD_ID, EOS_ID, UNK_ID)] == ["<pad>", "</s>", "<unk>"]
         assert (np.diff(ours.ids[3:]) > 0).all()
-        assert text.special["pad_token"] == theirs["<pad>"] or side == "target"
     assert text.shares_ids is not separate
 
 
@@ -45,7 +44,8 @@ def test_older_versions_name_special_tokens_in_files_of_their_own(tmp_path):
     special = {"pad_token": "<pad>", "eos_token": {"content": "</s>", "lstrip": False}}
     (folder / "special_tokens_map.json").write_text(json.dumps(special))
     (folder / "added_tokens.json").write_text(json.dumps({"</s>": 0}))
-    assert read_marian_text(folder).special == text.special
+    again = read_marian_text(folder)
+    assert again.source.file.pieces[:3] == text.source.file.pieces[:3] == ["<pad>", "</s>", "<unk>"]
     (folder / "added_tokens.json").write_text(json.dumps({"</s>": 0, "<new>": 999}))
     with pytest.raises(UserError, match=r"has added_tokens_decoder = .*<new>.* is not supported"):
         read_marian_text(folder)

@@ -34,7 +34,7 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.ancestry import weights_hash
 from t2t_repro.training.journal import Journal
 from t2t_repro.training.model_directory import ModelDirectory
-from t2t_repro.training.room import configured_preparation, new_model
+from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.weights import name_of, named_values
 from tests.data.marian_directory import write_marian_text

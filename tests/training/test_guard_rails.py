@@ -11,9 +11,9 @@ from t2t_repro.available_memory import available_memory
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.training import guard_rails
+from t2t_repro.training.activation_memory import activation_bytes
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.guard_rails import (
-    activation_bytes,
     check_disk,
     check_gpus,
     check_memory,

@@ -1,4 +1,4 @@
-"""Room for the data in a model: rows for subwords, positions for sentences.
+"""The model that is configured for its data: rows for subwords, positions for sentences.
 
 The number of subwords is said once, by the recipe of the subword model.
 """
@@ -75,7 +75,7 @@ def new_model(
     return Transformer(**rows, dtype=precision)
 
 
-def check_room(model: Transformer, data: PreparedData) -> None:
+def check_fit(model: Transformer, data: PreparedData) -> None:
     """Checks that a model has a row for every subword and, if it learns them, all positions.
 
     Raises:
