@@ -32,12 +32,12 @@ def main() -> None:
     if FLAGS.word is not None and not FLAGS.pictures:
         raise UserError("--word asks for pictures, --nopictures for none: leave one of them out.")
     import_tensorflow()
-    from t2t_repro.analysis import attention_plots
     from t2t_repro.analysis.attention_maps import PairAttention, ids_to_show
     from t2t_repro.analysis.attention_page import Heading, as_html
+    from t2t_repro.analysis.pictures import check_matplotlib
 
     if FLAGS.pictures:
-        attention_plots.check_matplotlib()
+        check_matplotlib()
     checkpoint = command_line.find_checkpoint()
     translator = command_line.load_translator(checkpoint)
     source, target, origin = FLAGS.source, FLAGS.target, "given"

@@ -93,8 +93,8 @@ def _check_ctranslate2() -> None:
 def _export_hugging_face() -> None:
     _check_hugging_face()
     import_tensorflow()
-    from t2t_repro.analysis.model_card import model_card
     from t2t_repro.serving.hugging_face_model import HuggingFaceModel
+    from t2t_repro.serving.model_card import model_card
     from t2t_repro.training.model_directory import ModelDirectory
 
     checkpoint = command_line.find_checkpoint()

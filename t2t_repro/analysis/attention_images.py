@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.analysis.attention_maps import PairAttention
-from t2t_repro.analysis.attention_plots import check_matplotlib, overview
+from t2t_repro.analysis.attention_plots import overview
+from t2t_repro.analysis.pictures import check_matplotlib
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.analysis.attention_maps import AttentionMap
-from t2t_repro.analysis.attention_plots import as_png, shortened
+from t2t_repro.analysis.attention_plots import shortened
+from t2t_repro.analysis.pictures import as_png
 
 # In inches.
 _COLUMN = 0.26

@@ -1,7 +1,5 @@
 """Attention maps as pictures: a panel for every head, rows attend to columns."""
 
-import importlib.util
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.analysis.attention_maps import AttentionMap
-from t2t_repro.errors import UserError
+from t2t_repro.analysis.pictures import as_png
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,21 +27,7 @@ _POINTS = 54
 _LETTER = 0.47
 """Width of a letter by the size of a cell."""
 
-_DOTS_PER_INCH = 120
 _MOST_COLUMNS = 4
-
-
-def check_matplotlib() -> None:
-    """Says before anything is computed that pictures cannot be drawn.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
-    if not importlib.util.find_spec("matplotlib"):
-        raise UserError(
-            "pictures are drawn with matplotlib, which is not installed: "
-            "pip install 't2t_repro[plots]'."
-        )
 
 
 def layer_picture(attention: AttentionMap, layer: int) -> bytes:
@@ -53,13 +37,6 @@ def layer_picture(attention: AttentionMap, layer: int) -> bytes:
     title = f"{attention.title}, layer {layer + 1}"
     figure = _draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, _CELL)
     return as_png(figure)
-
-
-def as_png(figure: "Figure") -> bytes:
-    """Returns what a file of a figure holds."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
-    return file.getvalue()
 
 
 def overview(attention: AttentionMap) -> NDArray[np.uint8]:

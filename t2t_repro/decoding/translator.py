@@ -1,6 +1,5 @@
 """Text in, text out: subwords, batches of similar length, beam search (paper, section 6.1)."""
 
-import bisect
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +11,9 @@ import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
-from t2t_repro.available_memory import available_memory
-from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.alignment import Aligner, Sentences
+from t2t_repro.decoding.batch_plan import BatchPlanner
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import for_each_batch, idle_workers
 from t2t_repro.decoding.pair_scores import PairScore, PairScorer, cut_off, padded
@@ -32,9 +30,6 @@ from t2t_repro.models.ensemble import Ensemble
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import PAD_ID
-
-# A configuration may be a stranger's. The base model takes a third of it with 1024 hypotheses.
-_MOST_BYTES = 2**34
 
 
 class Translation(NamedTuple):
@@ -115,14 +110,8 @@ class Translator:
         self._max_positions = self._ensemble.longest or 2**31 - 1
         self.max_source_length = min(max_source_length, self._max_positions)
         self.tokens_per_batch = tokens_per_batch
-        if (least := self._bytes_of(0)) > _MOST_BYTES:
-            raise UserError(
-                f"with beam_size={self.search.beam_size} and Translator.max_extra_length="
-                f"{max_extra_length} a sentence takes up to {_gigabytes(least)}, expected at most "
-                f"{_gigabytes(_MOST_BYTES)}: bind a smaller BeamSearch.beam_size, or "
-                "Sampling.samples, or less."
-            )
         self.workers = workers or idle_workers()
+        self._planner.check_settings(max_extra_length)
         self._decode = tf.function(self.search_batch, autograph=False)
 
     @property
@@ -207,7 +196,7 @@ class Translator:
 
         Raises:
             ValueError: if n_best is not in 1 ... beam_size, or there are not N prefixes.
-            UserError: the model's scores are no numbers.
+            UserError: the model's scores are no numbers, or there is no memory for a sentence.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
@@ -222,7 +211,8 @@ class Translator:
             )
         sources = self._encode(lines, first)
         beginnings = self._encode_prefixes(prefixes or (), sources, first)
-        self._check_memory(max(map(len, sources), default=0))
+        planner = self._planner
+        memory = planner.memory_for(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
         searched = self.search.beam_size if self.choose else n_best
         # One graph for batches of every shape.
@@ -240,9 +230,8 @@ class Translator:
                 texts = self._texts(*hypotheses)
                 results[number] = (self.choose.choose(texts) if self.choose else texts)[:n_best]
 
-        memory = self._memory()
-        batches = self._batches(sources, memory)
-        for_each_batch(translate_batch, batches, self._workers_for(batches, sources, memory))
+        batches = planner.batches(sources, memory)
+        for_each_batch(translate_batch, batches, planner.workers_for(batches, sources, memory))
         return results
 
     def score(
@@ -353,63 +342,18 @@ class Translator:
             del ids[limit:]
         return encoded
 
-    def _batches(self, sources: Sequence[Sequence[int]], memory: int) -> list[NDArray[np.int64]]:
-        """Groups the numbers of the sentences that are not blank by length, shortest first.
-
-        As many batches for every worker, as even as the lengths allow.
-
-        Args:
-            sources: ids of the sentences.
-            memory: bytes for all workers; a sentence that takes more than its share is alone.
-        """
-        widths = [self._width(len(ids), memory // self.workers) for ids in sources]
-        fewest = len(group_by_length(widths, self.tokens_per_batch))
-        wanted = -(-fewest // self.workers) * self.workers
-        budgets = range(max([*widths, 1]), self.tokens_per_batch)
-        even = bisect.bisect_left(
-            budgets, True, key=lambda budget: len(group_by_length(widths, budget)) <= wanted
-        )
-        return group_by_length(widths, budgets.start + even if budgets else self.tokens_per_batch)
-
-    def _width(self, length: int, memory: int) -> int:
-        """How many of the `tokens_per_batch` a sentence counts as; a blank one is in no batch."""
-        share = -(-self.tokens_per_batch * self._bytes_of(length) // max(memory, 1))
-        return max(length * self.search.beam_size, share) if length else 0
-
-    def _workers_for(
-        self, batches: Sequence[NDArray[np.int64]], sources: Sequence[Sequence[int]], memory: int
-    ) -> int:
-        """How many batches may be decoded at the same time, so that all have the memory."""
-        largest = max(
-            (len(batch) * self._bytes_of(len(sources[batch[-1]])) for batch in batches), default=1
-        )
-        return max(1, min(self.workers, memory // largest))
-
     def _limit(self, length: int) -> int:
         """The most ids of a translation, as `limits` has it."""
         return min(length + self.max_extra_length, self._max_positions)
 
+    @property
+    def _planner(self) -> BatchPlanner:
+        return BatchPlanner(
+            self.tokens_per_batch, self.workers, self.search.beam_size, self._bytes_of
+        )
+
     def _bytes_of(self, length: int) -> int:
         return self._ensemble.bytes_of_row(self.search.beam_size, length, self._limit(length))
-
-    def _memory(self) -> int:
-        """What the batches decoded at the same time may take, in bytes."""
-        available = available_memory()
-        # A GPU's is TensorFlow's to count.
-        if available is None or tf.config.list_physical_devices("GPU"):
-            return _MOST_BYTES
-        return min(max(available // 2, 1), _MOST_BYTES)
-
-    def _check_memory(self, length: int) -> None:
-        """Checks that there is memory for a sentence."""
-        needed, memory = self._bytes_of(length), self._memory()
-        if needed > memory:
-            raise UserError(
-                f"a sentence of {length} subwords takes up to {_gigabytes(needed)} with "
-                f"beam_size={self.search.beam_size}, expected at most {_gigabytes(memory)}, half "
-                "of what is free: bind a smaller BeamSearch.beam_size, Sampling.samples or "
-                "Translator.max_source_length."
-            )
 
     def limits(self, lengths: tf.Tensor) -> tf.Tensor:
         """The most ids of a translation, from the ids of its source, [batch] int32 both."""
@@ -454,10 +398,6 @@ class Translator:
             for of_one, score in zip(ids, scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.3g} GB"
 
 
 def _beginnings(subwords: SubwordModel, lines: Sequence[str], longest: int) -> list[list[int]]:

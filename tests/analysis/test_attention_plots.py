@@ -10,7 +10,8 @@ import pytest
 
 from t2t_repro.analysis.attention_lines import lines_picture
 from t2t_repro.analysis.attention_maps import AttentionMap
-from t2t_repro.analysis.attention_plots import check_matplotlib, layer_picture, overview
+from t2t_repro.analysis.attention_plots import layer_picture, overview
+from t2t_repro.analysis.pictures import check_matplotlib
 from t2t_repro.attention_maps import draw, write_files
 from t2t_repro.errors import UserError
 

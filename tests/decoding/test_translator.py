@@ -1,26 +1,17 @@
 """Text in, text out: a line for every line, the same in any company, with the model's scores."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
-from t2t_repro.decoding import translator as module
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.models.step_decoder import bytes_of_row
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
-from tests.training.tiny import tiny_model
 
 ALPHA = 0.6
 
@@ -86,92 +77,6 @@ def test_how_much_is_decoded_together_has_no_influence(
 ):
     other = Translator(model, shared(subwords), translator.search, 8, 24, tokens_per_batch)
     assert_same(other.translate(ODD_LINES, n_best=2), translator.translate(ODD_LINES, n_best=2))
-
-
-def test_batches_stay_within_the_budget(model, subwords):
-    search = BeamSearch(beam_size=4)
-    translator = Translator(model, shared(subwords), search, tokens_per_batch=70)
-    sources = [[5] * length for length in (3, 9, 40, 1, 9, 2)] + [[]]
-    batches = translator._batches(sources, translator._memory())
-    assert sorted(number for batch in batches for number in batch) == [0, 1, 2, 3, 4, 5]
-    for batch in batches:
-        assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
-
-
-@settings(max_examples=50)
-@given(
-    lengths=st.lists(st.integers(0, 30), max_size=40),
-    workers=st.integers(1, 3),
-    tokens_per_batch=st.sampled_from([1, 40, 100, 10**6]),
-)
-def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, tokens_per_batch):
-    subwords: Any = SimpleNamespace()
-    translator = Translator(
-        tiny_model(), subwords, BeamSearch(2), tokens_per_batch=tokens_per_batch, workers=workers
-    )
-    batches = translator._batches([[5] * length for length in lengths], 10**12)
-
-    def largest(batches):
-        return max(
-            (len(batch) * 2 * max(lengths[n] for n in batch) for batch in batches), default=0
-        )
-
-    told = sorted(number for batch in batches for number in batch)
-    assert told == [number for number, length in enumerate(lengths) if length]
-    widths = [2 * length for length in lengths]
-    fewest = len(group_by_length(widths, tokens_per_batch))
-    wanted = -(-fewest // workers) * workers
-    assert len(batches) <= wanted
-    for budget in range(max([*widths, 1]), largest(batches)):
-        assert len(group_by_length(widths, budget)) > wanted
-
-
-def test_a_sentence_has_bounded_memory(monkeypatch):
-    """What a stranger's configuration binds, each in its range."""
-    model = tiny_model(num_layers=2)
-    subwords: Any = SimpleNamespace()
-    with pytest.raises(
-        UserError, match=r"beam_size=1024 .*=10000 .* 170 GB, expected at most 17.2"
-    ):
-        Translator(model, subwords, BeamSearch(1024), max_extra_length=10_000)
-    translator = Translator(model, subwords, BeamSearch(1024), max_extra_length=50)
-    needed = bytes_of_row(model, 1024, 9, 59)
-    monkeypatch.setattr(module, "available_memory", lambda: 2 * needed)
-    translator._check_memory(9)
-    monkeypatch.setattr(module, "available_memory", lambda: 2 * needed - 2)
-    with pytest.raises(
-        UserError, match=r"a sentence of 9 subwords takes up to .* half of what is f"
-    ):
-        translator._check_memory(9)
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_batches_of_all_workers_have_bounded_memory(workers):
-    """However many subwords a configuration asks for, and however long translations may be."""
-    model = tiny_model()
-    subwords: Any = SimpleNamespace()
-    translator = Translator(
-        model, subwords, BeamSearch(4), 10_000, tokens_per_batch=10**6, workers=workers
-    )
-    memory = int(7.5 * workers * bytes_of_row(model, 4, 5, 10_005))
-    sources = [[5] * 5] * 100
-    batches = translator._batches(sources, memory)
-    assert max(map(len, batches)) == 7
-    assert sum(map(len, batches)) == 100
-    assert translator._workers_for(batches, sources, memory) == workers
-
-
-def test_a_sentence_that_takes_most_of_the_memory_is_decoded_alone():
-    model = tiny_model()
-    subwords: Any = SimpleNamespace()
-    translator = Translator(model, subwords, BeamSearch(4), workers=3)
-    sources = [[5] * 900, [5] * 300, [5], []]
-    needed = bytes_of_row(model, 4, 900, 950)
-    for memory, workers in ((needed, 1), (2 * needed, 2), (9 * needed, 3)):
-        batches = translator._batches(sources, memory)
-        assert batches[-1].tolist() == [0]
-        assert translator._workers_for(batches, sources, memory) == workers
-    assert translator._workers_for([], [], 0) == 1
 
 
 def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, caplog):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from t2t_repro.analysis.model_card import model_card
 from t2t_repro.analysis.run_record import Evaluation
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.search import described
@@ -12,6 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.serving.model_card import model_card
 from t2t_repro.training.ancestry import Ancestor, ancestry
 from t2t_repro.training.model_directory import ModelDirectory
 

@@ -1,0 +1,97 @@
+"""Batches that fit, as many for every worker, within the memory."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.decoding import batch_plan
+from t2t_repro.decoding.batch_plan import BatchPlanner
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.models.step_decoder import bytes_of_row
+from tests.training.tiny import tiny_model
+
+
+def one_byte(length):
+    """The memory of a sentence where there is more than enough."""
+    return 1
+
+
+def test_batches_stay_within_the_budget():
+    sources = [[5] * length for length in (3, 9, 40, 1, 9, 2)] + [[]]
+    batches = BatchPlanner(70, 2, 4, one_byte).batches(sources, 10**12)
+    assert sorted(number for batch in batches for number in batch) == [0, 1, 2, 3, 4, 5]
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
+
+
+@settings(max_examples=50)
+@given(
+    lengths=st.lists(st.integers(0, 30), max_size=40),
+    workers=st.integers(1, 3),
+    tokens_per_batch=st.sampled_from([1, 40, 100, 10**6]),
+)
+def test_workers_have_as_many_batches_each_as_even_as_can_be(lengths, workers, tokens_per_batch):
+    planner = BatchPlanner(tokens_per_batch, workers, 2, one_byte)
+    batches = planner.batches([[5] * length for length in lengths], 10**12)
+
+    def largest(batches):
+        return max(
+            (len(batch) * 2 * max(lengths[n] for n in batch) for batch in batches), default=0
+        )
+
+    told = sorted(number for batch in batches for number in batch)
+    assert told == [number for number, length in enumerate(lengths) if length]
+    widths = [2 * length for length in lengths]
+    fewest = len(group_by_length(widths, tokens_per_batch))
+    wanted = -(-fewest // workers) * workers
+    assert len(batches) <= wanted
+    for budget in range(max([*widths, 1]), largest(batches)):
+        assert len(group_by_length(widths, budget)) > wanted
+
+
+def test_a_sentence_has_bounded_memory(monkeypatch):
+    """What a stranger's configuration binds, each in its range."""
+    model = tiny_model(num_layers=2)
+    subwords: Any = SimpleNamespace()
+    with pytest.raises(
+        UserError, match=r"beam_size=1024 .*=10000 .* 170 GB, expected at most 17.2"
+    ):
+        Translator(model, subwords, BeamSearch(1024), max_extra_length=10_000)
+    needed = bytes_of_row(model, 1024, 9, 59)
+    planner = BatchPlanner(8192, 1, 1024, lambda length: bytes_of_row(model, 1024, length, 59))
+    monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * needed)
+    assert planner.memory_for(9) == needed
+    monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * needed - 2)
+    with pytest.raises(
+        UserError, match=r"a sentence of 9 subwords takes up to .* half of what is f"
+    ):
+        planner.memory_for(9)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_batches_of_all_workers_have_bounded_memory(workers):
+    """However many subwords a configuration asks for, and however long translations may be."""
+    planner = BatchPlanner(10**6, workers, 4, lambda length: 1000 * length)
+    memory = int(7.5 * workers * 5000)
+    sources = [[5] * 5] * 100
+    batches = planner.batches(sources, memory)
+    assert max(map(len, batches)) == 7
+    assert sum(map(len, batches)) == 100
+    assert planner.workers_for(batches, sources, memory) == workers
+
+
+def test_a_sentence_that_takes_most_of_the_memory_is_decoded_alone():
+    planner = BatchPlanner(8192, 3, 4, lambda length: 1000 * length)
+    sources = [[5] * 900, [5] * 300, [5], []]
+    needed = 1000 * 900
+    for memory, workers in ((needed, 1), (2 * needed, 2), (9 * needed, 3)):
+        batches = planner.batches(sources, memory)
+        assert batches[-1].tolist() == [0]
+        assert planner.workers_for(batches, sources, memory) == workers
+    assert planner.workers_for([], [], 0) == 1
