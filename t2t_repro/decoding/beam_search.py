@@ -140,10 +140,10 @@ class BeamSearch:
 
         def advance(state: BeamState, logits: tf.Tensor, step: tf.Tensor, row: Row) -> BeamState:
             candidates = self._best_candidates(state.alive_log_probs, logits, forbid_pad)
-            for of_row in row.known:
-                candidates = where_given(
-                    given_id(of_row, step), state.alive_log_probs, logits, candidates
-                )
+            if row.known:
+                (begun,) = row.known
+                forced = given_id(begun, step)
+                candidates = where_given(forced, state.alive_log_probs, logits, candidates)
             return self.next_state(state, candidates, step)
 
         def is_done(state: BeamState, step: tf.Tensor | int, row: Row) -> tf.Tensor:

@@ -116,10 +116,11 @@ class DiverseBeamSearch:
                 if forbid_pad:
                     log_p = without_pad(log_p)
                 candidates = self._candidates(group, log_p, counts)
-                for of_row in row.known:
-                    candidates = where_given(
-                        given_id(of_row, step), group.beam.alive_log_probs, of_group, candidates
-                    )
+                if row.known:
+                    (begun,) = row.known
+                    forced = given_id(begun, step)
+                    log_probs = group.beam.alive_log_probs
+                    candidates = where_given(forced, log_probs, of_group, candidates)
                 beam = search.next_state(group.beam, candidates, step)
                 groups.append(_Group(beam, self._penalties(group, beam, counts)))
                 counts += _counted(beam, logits.shape[-1])

@@ -115,8 +115,9 @@ class Sampling:
                 drawn = self._drawn(tf.nn.softmax(allowed), allowed, states_now)
             else:
                 drawn = self._drawn(p, logits, states_now)
-            for of_row in prefix:
-                forced = given_id(of_row, step)[:, None]
+            if prefix:
+                (begun,) = prefix
+                forced = given_id(begun, step)[:, None]
                 drawn = tf.where(forced != PAD_ID, forced, drawn)
             return _next_state(state, drawn, _log_p(p, logits, drawn), step)
 

@@ -47,7 +47,7 @@ IsDone = Callable[[Any, tf.Tensor | int, Row], tf.Tensor]
 """(state, step, row) -> which rows have nothing to gain from another step, [active] bool."""
 
 
-class _Search(NamedTuple):
+class _Active(NamedTuple):
     """The sentences that are still being translated, `active` of the batch."""
 
     places: tf.Tensor  # [active]: which of the batch
@@ -87,10 +87,10 @@ class StepLoop(NamedTuple):
             how many steps were made, and the state after them, of the whole batch.
         """
 
-        def is_any_left(step: tf.Tensor, search: _Search, results: Any) -> tf.Tensor:
+        def is_any_left(step: tf.Tensor, search: _Active, results: Any) -> tf.Tensor:
             return tf.size(search.places) > 0
 
-        def advance(step: tf.Tensor, search: _Search, results: Any) -> tuple:
+        def advance(step: tf.Tensor, search: _Active, results: Any) -> tuple:
             search = search._replace(cache=self.model.make_room(search.cache, SEGMENT))
             step, search = self._segment(step, search)
             # [active, 1]
@@ -103,7 +103,7 @@ class StepLoop(NamedTuple):
             return step, self._without_done(step, search), results
 
         places = tf.range(tf.shape(row.limits)[0])
-        search = self._without_done(0, _Search(places, row, state, cache))
+        search = self._without_done(0, _Active(places, row, state, cache))
         steps, _, results = tf.while_loop(
             is_any_left,
             advance,
@@ -116,7 +116,7 @@ class StepLoop(NamedTuple):
         )
         return steps, results
 
-    def _segment(self, first_step: tf.Tensor, search: _Search) -> tuple[tf.Tensor, _Search]:
+    def _segment(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
         """Makes `SEGMENT` steps, or fewer if all rows are done before."""
         row = search.row
 
@@ -143,11 +143,11 @@ class StepLoop(NamedTuple):
         )
         return step, search._replace(state=state, cache=cache)
 
-    def _without_done(self, step: int | tf.Tensor, search: _Search) -> _Search:
+    def _without_done(self, step: int | tf.Tensor, search: _Active) -> _Active:
         """Takes the rows that are done out of the batch."""
         left = tf.where(~self.is_done(search.state, step, search.row))[:, 0]
 
-        def gather() -> _Search:
+        def gather() -> _Active:
             return tf.nest.map_structure(lambda tensor: tf.gather(tensor, left), search)
 
         return tf.cond(tf.size(left) < tf.size(search.places), gather, lambda: search)
@@ -210,7 +210,7 @@ def _check_logits(logits: tf.Tensor, expected: tf.TensorShape) -> None:
         )
 
 
-def _shapes_in_any_segment(search: _Search, roomier_cache: Cache) -> Any:
+def _shapes_in_any_segment(search: _Active, roomier_cache: Cache) -> Any:
     """What is the same of all shapes, however many rows are left and however much room there is."""
 
     def common(one: tf.Tensor, other: tf.Tensor) -> tf.TensorShape:
