@@ -160,7 +160,7 @@ def _translate(
 
 
 def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estimate]]":
-    """Estimates how sure the scores of every system are, by metric, as far as that is asked."""
+    """Computes the intervals and p-values that are asked for, of every system and metric."""
     from t2t_repro.evaluation.significance import Estimate, Resampling
 
     resampling = Resampling(FLAGS.significance or "bootstrap", FLAGS.samples, FLAGS.seed)

@@ -5,7 +5,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.processes import CHECKOUT
+
+pytestmark = pytest.mark.long
 
 # Python reads it at its start, in every process; what the standard library and TensorFlow use
 # themselves is left to them.
@@ -48,8 +52,6 @@ sys.addaudithook(refuse_files)
 EVERYTHING = """
 import importlib, os, pkgutil, sys, t2t_repro
 from pathlib import Path
-
-pytestmark = pytest.mark.long
 
 def main():
     for module in pkgutil.walk_packages(t2t_repro.__path__, "t2t_repro."):

@@ -47,9 +47,15 @@ if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
     launcher=(srun --kill-on-bad-exit=0 --wait=120 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}")
 fi
 
-# srun makes SIGKILL of a SIGTERM; scancel sends one to the tasks of srun, and not to this script.
+# Of a SIGTERM srun makes SIGKILL for its tasks. scancel sends SIGTERM to the tasks, and not to this
+# script; those that srun is still starting would not get it.
 stop() {
     if [ "${#launcher[@]}" -gt 0 ]; then
+        for _ in {1..30}; do
+            [[ "$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i)" == *.[0-9]* ]] && break
+            kill -0 "$trainer" 2>/dev/null || return
+            sleep 1
+        done
         scancel --signal=TERM "$SLURM_JOB_ID"
     else
         kill -TERM "$trainer"

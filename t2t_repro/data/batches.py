@@ -232,8 +232,8 @@ class Batches:
         if own.stop > self._slices:
             raise ValueError(f"own_slices is {own}, expected some of {self._slices} slices.")
 
-        # TensorFlow keeps what `numpy_function` calls until the process ends, and so whatever that
-        # refers to: the epoch has to be the data set's alone.
+        # TensorFlow keeps the function of `numpy_function`, and all that it refers to, until the
+        # process ends. So that refers to the epoch weakly: the data set alone keeps it.
         of_data_set = weakref.ref(planned)
         nothing = (*[np.zeros((len(own), 1, 1), np.int32)] * 2, np.zeros(2, np.int32))
 

@@ -324,7 +324,7 @@ def _make(
     except Unfinished:
         raise
     except UserError:
-        # The mend changes the data, so the parts are of no more use.
+        # Mending this changes the data, so what was prepared so far is useless.
         shutil.rmtree(aside)
         raise
     # Killed just before the last line, it would describe its own manifest.

@@ -65,7 +65,7 @@ def _group_size(beam: int, vocab: int, k: int) -> int:
 
     Mostly a divisor of `vocab`. Any other size pads the logits, by a copy: it is taken where that
     costs less than sorting more.
-    Of equal values the first wins, so padding is never found among k ids or more.
+    Of equal values the first wins: with k ids or more, padding, which is last, is never found.
     """
     best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]

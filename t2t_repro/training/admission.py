@@ -139,7 +139,7 @@ class Admission:
             elif key.data in self._strangers:
                 self._read_hello(key.data)
             elif key.data in self._here.values() and not self._has_left(key.data):
-                # What it says will be read when all are here.
+                # An error that it tells is read when all are here.
                 self._selector.unregister(key.data)
         for stranger, since in list(self._strangers.items()):
             if time.monotonic() > since + _HELLO_SECONDS:

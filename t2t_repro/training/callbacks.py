@@ -9,6 +9,11 @@ from absl import logging
 from t2t_repro.errors import UserError
 from t2t_repro.training.train_step import StepResult
 
+_NO_RATES = (
+    "expected callbacks that leave it alone: bind a schedule in its place, such as "
+    "adam.learning_rate = @TransformerSchedule()."
+)
+
 
 class Callbacks:
     """Tells Keras callbacks what happens in a run.
@@ -32,7 +37,7 @@ class Callbacks:
         optimizer: of the run.
 
     Raises:
-        UserError: one of them is no callback.
+        UserError: one of them is no callback, or is there to change the learning rate.
     """
 
     def __init__(
@@ -51,7 +56,11 @@ class Callbacks:
             )
         self._callbacks = callbacks
         self._model = model
+        for callback in callbacks:
+            if isinstance(callback, keras.callbacks.ReduceLROnPlateau):
+                raise UserError(f"train.callbacks has ReduceLROnPlateau, {_NO_RATES}")
         self._optimizer = optimizer
+        self._rate = self._current_rate()
         self._last: dict[str, float] = {}
         self._warned = False
         if callbacks and model is not None and optimizer is not None:
@@ -89,22 +98,17 @@ class Callbacks:
         """Reports a dev evaluation after update `step`.
 
         Raises:
-            UserError: a callback changed the learning rate, as Keras's ReduceLROnPlateau does.
+            UserError: a callback has changed the learning rate.
         """
         if not self._callbacks:
             return
         together = self._last | {f"val_{name}": score for name, score in scores.items()}
-        before = self._constant_rate()
         for callback in self._callbacks:
             callback.on_test_end(dict(scores))
             callback.on_epoch_end(step - 1, dict(together))
-        if (now := self._constant_rate()) != before:
-            # Other workers would train with another one, and a restart with the one before.
-            raise UserError(
-                f"a callback changed the learning rate from {before} to {now}, expected none "
-                "that does: bind a schedule in its place, such as adam.learning_rate = "
-                "@TransformerSchedule()."
-            )
+        if (now := self._current_rate()) != self._rate:
+            # The other workers, and a restart, would go on with the old one.
+            raise UserError(f"a callback changed the learning rate to {now}, {_NO_RATES}")
         self._warn_if_asked_to_stop()
 
     def end(self) -> None:
@@ -112,10 +116,10 @@ class Callbacks:
         for callback in self._callbacks:
             callback.on_train_end()
 
-    def _constant_rate(self) -> float | None:
-        """The optimizer's learning rate; None where it follows a schedule, or none is known."""
+    def _current_rate(self) -> object:
+        """The optimizer's learning rate, or its schedule."""
         rate = getattr(self._optimizer, "_learning_rate", None)
-        return float(tf.convert_to_tensor(rate)) if isinstance(rate, keras.Variable) else None
+        return float(tf.convert_to_tensor(rate)) if isinstance(rate, keras.Variable) else rate
 
     def _warn_if_asked_to_stop(self) -> None:
         if getattr(self._model, "stop_training", False) and not self._warned:

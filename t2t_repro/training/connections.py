@@ -5,9 +5,9 @@ One connection between worker 0 and each other, for the whole run; lines of JSON
     gather(v_i) = [v_0, ..., v_(n-1)] on every worker:
         0 ── ready ──▶ i,    i ── v_i ──▶ 0,    0 ── [v_0, ...] ──▶ i
 
-A large value is sent only to a worker that reads: what lies unread for long costs the connection,
-by TCP_USER_TIMEOUT. Waiting here is Python's, so signals are heard meanwhile. A worker that ends by
-an error, or for want of another, says so: all end with the same line.
+A value is sent only after `ready`: what the other end leaves unread for longer than
+TCP_USER_TIMEOUT would end the connection. Waiting here is Python's, so signals are heard meanwhile.
+A worker that ends by an error, or for want of another, says so: all end with the same line.
 """
 
 import json
@@ -197,7 +197,7 @@ class Connections:
             first.send({"value": value})
             return list(value_of(first.receive(), "values"))
         for other in self.others.values():
-            # One that has ended has said why, which is read next.
+            # If one has ended, its last message says why, and is read below.
             with suppress(Gone):
                 other.send({"ready": True})
         # Through JSON, as those of the others: lists, no tuples.
@@ -241,8 +241,11 @@ class Connections:
             raise
         except Exception as error:
             reason = storage_error(error) if isinstance(error, OSError) else None
-            # A bug would end it again: the others must not be started again for it.
-            self._tell_error(reason or f"{type(error).__name__}: {reason_of(error)}; see its log.")
+            log = f"see worker {self.cluster.index}'s log"
+            bug = f"{type(error).__name__}: {reason_of(error)}; {log}."
+            # A bug would end the next start, too: the others must not end with the status that asks
+            # for one.
+            self._tell_error(reason or bug)
             raise
 
     def _tell_error(self, text: str) -> None:
@@ -255,7 +258,7 @@ class Connections:
                 other.send({kind: text})
 
     def last_words(self) -> str | None:
-        """Returns the UserError's message by which another worker has ended, if one has in time."""
+        """Returns the error by which another worker has ended, if one has within seconds."""
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
         for other in self.others.values():
             with suppress(LostWorker, ValueError):
@@ -274,7 +277,8 @@ def value_of(message: dict[str, Any], name: str) -> Any:
     """Returns what a message says under a name.
 
     Raises:
-        UserError: the sender has ended by one. LostWorker: the sender has lost another worker.
+        UserError: the sender has ended by an error.
+        LostWorker: the sender has lost another worker.
         ValueError: the message has nothing under that name.
     """
     if "error" in message:

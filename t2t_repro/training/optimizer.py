@@ -88,7 +88,7 @@ class SummedUpdate:
 
     Raises:
         UserError: the optimizer overrides `apply`, averages weights, scales the loss or accumulates
-        gradients.
+            gradients.
     """
 
     def __init__(

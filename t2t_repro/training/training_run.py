@@ -206,7 +206,7 @@ class TrainingRun:
 
 
 def _is_listed(path: Path) -> bool:
-    """Whether a file is there, by its folder: NFS believes for long that one it missed is not."""
+    """Whether a folder lists a file: NFS remembers for a while that one was missing."""
     try:
         return path.name in os.listdir(path.parent)
     except FileNotFoundError:

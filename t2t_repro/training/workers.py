@@ -23,6 +23,8 @@ _LOSSES = (
     tf.errors.FailedPreconditionError,
 )
 
+_PERHAPS_LOSSES = (tf.errors.InternalError, tf.errors.UnknownError)
+
 _SAME_COMMAND = (
     "give all workers the same command, and a --model_dir and --data_dir on a file system that "
     "they share"
@@ -93,9 +95,8 @@ class Workers:
     def end_with_the_others(self) -> Iterator[None]:
         """Ends this process where another worker is lost, so that all can be started again.
 
-        A UserError that ends one worker ends all with the same message. TensorFlow notices a
-        process that has ended when it next waits for it, and one that has gone silent after ten
-        seconds.
+        An error that ends one worker ends all others with its message. TensorFlow notices a process
+        that has ended when it next waits for it, and one that has gone silent after ten seconds.
 
         Raises:
             SystemExit: with the status on which schedulers start a job again.
@@ -105,7 +106,7 @@ class Workers:
             yield
             return
         try:
-            telling = self._connections.telling(unsure=(tf.errors.OpError,))
+            telling = self._connections.telling(_PERHAPS_LOSSES)
             with ended_by_loss(), telling, self._noticed_by_tensorflow():
                 yield
         finally:

@@ -40,7 +40,7 @@ def keep_programs(model_dir: Path, directory: str | None = None, is_writer: bool
     try:
         folder = Path(directory or _own_folder(model_dir)).resolve() / _machine()
         # Where it could not write, XLA would end the run.
-        if is_writer:
+        if is_writer or directory:
             _try_to_write(folder)
     except (OSError, RuntimeError) as error:
         if directory:
@@ -72,8 +72,8 @@ def _own_folder(model_dir: Path) -> Path:
 
 
 def _try_to_write(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    with tempfile.TemporaryFile(dir=there) as file:
         file.write(b"x")
 
 

@@ -64,7 +64,8 @@ def test_a_sentence_has_bounded_memory(monkeypatch):
     ):
         Translator(model, subwords, BeamSearch(1024), max_extra_length=10_000)
     needed = bytes_of_row(model, 1024, 9, 59)
-    planner = BatchPlanner(8192, 1, 1024, lambda length: bytes_of_row(model, 1024, length, 59))
+    planner = Translator(model, subwords, BeamSearch(1024), 50, 24, 8192, 1)._planner
+    assert (planner.tokens_per_batch, planner.workers, planner.beam_size) == (8192, 1, 1024)
     monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * needed)
     assert planner.memory_for(9) == needed
     monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * needed - 2)

@@ -29,8 +29,16 @@ trap 'kill -KILL $!; exit 137' TERM
 wait $!
 """
 
+# The step of srun is there a while after srun.
+SQUEUE = """#!/usr/bin/env bash
+[ "$*" = "--noheader --steps --jobs=42 --format=%i" ] || exit 1
+echo 42.batch
+if [ -e looked ]; then echo 42.0; fi
+touch looked
+"""
+
 SCANCEL = """#!/usr/bin/env bash
-[ "$*" = "--signal=TERM 42" ] || exit 1
+[ "$*" = "--signal=TERM 42" ] && [ -e looked ] || exit 1
 kill -TERM "$(cat trainer)"
 """
 
@@ -47,6 +55,7 @@ def slurm_job(folder, end=None, nodes=1, activate=""):
     executable(folder / "bin" / "scontrol", '#!/usr/bin/env bash\necho "$@" > requeued\n')
     executable(folder / "bin" / "srun", SRUN)
     executable(folder / "bin" / "scancel", SCANCEL)
+    executable(folder / "bin" / "squeue", SQUEUE)
     executable(folder / ".venv" / "bin" / "activate", activate)
     environment = os.environ | {
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",

@@ -103,13 +103,20 @@ def test_a_callback_does_not_end_the_run(caplog):
 
 def test_a_callback_does_not_change_the_learning_rate():
     """Other workers would go on with another one."""
-    optimizer = keras.optimizers.SGD(0.5)
-    plateau = keras.callbacks.ReduceLROnPlateau("val_nll", 0.5, 1, mode="min")
-    listeners = Callbacks([plateau], tiny_model(), 9, optimizer)
+
+    class Halves(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.optimizer.learning_rate = float(self.model.optimizer.learning_rate) / 2
+
+    listeners = Callbacks([Halves()], tiny_model(), 9, keras.optimizers.SGD(0.5))
     listeners.begin()
     listeners.evaluation(1, {"nll": 2.0})
-    with pytest.raises(UserError, match=r"changed the learning rate from 0.5 to 0.25, expected no"):
+    listeners.update(2, RESULT)
+    with pytest.raises(UserError, match=r"changed the learning rate to 0.25, expected callbacks"):
         listeners.evaluation(2, {"nll": 2.0})
+    plateau = keras.callbacks.ReduceLROnPlateau("val_nll", mode="min")
+    with pytest.raises(UserError, match=r"has ReduceLROnPlateau, expected callbacks that leave"):
+        Callbacks([plateau], tiny_model(), 9, keras.optimizers.SGD(0.5))
 
 
 @pytest.mark.parametrize("callbacks", [Told, [Told], "x", [lambda: None], None])

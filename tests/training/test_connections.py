@@ -81,7 +81,7 @@ def test_a_bug_ends_all_and_what_may_be_another_s_loss_is_not_told(workers):
     with pytest.raises(KeyError), first.telling():
         raise KeyError("a bug")
     for other in (second, third):
-        with pytest.raises(UserError, match=r"^KeyError: 'a bug'; see its log\.$"):
+        with pytest.raises(UserError, match=r"^KeyError: 'a bug'; see worker 0's log\.$"):
             other.gather(None)
 
 
