@@ -14,8 +14,12 @@ CHECKOUT = Path(__file__).parents[1]
 
 
 def interruptible() -> None:
-    """Has a child process (`preexec_fn`) take Ctrl-C, which jobs in the background ignore."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Has a child process (`preexec_fn`) heed signals that this one may have been told to ignore.
+
+    Jobs in the background ignore Ctrl-C, and those under nohup the end of their terminal.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def output_of(*arguments: str, folder: Path = CHECKOUT) -> str:
