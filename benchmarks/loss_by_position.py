@@ -96,14 +96,13 @@ def _means(seeds: Sequence[Sequence[NDArray[np.float64]]]) -> list[NDArray[np.fl
 
 def _titles() -> list[str]:
     ends = [*(first - 1 for first in FIRST[1:]), None]
-    return [
-        f"{first} or more"
-        if last is None
-        else str(first)
-        if first == last
-        else f"{first} to {last}"
-        for first, last in zip(FIRST, ends, strict=True)
-    ]
+    return [_title(*both) for both in zip(FIRST, ends, strict=True)]
+
+
+def _title(first: int, last: int | None) -> str:
+    if last is None:
+        return f"{first} or more"
+    return str(first) if first == last else f"{first} to {last}"
 
 
 if __name__ == "__main__":

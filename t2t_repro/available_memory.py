@@ -1,4 +1,4 @@
-"""How much memory there is."""
+"""How much memory there is, and how a message says it."""
 
 import os
 from pathlib import Path
@@ -23,6 +23,11 @@ def available_memory() -> int | None:
     if not found and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(found, default=None)
+
+
+def gigabytes(count: int) -> str:
+    """Returns a number of bytes as messages have it: "1.5 GB"."""
+    return f"{count / 1e9:.3g} GB"
 
 
 def _used_of(group: Path) -> int:

@@ -13,6 +13,11 @@ ASIDE = ".partial"
 """Begins the name of a folder in which `whole_file` writes; one that was killed leaves it there."""
 
 
+def nearest_folder(folder: Path) -> Path:
+    """Returns a folder, or the nearest one above it that is there: what it would be made in."""
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file in one piece, and its folder; what a killed writer left is written over.
 

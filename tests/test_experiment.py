@@ -3,7 +3,6 @@
 import json
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import gin
 import numpy as np
@@ -13,7 +12,6 @@ from t2t_repro import experiment
 from t2t_repro.analysis.attention_images import attention_images
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.evaluation.perplexity import HeldOutLoss
@@ -21,6 +19,7 @@ from t2t_repro.evaluation.scores import bleu, ter
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.workers import Workers
+from tests.evaluation.untranslated import leave_untranslated
 from tests.token_stores import write_token_store
 
 SOURCE = ["the red bird", "a tree", "the bird sees a tree"]
@@ -58,9 +57,7 @@ def model(data):
 @pytest.fixture(autouse=True)
 def _nothing_is_decoded(monkeypatch):
     """Scores take a beam search; they are tested where they are made."""
-    translator = MagicMock()
-    translator.return_value.translate = lambda lines: [[Translation(x, 0.0)] for x in lines]
-    monkeypatch.setattr("t2t_repro.evaluation.dev_evaluation.Translator", translator)
+    leave_untranslated(monkeypatch)
 
 
 def test_no_attention_is_drawn_unless_asked_for(model, data):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.available_memory import available_memory
+from t2t_repro.available_memory import available_memory, gigabytes
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.errors import UserError
 
@@ -75,8 +75,8 @@ class BatchPlanner:
         needed, memory = self.bytes_of(length), _free_memory()
         if needed > memory:
             raise UserError(
-                f"a sentence of {length} subwords takes up to {_gigabytes(needed)} with "
-                f"beam_size={self.beam_size}, expected at most {_gigabytes(memory)}, half "
+                f"a sentence of {length} subwords takes up to {gigabytes(needed)} with "
+                f"beam_size={self.beam_size}, expected at most {gigabytes(memory)}, half "
                 "of what is free: bind a smaller BeamSearch.beam_size, Sampling.samples or "
                 "Translator.max_source_length."
             )
@@ -91,8 +91,8 @@ class BatchPlanner:
         if (least := self.bytes_of(0)) > _MOST_BYTES:
             raise UserError(
                 f"with beam_size={self.beam_size} and Translator.max_extra_length="
-                f"{max_extra_length} a sentence takes up to {_gigabytes(least)}, expected at most "
-                f"{_gigabytes(_MOST_BYTES)}: bind a smaller BeamSearch.beam_size, or "
+                f"{max_extra_length} a sentence takes up to {gigabytes(least)}, expected at most "
+                f"{gigabytes(_MOST_BYTES)}: bind a smaller BeamSearch.beam_size, or "
                 "Sampling.samples, or less."
             )
 
@@ -103,7 +103,3 @@ def _free_memory() -> int:
     if available is None or tf.config.list_physical_devices("GPU"):
         return _MOST_BYTES
     return min(max(available // 2, 1), _MOST_BYTES)
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.3g} GB"

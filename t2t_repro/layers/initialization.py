@@ -5,16 +5,14 @@ fairseq starts with smaller ones, from which a post-norm model learns faster; se
 Multi30k. W^O, the biases (0) and the embedding are the same in both.
 """
 
-from typing import Literal, get_args
+from typing import Literal
 
 from keras.initializers import Initializer, VarianceScaling
 
-from t2t_repro.errors import UserError
+from t2t_repro.ranges import check_value
 
 Initialization = Literal["glorot", "fairseq"]
 """Whose: "glorot" is T2T's."""
-
-_KINDS = get_args(Initialization)
 
 
 def of_heads(initialization: Initialization) -> Initializer:
@@ -26,7 +24,7 @@ def of_heads(initialization: Initialization) -> Initializer:
     Raises:
         UserError: there is no such initialization.
     """
-    _check(initialization)
+    check_value("initialization", initialization, Initialization)
     scale = 1.0 if initialization == "glorot" else 0.5
     return VarianceScaling(scale, mode="fan_avg", distribution="uniform")
 
@@ -40,12 +38,7 @@ def of_feed_forward(initialization: Initialization) -> Initializer:
     Raises:
         UserError: there is no such initialization.
     """
-    _check(initialization)
+    check_value("initialization", initialization, Initialization)
     if initialization == "glorot":
         return of_heads(initialization)
     return VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")
-
-
-def _check(initialization: str) -> None:
-    if initialization not in _KINDS:
-        raise UserError(f"initialization is {initialization!r}, expected {' or '.join(_KINDS)}.")

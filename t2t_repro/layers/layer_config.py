@@ -1,7 +1,7 @@
 """The sizes that all layers of both stacks share, under the paper's names."""
 
 import dataclasses
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import gin
 
@@ -9,9 +9,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.initialization import Initialization
 from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
 from t2t_repro.layers.named import check_epsilon, named_activation
+from t2t_repro.layers.sublayer import Normalization
 from t2t_repro.ranges import Range, Rate, checked
 
-Normalization = Literal["post", "pre"]
 Size = Annotated[int, Range(least=1, most=1_000_000)]
 Epsilon = Annotated[float, Range(above=0, below=1)]
 

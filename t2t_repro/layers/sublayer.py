@@ -1,15 +1,18 @@
 """What surrounds every sub-layer: dropout, residual connection, layer norm (paper, section 3.1)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import keras
 
-from t2t_repro.errors import UserError
 from t2t_repro.kernels.packing import Vectors, each_vector
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer_norm import LAYER_NORM_EPSILON
 from t2t_repro.layers.named import new_norm
+from t2t_repro.ranges import check_value
+
+Normalization = Literal["post", "pre"]
+"""Where the norm stands: behind the sum, or in front of the sub-layer."""
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -32,14 +35,13 @@ class SublayerConnection(keras.layers.Layer):
     def __init__(
         self,
         dropout: float,
-        normalization: str = "post",
+        normalization: Normalization = "post",
         norm: str = "LayerNorm",
         norm_epsilon: float = LAYER_NORM_EPSILON,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if normalization not in ("post", "pre"):
-            raise UserError(f"normalization is {normalization!r}, expected 'post' or 'pre'.")
+        check_value("normalization", normalization, Normalization)
         self.dropout = dropout
         self.normalization = normalization
         self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)

@@ -11,13 +11,14 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.available_memory import available_memory
+from t2t_repro.available_memory import available_memory, gigabytes
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.activation_memory import activation_bytes
 from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.whole_files import nearest_folder
 
 _FLOAT_BYTES = 4
 
@@ -32,7 +33,7 @@ def check_writable(folder: Path) -> None:
         UserError: it cannot.
     """
     try:
-        with tempfile.TemporaryFile(dir=_existing(folder)):
+        with tempfile.TemporaryFile(dir=nearest_folder(folder)):
             pass
     except OSError as error:
         raise UserError(
@@ -85,11 +86,11 @@ def check_disk(
         UserError: there is too little.
     """
     size = sum(tf.DType(v.dtype).size * v.shape.num_elements() for v in map(_value, variables))
-    free = shutil.disk_usage(_existing(directory.path)).free
+    free = shutil.disk_usage(nearest_folder(directory.path)).free
     if count * size > free:
         raise UserError(
-            f"{count} checkpoints of {_gigabytes(size)} are to come, but {directory.path} has "
-            f"{_gigabytes(free)} free: make room, lower Checkpoints.keep, or give a --model_dir on "
+            f"{count} checkpoints of {gigabytes(size)} are to come, but {directory.path} has "
+            f"{gigabytes(free)} free: make room, lower Checkpoints.keep, or give a --model_dir on "
             "another disk."
         )
 
@@ -131,8 +132,8 @@ def check_memory(
     )
     needed = gradients + most
     text = (
-        f"an update needs about {_gigabytes(needed)} of memory ({_gigabytes(gradients)} for "
-        f"gradients), but {_gigabytes(available)} are available: lower Batches.tokens_per_batch, "
+        f"an update needs about {gigabytes(needed)} of memory ({gigabytes(gradients)} for "
+        f"gradients), but {gigabytes(available)} are available: lower Batches.tokens_per_batch, "
         "raise TrainStep.slices, give LayerConfig.recompute = True, or end other programs"
     )
     _refuse_or_warn(text, is_certain=gradients > available, is_likely=needed > available)
@@ -146,14 +147,5 @@ def _refuse_or_warn(text: str, is_certain: bool, is_likely: bool) -> None:
         logging.warning("train: %s", text)
 
 
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
-    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-
-
 def _value(variable: keras.Variable | tf.Variable) -> tf.Variable:
     return variable.value if isinstance(variable, keras.Variable) else variable
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.3g} GB"

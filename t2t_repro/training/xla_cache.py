@@ -11,6 +11,7 @@ from pathlib import Path
 from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.whole_files import nearest_folder
 
 _FLAG = "--tf_xla_persistent_cache_"
 
@@ -72,8 +73,7 @@ def _own_folder(model_dir: Path) -> Path:
 
 
 def _try_to_write(folder: Path) -> None:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    with tempfile.TemporaryFile(dir=there) as file:
+    with tempfile.TemporaryFile(dir=nearest_folder(folder)) as file:
         file.write(b"x")
 
 

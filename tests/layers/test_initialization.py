@@ -57,5 +57,7 @@ def test_matrices_fill_their_bounds_and_biases_are_zero(initialization, neighbou
 
 @pytest.mark.parametrize("draw", [of_heads, of_feed_forward])
 def test_another_initialization_is_refused(draw):
-    with pytest.raises(UserError, match="initialization is 'xavier', expected glorot or fairseq"):
+    with pytest.raises(
+        UserError, match="initialization is 'xavier', expected 'glorot' or 'fairseq'"
+    ):
         draw("xavier")

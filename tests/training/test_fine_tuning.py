@@ -11,7 +11,6 @@ import signal
 import time
 from contextlib import contextmanager
 from types import SimpleNamespace
-from unittest.mock import MagicMock
 
 import gin
 import numpy as np
@@ -24,7 +23,6 @@ from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.t2t_subwords import T2TSubwords
-from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.evaluation.perplexity import HeldOutLoss
@@ -39,6 +37,7 @@ from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.weights import name_of, named_values
 from tests.data.marian_directory import write_marian_text
 from tests.data.test_t2t_subwords import VOCABULARY, write
+from tests.evaluation.untranslated import leave_untranslated
 from tests.training.tiny import assert_same, copies
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
@@ -92,9 +91,7 @@ def train(folder, *bindings, model="model", data="data", translates=False):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         if not translates:
-            translator = MagicMock()
-            translator.return_value.translate = lambda lines: [[Translation(x, 0)] for x in lines]
-            patch.setattr("t2t_repro.evaluation.dev_evaluation.Translator", translator)
+            leave_untranslated(patch)
         return experiment.train(folder / model, folder / data)
 
 
