@@ -7,11 +7,12 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.data.parallel import usable_cores
+from t2t_repro.kernels import gpu
 
 
 def idle_workers() -> int:
     """How many batches to decode at a time: one on a GPU, which it keeps busy; else one a core."""
-    return 1 if _has_gpu() else usable_cores()
+    return 1 if gpu.has_gpu() else usable_cores()
 
 
 def for_each_batch(
@@ -37,9 +38,5 @@ def one_core_a_batch() -> None:
     a small model take up to twice as long. One batch alone would hardly gain by more cores, as
     what a few rows need is too little to divide.
     """
-    if not _has_gpu():
+    if not gpu.has_gpu():
         tf.config.threading.set_intra_op_parallelism_threads(1)
-
-
-def _has_gpu() -> bool:
-    return bool(tf.config.list_physical_devices("GPU"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.kernels import gpu
 
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -22,7 +22,7 @@ def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     Returns:
         [vectors, units].
     """
-    if has_gpu() or x.dtype != tf.bfloat16:
+    if gpu.has_gpu() or x.dtype != tf.bfloat16:
         return tf.nn.bias_add(x, bias)
     return _summed_in_float32(x, bias)
 

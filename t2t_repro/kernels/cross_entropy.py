@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.kernels import gpu
 
 LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
 """How many are computed at a time: enough to fill a GPU, few enough for a CPU's cache (16 MiB)."""
@@ -107,7 +107,7 @@ def _softmax_passes(
     ) -> tuple:
         x_block = x_blocks[block]
         logits = tf.cast(tf.matmul(x_block, table, transpose_b=True), tf.float32)
-        exponentials = _exponentials_on_a_gpu if has_gpu() else _exponentials_on_a_cpu
+        exponentials = _exponentials_on_a_gpu if gpu.has_gpu() else _exponentials_on_a_cpu
         e, s, log_normalizer = exponentials(logits)
         e = tf.cast(e, x.dtype)
         weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
@@ -164,6 +164,6 @@ def _exponentials_on_a_cpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
     """How many tokens have logits at a time at most, and which multiple their number is of."""
-    if has_gpu():
+    if gpu.has_gpu():
         return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
     return max(1, LOGITS_ON_A_CPU // vocab_size), 1

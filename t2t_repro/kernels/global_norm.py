@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.kernels import gpu
 
 
 def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -20,7 +20,7 @@ def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     Returns:
         a float32 scalar.
     """
-    if not has_gpu():
+    if not gpu.has_gpu():
         return tf.linalg.global_norm(gradients)
     of_shape: dict[tuple[int, ...], list[tf.Tensor]] = {}
     for gradient in gradients:

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.kernels import gpu
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
@@ -37,10 +37,10 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             of_gamma = upstream * normal
-            means = _means_on_a_gpu if has_gpu() else _means_on_a_cpu
+            means = _means_on_a_gpu if gpu.has_gpu() else _means_on_a_cpu
             mean, along = means(upstream, of_gamma, gamma)
             d_x = (upstream * gamma - mean - normal * along) * scale
-            sums = _sums_on_a_gpu if has_gpu() else _sums_on_a_cpu
+            sums = _sums_on_a_gpu if gpu.has_gpu() else _sums_on_a_cpu
             d_gamma, d_beta = sums(of_gamma, upstream)
             return d_x, d_gamma, d_beta
 

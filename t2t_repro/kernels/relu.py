@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.kernels import gpu
 
 
 def relu(x: tf.Tensor) -> tf.Tensor:
@@ -20,7 +20,7 @@ def relu(x: tf.Tensor) -> tf.Tensor:
     Returns:
         the shape of `x`.
     """
-    return _relu_on_a_gpu(x) if has_gpu() else tf.nn.relu(x)
+    return _relu_on_a_gpu(x) if gpu.has_gpu() else tf.nn.relu(x)
 
 
 @tf.custom_gradient

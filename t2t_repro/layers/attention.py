@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro import kernels
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.kernels import gpu
 from t2t_repro.kernels.packing import Packed, Vectors, each_vector
 from t2t_repro.kernels.softmax import softmax as fast_softmax
 from t2t_repro.layers.cache import KeysValues, Past
@@ -166,7 +166,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _heads(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
         """What each of some projections makes of x, [batch, heads, length, depth]."""
-        if len(layers) == 1 or not has_gpu():
+        if len(layers) == 1 or not gpu.has_gpu():
             # One product with all matrices side by side is slower on a CPU: they must be copied.
             return [split_heads(each_vector(layer, x), self.num_heads) for layer in layers]
         # On a GPU it is faster: they are cast in any case, and fewer kernels are started.

@@ -11,7 +11,8 @@ from t2t_repro.kernels.cross_entropy import LOGITS_ON_A_CPU, LOGITS_ON_A_GPU
 from t2t_repro.models.transformer import Transformer
 
 _FLOAT32 = tf.float32.size
-_DROPOUT = tf.uint16.size  # Random bits of an element.
+_DROPOUT_ON_A_CPU = tf.uint16.size  # Random bits of an element.
+_DROPOUT_ON_A_GPU = tf.bool.size  # Whether it is kept; see `kernels.dropout_bits`.
 
 _OF_SUBLAYER = 2  # Vectors of d_model: the sum of the residual connection, and that normalised.
 _OF_HIDDEN = 2  # Vectors of d_ff: before the activation, and behind it.
@@ -49,8 +50,15 @@ def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
     else:
         kept = model.num_layers * (in_encoder + in_decoder) + logits
     # What the first layers read, and the random bits of the dropout before.
-    kept += vectors * (number + (_DROPOUT if model.config.dropout else 0))
+    kept += vectors * (number + _dropout_bytes(model, on_gpu))
     return kept + _weights_bytes(model, number, on_gpu)
+
+
+def _dropout_bytes(model: Transformer, on_gpu: bool) -> int:
+    """What dropout keeps of an element."""
+    if not model.config.dropout:
+        return 0
+    return _DROPOUT_ON_A_GPU if on_gpu else _DROPOUT_ON_A_CPU
 
 
 def _gathered_bytes(model: Transformer, shape: SliceShape, number: int, on_gpu: bool) -> int:
@@ -112,13 +120,13 @@ def _layer_bytes(
 
     keeps_output_alone = on_gpu and config.activation == "relu"
     hidden = _OF_RELU_ON_A_GPU if keeps_output_alone else _OF_HIDDEN
+    of_dropout = _dropout_bytes(model, on_gpu)
 
     def of_slot(sublayers: int) -> int:
         attentions = sublayers - 1
         vectors = sublayers * _OF_SUBLAYER * d_model + attentions * values
         vectors += hidden * config.d_ff
-        bits = sublayers * d_model if config.dropout else 0
-        return vectors * number + bits * _DROPOUT
+        return vectors * number + sublayers * d_model * of_dropout
 
     # Queries, keys, values and weights of every attention; the decoder's queries attend to both
     # sides.

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.compiler.xla.service import hlo_pb2
 
 from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.kernels import PLAIN
+from t2t_repro.kernels import PLAIN, gpu
 from t2t_repro.kernels.dropout_bits import scrambled
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.loss import CrossEntropy, LossSums
@@ -47,6 +47,7 @@ class SliceGradients:
         self._updated = [id(weight) in wanted for weight in model.trainable_variables]
         self._loss = loss
         self._seed = seed
+        self._jit_compile = jit_compile
         ids = tf.TensorSpec([None, None], tf.int32)
         weights, seeds = (
             [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
@@ -130,13 +131,14 @@ class SliceGradients:
         updated = self._of_updated(weights)
         trainable = zip(self._model.trainable_variables, weights, strict=True)
         dropout = zip(self._model.non_trainable_variables, seeds, strict=True)
-        with tf.GradientTape() as tape:
-            tape.watch(updated)
-            with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                sums = self._model.loss_sums(
-                    source, target, self._loss, training=True, slots=None if PLAIN else slots
-                )
-        gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
+        with gpu.compiled(self._jit_compile):
+            with tf.GradientTape() as tape:
+                tape.watch(updated)
+                with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
+                    sums = self._model.loss_sums(
+                        source, target, self._loss, training=True, slots=None if PLAIN else slots
+                    )
+            gradients = tape.gradient(sums.loss, updated, output_gradients=scale)
         # Dense: slices cannot leave a function that XLA compiles.
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
 

@@ -14,7 +14,7 @@ from t2t_repro.bindings.text import modules_in
 from t2t_repro.data.batches import Batches, EpochReport
 from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
 from t2t_repro.evaluation.dev_evaluation import DevEvaluation
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.kernels import gpu
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
@@ -192,7 +192,7 @@ class TrainingRun:
         seconds = time.monotonic() - began
         logging.info("train: compiled %d shapes with XLA in %.1f s", compiled, seconds)
         if is_new:
-            on_gpu = has_gpu()
+            on_gpu = gpu.has_gpu()
             largest = max(
                 batches.shapes, key=lambda shape: compiled_bytes(self.model, shape, on_gpu)
             )

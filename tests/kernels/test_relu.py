@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.kernels import gpu
 from t2t_repro.kernels import relu as kernel
 
 X = np.array([[-2.0, -1e-30, -0.0, 0.0, 1e-30, 3.0]], np.float32)
@@ -12,7 +13,7 @@ UPSTREAM = np.array([[5.0, 6.0, 7.0, 8.0, 9.0, 10.0]], np.float32)
 @pytest.mark.parametrize("jit_compile", [None, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_value_and_gradient_are_those_of_tensorflow(dtype, jit_compile, has_gpu, monkeypatch):
-    monkeypatch.setattr(kernel, "has_gpu", lambda: has_gpu)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
 
     def value_and_gradient(function):
         x = tf.cast(X, dtype)
@@ -29,7 +30,7 @@ def test_value_and_gradient_are_those_of_tensorflow(dtype, jit_compile, has_gpu,
 
 
 def test_the_gradient_keeps_what_comes_out_alone(monkeypatch):
-    monkeypatch.setattr(kernel, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
 
     @tf.function(autograph=False)
     def gradient(x):

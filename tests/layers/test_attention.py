@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.layers import attention
+from t2t_repro.kernels import gpu
 from t2t_repro.layers.attention import MultiHeadAttention, attention_weights
 from t2t_repro.layers.masks import causal_mask
 from tests import reference
@@ -77,7 +77,7 @@ def test_on_a_gpu_one_product_gives_what_several_do(has_memory, dtype, use_bias,
         return tf.nest.flatten([output, tape.gradient(output, [*inputs, *weights])])
 
     expected = output_and_gradients()
-    monkeypatch.setattr(attention, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
     # Of the largest: the gradient by a key's bias is nothing but rounding.
     scale = max(np.abs(one.numpy().astype(np.float32)).max() for one in expected)
     tolerance = (1e-5 if dtype == "float32" else 0.02) * scale

@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from t2t_repro.kernels import gpu
 from t2t_repro.kernels.dropout_bits import random_levels, scrambled
 from t2t_repro.layers import dropout
 from t2t_repro.layers.dropout import Dropout
@@ -67,6 +70,35 @@ def test_a_scrambled_seed_draws_what_tensorflow_draws_with_the_seed(seed):
     expected = pairs.numpy().view(np.uint16)
     found = random_levels([10, 100], scrambled(tf.constant(seed)))
     np.testing.assert_array_equal(tf.reshape(found, [-1]), expected)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@given(
+    shape=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    seed=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2),
+)
+@settings(max_examples=20, deadline=None)
+def test_each_element_draws_for_itself_what_is_drawn_at_once(jit_compile, shape, seed):
+    shape, seed = tf.constant(shape), tf.constant(seed, tf.int64)
+    with pytest.MonkeyPatch.context() as patch, gpu.compiled(True):
+        patch.setattr(gpu, "has_gpu", lambda: True)
+        found = tf.function(random_levels, jit_compile=jit_compile)(shape, seed)
+        operations = {op.type for op in traced(random_levels, shape, seed)}
+    assert found.dtype == tf.uint16
+    np.testing.assert_array_equal(found, random_levels(shape, seed))
+    assert "StatelessRandomUniformFullIntV2" not in operations
+
+
+@pytest.mark.parametrize(("has_gpu", "by_xla"), [(True, False), (False, True)])
+def test_without_a_gpu_or_without_xla_all_are_drawn_at_once(has_gpu, by_xla, monkeypatch):
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
+    with gpu.compiled(by_xla):
+        operations = [op.type for op in traced(random_levels, [3], tf.constant([1, 2]))]
+    assert operations.count("StatelessRandomUniformFullIntV2") == 1
+
+
+def traced(function, *arguments):
+    return tf.function(function).get_concrete_function(*arguments).graph.get_operations()
 
 
 def test_all_levels_are_alike_probable():

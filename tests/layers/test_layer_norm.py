@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.kernels import layer_norm as kernel
+from t2t_repro.kernels import gpu
 from t2t_repro.layers import layer_norm
 from t2t_repro.layers.layer_norm import LayerNorm
 from tests.layer_test import randomize, run_layer_test
@@ -43,7 +43,7 @@ def test_values_and_gradients_are_those_of_automatic_differentiation(
 ):
     if program == "plain":
         monkeypatch.setattr(layer_norm, "_layer_norm", layer_norm.layer_norm)
-    monkeypatch.setattr(kernel, "has_gpu", lambda: program == "on a GPU")
+    monkeypatch.setattr(gpu, "has_gpu", lambda: program == "on a GPU")
     ours, kerass = layers()
     found = tf.function(lambda: output_and_gradients(ours), jit_compile=jit_compile)()
     expected = output_and_gradients(kerass)

@@ -70,11 +70,12 @@ def test_bfloat16_takes_less_on_a_gpu_alone(on_gpu, less):
     assert (narrow < 0.7 * wide) is less
 
 
-def test_without_dropout_there_are_no_random_bits():
+@pytest.mark.parametrize(("on_gpu", "of_element"), [(False, 2), (True, 1)])
+def test_dropout_keeps_random_bits_or_what_they_decide(on_gpu, of_element):
     without, with_it = (
-        compiled_bytes(changed(tiny_model(num_layers=2), dropout=dropout), SHAPE, True)
+        compiled_bytes(changed(tiny_model(num_layers=2), dropout=dropout), SHAPE, on_gpu)
         for dropout in (0.0, 0.1)
     )
     source, target = SHAPE.slots
-    # Of two bytes: 2 × 2 sub-layers there, 2 × 3 here, and what either embeds.
-    assert with_it - without == 2 * 16 * (5 * source + 7 * target)
+    # 2 × 2 sub-layers there, 2 × 3 here, and what either embeds.
+    assert with_it - without == of_element * 16 * (5 * source + 7 * target)

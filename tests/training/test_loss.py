@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
 from t2t_repro.kernels import cross_entropy as blocks
+from t2t_repro.kernels import gpu
 from t2t_repro.training import loss as loss_module
 from t2t_repro.training.loss import CrossEntropy, LabelSmoothedCrossEntropy, smoothing_entropy
 from tests.oracle import VARIANTS, oracle_arrays
@@ -87,14 +88,14 @@ def assert_like_the_slow_one(batch, epsilon, compute=sums_and_gradients, toleran
 @pytest.mark.parametrize("has_gpu", [False, True])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, has_gpu, multiple, epsilon):
-    monkeypatch.setattr(blocks, "has_gpu", lambda: has_gpu)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
     set_block(monkeypatch, logits, multiple)
     assert_like_the_slow_one(random_batch(), epsilon)
 
 
 def test_a_gpu_has_as_many_logits_at_a_time_as_fill_it(monkeypatch):
     assert blocks.tokens_at_once(37_000) == (113, 1)
-    monkeypatch.setattr(blocks, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
     assert blocks.tokens_at_once(37_000) == (7_255, 8)
 
 

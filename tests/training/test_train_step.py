@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
+from t2t_repro.kernels import gpu
 from t2t_repro.training.devices import use_xla
 from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
@@ -186,10 +187,17 @@ def test_xla_says_how_much_memory_a_program_needs():
     assert more - needed > 4 * 16 * 2 * 8 * 60 * 10
 
 
-def test_xla_draws_the_same_dropout():
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_xla_draws_the_same_dropout(has_gpu, monkeypatch):
+    """With the program for a GPU too, where every element draws for itself."""
     batch = next(global_batches(1, 1))
-    with_xla, without = (tiny_step(dropout=0.3, jit_compile=jit) for jit in (True, False))
-    np.testing.assert_allclose(with_xla(3, *batch), without(3, *batch), rtol=1e-4)
+    expected = tiny_step(dropout=0.3)(3, *batch)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
+    step = tiny_step(dropout=0.3, jit_compile=True)
+    np.testing.assert_allclose(step(3, *batch), expected, rtol=1e-4)
+    traced = step.slice_gradients.of_slice.get_concrete_function().graph.get_operations()
+    draws = [op for op in traced if op.type == "StatelessRandomUniformFullIntV2"]
+    assert bool(draws) is not has_gpu
 
 
 def test_without_xla_nothing_is_compiled():
