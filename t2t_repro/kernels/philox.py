@@ -11,7 +11,7 @@ import tensorflow as tf
 
 ROUNDS = 10
 _FACTORS = 0xD2511F53, 0xCD9E8D57
-_KEY_STEPS = 0x9E3779B9, 0xBB67AE85
+_KEY_STEPS = [[step * i % 2**32 for i in range(ROUNDS)] for step in (0x9E3779B9, 0xBB67AE85)]
 
 Words = Sequence[tf.Tensor]
 
@@ -33,13 +33,14 @@ def philox(counter: Words, key: Words) -> Words:
     Returns:
         four words of random bits, a function of counter and key.
     """
-    for _ in range(ROUNDS):
+    # Those of all rounds together: of sums one by one XLA makes kernels one by one.
+    keys = [k + tf.constant(steps, tf.uint32) for k, steps in zip(key, _KEY_STEPS, strict=True)]
+    for k_0, k_1 in zip(*map(tf.unstack, keys), strict=True):
         (low_0, high_0), (low_1, high_1) = (
             halves(tf.cast(word, tf.uint64) * tf.constant(factor, tf.uint64))
             for word, factor in zip(counter[::2], _FACTORS, strict=True)
         )
-        counter = (high_1 ^ counter[1] ^ key[0], low_1, high_0 ^ counter[3] ^ key[1], low_0)
-        key = [k + tf.constant(step, tf.uint32) for k, step in zip(key, _KEY_STEPS, strict=True)]
+        counter = (high_1 ^ counter[1] ^ k_0, low_1, high_0 ^ counter[3] ^ k_1, low_0)
     return counter
 
 

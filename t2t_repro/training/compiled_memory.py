@@ -28,7 +28,7 @@ def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
     the logits are gone and one layer is computed again: one of the encoder's, or the decoder's
     lowest, when gradients by the encoder's output have gathered.
 
-    Gradients count as if they were there from the start. XLA lays some activations where gradients
+    Gradients count as if they were there from the start. XLA also lays some activations where they
     will be, the more the larger the weights are: so much the estimate is too high.
 
     Args:
@@ -86,12 +86,15 @@ def _ahead_bytes(model: Transformer, shape: SliceShape) -> int:
 def _weights_bytes(model: Transformer, number: int, on_gpu: bool) -> int:
     """What there is of weights beside themselves: as products read them, for both passes.
 
-    In bfloat16 that is all of them once more. In float32 a GPU's products read themselves, but for
-    the projections of queries, keys and values, which lie side by side: of three attentions.
+    In bfloat16 that is all of them once more. XLA lays these copies where gradients will be. Where
+    layers are computed again, there is place for a part of them alone, and all are counted.
+
+    In float32 a GPU's products read the weights themselves, but for the projections of queries,
+    keys and values, which lie side by side: of three attentions.
     """
-    if number < _FLOAT32:
-        return model.count_params() * number
     config = model.config
+    if number < _FLOAT32:
+        return model.count_params() * number if config.recompute else 0
     keys, values = config.num_heads * config.key_depth, config.num_heads * config.value_depth
     side_by_side = 2 * (2 * keys + values) + (keys + values)
     return model.num_layers * config.d_model * side_by_side * number if on_gpu else 0
