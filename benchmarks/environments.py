@@ -96,7 +96,7 @@ def make_environment(env_dir: Path, peer: str) -> Path:
     directory = env_dir / peer
     if not _is_there(directory, peer):
         # Here, as a GPU machine that measures JAX alone lacks what it asks for.
-        from t2t_repro.data.file_lock import locked
+        from t2t_repro.files.file_lock import locked
 
         with locked(env_dir / f".{peer}.lock"):
             # Made by another process, which was waited for.

@@ -17,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from peers.ours import random_model
+from t2t_repro.files.whole_files import write_whole
 from t2t_repro.training.devices import use_xla
 from t2t_repro.training.learning_rate import TransformerSchedule
 from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
-from t2t_repro.whole_files import write_whole
 from work import LABEL_SMOOTHING, PAD_ID, SIZES
 
 ROWS, LENGTH = 16, 24

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
-from t2t_repro import command_line
+from t2t_repro.command_line.model_flags import (
+    define_trained_model,
+    find_checkpoint,
+    load_translator,
+)
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
-from t2t_repro.quiet_start import import_tensorflow
 
 if TYPE_CHECKING:
     from t2t_repro.analysis.attention_maps import AttentionMap
@@ -38,8 +44,8 @@ def main() -> None:
 
     if FLAGS.pictures:
         check_matplotlib()
-    checkpoint = command_line.find_checkpoint()
-    translator = command_line.load_translator(checkpoint)
+    checkpoint = find_checkpoint()
+    translator = load_translator(checkpoint)
     source, target, origin = FLAGS.source, FLAGS.target, "given"
     # Before it is translated, which takes long if it is too long.
     ids_to_show("source", source, translator.model, translator.subwords.source)
@@ -91,7 +97,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     Raises:
         UserError: they cannot be written.
     """
-    from t2t_repro.data.file_lock import locked
+    from t2t_repro.files.file_lock import locked
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,15 +116,13 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and draws the maps."""
-    command_line.define_trained_model()
+    define_trained_model()
     flags.DEFINE_string("source", None, "A sentence.", required=True)
     flags.DEFINE_string("target", None, "Its translation; the model's own by default.")
-    command_line.define_path(
-        "output", None, "A folder for the page and the pictures.", is_required=True
-    )
+    define_path("output", None, "A folder for the page and the pictures.", is_required=True)
     flags.DEFINE_bool("pictures", True, "Draw PNG files too, which takes matplotlib.")
     flags.DEFINE_string("word", None, "A subword as the page has it, to draw lines from.")
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

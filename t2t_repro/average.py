@@ -6,8 +6,9 @@ The paper averages the last 5 checkpoints of the base model and the last 20 of t
 
 from absl import flags, logging
 
-from t2t_repro import command_line
-from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.command_line.model_flags import define_allow_import, define_model_dir
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -34,10 +35,10 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and averages."""
-    command_line.define_model_dir()
-    command_line.define_allow_import()
+    define_model_dir()
+    define_allow_import()
     flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

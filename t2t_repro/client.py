@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
-from t2t_repro import command_line
+from t2t_repro.command_line.checks import check_extra, check_model_name
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
-from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.lines.text_lines import converse, read_input, write_output, written
 from t2t_repro.serving.version_numbers import LARGEST_VERSION
-from t2t_repro.text_lines import converse, read_input, write_output, written
 
 if TYPE_CHECKING:
     from t2t_repro.serving.remote_translator import RemoteTranslator
@@ -28,8 +30,8 @@ _PORTS = {"rest": 8501, "grpc": 8500}
 
 def main() -> None:
     """Runs the client on its flags."""
-    command_line.check_model_name()
-    command_line.check_extra("serve", "tenacity", "urllib3", "grpc")
+    check_model_name()
+    check_extra("serve", "tenacity", "urllib3", "grpc")
     is_asked = not FLAGS.input and not FLAGS.output and sys.stdin.isatty()
     lines = None if is_asked else read_input(FLAGS.input)
     translator = _connect()
@@ -104,8 +106,8 @@ def cli() -> None:
     flags.DEFINE_integer(
         "version", None, "Which version of it; the newest by default.", 0, LARGEST_VERSION
     )
-    command_line.define_path("input", None, "A text file; standard input by default.")
-    command_line.define_path("output", None, "A text file; standard output by default.")
+    define_path("input", None, "A text file; standard input by default.")
+    define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.", 1)
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
     flags.DEFINE_integer("batch_size", 16, "Lines of a request.", 1)
@@ -113,7 +115,7 @@ def cli() -> None:
     flags.DEFINE_float("timeout", 60.0, "Seconds to wait for an answer.", 0.001)
     flags.DEFINE_integer("retries", 4, "How often to repeat what a busy server refused.", 0)
     flags.DEFINE_integer("load_test", 0, "Measure the server with this many requests.", 0)
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

@@ -7,20 +7,25 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro import command_line
-from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.command_line.experiment_flags import (
+    check_gin_file,
+    default_directory,
+    define_experiment,
+)
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the preparation on its flags."""
-    command_line.check_gin_file()
+    check_gin_file()
     import_tensorflow()
     from t2t_repro import experiment
 
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, needed=["prepare"])
-    data_dir = Path(FLAGS.data_dir or command_line.default_directory("data"))
+    data_dir = Path(FLAGS.data_dir or default_directory("data"))
     data = experiment.prepare_data(data_dir)
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
     logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)
@@ -28,8 +33,8 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and prepares the data."""
-    command_line.define_experiment()
-    command_line.run(main)
+    define_experiment()
+    run(main)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags, logging
 
-from t2t_repro import command_line
+from t2t_repro.command_line.model_flags import (
+    define_ensemble,
+    define_trained_model,
+    find_checkpoint,
+    load_translator,
+)
+from t2t_repro.command_line.path_flags import define_path, define_paths
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError, printable
-from t2t_repro.quiet_start import import_tensorflow
-from t2t_repro.text_lines import check_output, one_line, read_input, write_output
+from t2t_repro.lines.text_lines import check_output, one_line, read_input, write_output
 
 if TYPE_CHECKING:
     from t2t_repro.data.prepared import PreparedData
@@ -135,8 +142,8 @@ def _translate(
     from t2t_repro.decoding.search import described
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
-    checkpoint = command_line.find_checkpoint()
-    translator = command_line.load_translator(checkpoint, ensemble=FLAGS.ensemble)
+    checkpoint = find_checkpoint()
+    translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
     perplexity = None
     if sources is None or references is None:
         data_dir = Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data")
@@ -225,14 +232,14 @@ def _check_same_subwords(data: "PreparedData", of_model: "SubwordPair[SubwordMod
 
 def cli() -> None:
     """Defines the flags, reads the command line, and evaluates."""
-    command_line.define_trained_model(is_required=False)
-    command_line.define_ensemble()
-    command_line.define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
+    define_trained_model(is_required=False)
+    define_ensemble()
+    define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "Which split of the data is translated and scored.")
-    command_line.define_path("source", None, "A file to translate, in place of a split.")
-    command_line.define_path("reference", None, "A file with the reference translations.")
-    command_line.define_paths("translations", "A file of translations to score as they are.")
-    command_line.define_path("baseline", None, "A file of translations to compare all others with.")
+    define_path("source", None, "A file to translate, in place of a split.")
+    define_path("reference", None, "A file with the reference translations.")
+    define_paths("translations", "A file of translations to score as they are.")
+    define_path("baseline", None, "A file of translations to compare all others with.")
     flags.DEFINE_bool("confidence", False, "Add 95 % intervals by bootstrap, as sacreBLEU does.")
     flags.DEFINE_enum(
         "significance",
@@ -258,8 +265,8 @@ def cli() -> None:
         ["markdown", "json"],
         "A table by default where there are several systems, else a line a metric.",
     )
-    command_line.define_path("output", None, "Where a model's translations are written, if so.")
-    command_line.run(main)
+    define_path("output", None, "Where a model's translations are written, if so.")
+    run(main)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.analysis.attention_images import attention_images  # noqa: F401 (for gin)
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.data.subword_dropout import SubwordDropout  # noqa: F401 (for gin)

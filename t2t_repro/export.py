@@ -13,9 +13,16 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro import command_line
+from t2t_repro.command_line.checks import check_extra, check_model_name, check_new, making
+from t2t_repro.command_line.model_flags import (
+    define_trained_model,
+    find_checkpoint,
+    load_translator,
+)
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
-from t2t_repro.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
@@ -33,9 +40,9 @@ def main() -> None:
 
 
 def _export_saved_model() -> None:
-    command_line.check_model_name()
+    check_model_name()
     import_tensorflow()
-    from t2t_repro.data.file_lock import held_alone
+    from t2t_repro.files.file_lock import held_alone
     from t2t_repro.serving.saved_model import next_version, write_saved_model
     from t2t_repro.serving.servable import Servable
     from t2t_repro.serving.stored_weights import PRECISIONS
@@ -44,9 +51,7 @@ def _export_saved_model() -> None:
     export_dir = Path(FLAGS.export_dir)
     # Before the model is loaded, which takes long: what cannot be written is said now.
     next_version(export_dir, FLAGS.version)
-    translator = command_line.load_translator(
-        command_line.find_checkpoint(), PRECISIONS[FLAGS.weights]
-    )
+    translator = load_translator(find_checkpoint(), PRECISIONS[FLAGS.weights])
     if translator.choose:
         logging.warning("Translator.choose is left out: a servable answers what its search finds")
     servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
@@ -67,9 +72,9 @@ def _export_ctranslate2() -> None:
     import_tensorflow()
     from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
 
-    translator = command_line.load_translator(command_line.find_checkpoint(), "float32")
-    with command_line.making("export_dir") as export_dir:
-        command_line.check_new("export_dir")
+    translator = load_translator(find_checkpoint(), "float32")
+    with making("export_dir") as export_dir:
+        check_new("export_dir")
         write_ctranslate2_model(translator, FLAGS.weights, export_dir)
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
     logging.info("how it searches or samples is told to CTranslate2: no search is exported")
@@ -86,8 +91,8 @@ def _check_ctranslate2() -> None:
         "leave it out; CTranslate2 itself takes a beginning (target_prefix) and samples "
         "(sampling_topk, sampling_temperature)."
     )
-    command_line.check_extra("ctranslate2", "ctranslate2")
-    command_line.check_new("export_dir")
+    check_extra("ctranslate2", "ctranslate2")
+    check_new("export_dir")
 
 
 def _export_hugging_face() -> None:
@@ -97,13 +102,13 @@ def _export_hugging_face() -> None:
     from t2t_repro.serving.model_card import model_card
     from t2t_repro.training.model_directory import ModelDirectory
 
-    checkpoint = command_line.find_checkpoint()
-    translator = command_line.load_translator(checkpoint, "float32")
+    checkpoint = find_checkpoint()
+    translator = load_translator(checkpoint, "float32")
     directory = ModelDirectory(FLAGS.model_dir)
     exported = HuggingFaceModel(translator, directory.mean_target_length())
     card = model_card(directory, checkpoint, translator.model, exported.generation, FLAGS.license)
-    with command_line.making("export_dir") as export_dir:
-        command_line.check_new("export_dir")
+    with making("export_dir") as export_dir:
+        check_new("export_dir")
         exported.write(export_dir, card)
     for difference in exported.differences:
         logging.warning(difference)
@@ -123,7 +128,7 @@ def _check_hugging_face() -> None:
         raise UserError(
             f"--license={FLAGS.license}: expected an identifier, such as apache-2.0 or cc-by-4.0."
         )
-    command_line.check_new("export_dir")
+    check_new("export_dir")
 
 
 def _check_whole_directory(without_signatures: str) -> None:
@@ -154,8 +159,8 @@ _EXPORTS = {
 
 def cli() -> None:
     """Defines the flags, reads the command line, and exports."""
-    command_line.define_trained_model()
-    command_line.define_path("export_dir", None, "Where it is written.", is_required=True)
+    define_trained_model()
+    define_path("export_dir", None, "Where it is written.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_EXPORTS), "For which engine.")
     flags.DEFINE_enum(
         "weights", "float32", ["float32", "bfloat16", "int8"], "How weights are stored."
@@ -175,7 +180,7 @@ def cli() -> None:
         "Under which licence the model is given away, for Hugging Face's model card: an "
         "identifier such as cc-by-4.0.",
     )
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

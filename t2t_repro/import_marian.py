@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from t2t_repro import command_line
+from t2t_repro.command_line.checks import check_extra, check_new, making
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
-from t2t_repro.quiet_start import import_tensorflow
-from t2t_repro.whole_files import whole_directory
+from t2t_repro.files.whole_files import whole_directory
 
 FLAGS = flags.FLAGS
 
@@ -42,7 +44,7 @@ class _Model(NamedTuple):
 
 def main() -> None:
     """Runs the import on its flags."""
-    command_line.check_new("model_dir")
+    check_new("model_dir")
     found = _find_model()
     import_tensorflow()
     from t2t_repro.data.marian_text import read_marian_text
@@ -63,12 +65,12 @@ def main() -> None:
     config = theirs.decoding + limit + size_bindings(model)
     checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
     ancestor = Ancestor(found.origin, checkpoint, weights_hash(named_values(model)), {}, {})
-    with command_line.making("model_dir") as model_dir, whole_directory(model_dir) as aside:
+    with making("model_dir") as model_dir, whole_directory(model_dir) as aside:
         directory = ModelDirectory(aside)
         directory.describe(model, text.write(aside), config, config)
         directory.write_imported(model, 0)
         directory.write_ancestor(ancestor, directory)
-        command_line.check_new("model_dir")
+        check_new("model_dir")
     logging.info(
         "imported %s parameters of %s into %s",
         f"{model.count_params():,}",
@@ -87,7 +89,7 @@ def _find_model() -> _Model:
                 "directory: leave it out."
             )
         return _Model(Path(given), os.path.abspath(given), None)
-    from t2t_repro.hub import download, is_hub_name
+    from t2t_repro.models.hub import download, is_hub_name
 
     if not is_hub_name(given):
         raise UserError(
@@ -95,7 +97,7 @@ def _find_model() -> _Model:
             "MarianMTModel.save_pretrained writes, or the name of a model on the Hugging Face hub, "
             "such as Helsinki-NLP/opus-mt-en-de."
         )
-    command_line.check_extra("hub", "huggingface_hub")
+    check_extra("hub", "huggingface_hub")
     small = download(given, SMALL_FILES, FLAGS.revision)
     # One file of weights is enough: the first that there is.
     for name in WEIGHTS:
@@ -120,7 +122,7 @@ def cli() -> None:
         "A directory of MarianMTModel.save_pretrained, or the name of a model on the hub.",
         required=True,
     )
-    command_line.define_path("model_dir", None, "The directory to be made.", is_required=True)
+    define_path("model_dir", None, "The directory to be made.", is_required=True)
     flags.DEFINE_string(
         "revision", None, "Of a model on the hub: a branch, a tag or a commit; the newest if not."
     )
@@ -131,7 +133,7 @@ def cli() -> None:
         "How that of texts is normalised first: not at all, as transformers; or by Moses's "
         "replace-unicode-punctuation, or normalize-punctuation.",
     )
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

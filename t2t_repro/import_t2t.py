@@ -11,10 +11,12 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro import command_line
+from t2t_repro.command_line.checks import check_new, making
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
-from t2t_repro.quiet_start import import_tensorflow
-from t2t_repro.whole_files import whole_directory
+from t2t_repro.files.whole_files import whole_directory
 
 FLAGS = flags.FLAGS
 
@@ -28,7 +30,7 @@ Translator.max_extra_length = 50
 
 def main() -> None:
     """Runs the import on its flags."""
-    command_line.check_new("model_dir")
+    check_new("model_dir")
     _check_files()
     import_tensorflow()
     from t2t_repro.data.subword_model import shared
@@ -40,11 +42,11 @@ def main() -> None:
     subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
     config = DECODING + size_bindings(model)
-    with command_line.making("model_dir") as model_dir, whole_directory(model_dir) as aside:
+    with making("model_dir") as model_dir, whole_directory(model_dir) as aside:
         directory = ModelDirectory(aside)
         directory.describe(model, shared(subwords), config, config)
         directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
-        command_line.check_new("model_dir")
+        check_new("model_dir")
     logging.info(
         "imported %s parameters and %d subwords into %s",
         f"{model.count_params():,}",
@@ -63,25 +65,23 @@ def _check_files() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and imports."""
-    command_line.define_path(
+    define_path(
         "checkpoint",
         None,
         "T2T's model directory, or one of its checkpoints (.../model.ckpt-250000).",
         is_required=True,
     )
-    command_line.define_path(
+    define_path(
         "vocabulary", None, "The SubwordTextEncoder's file (vocab.*.subwords).", is_required=True
     )
-    command_line.define_path("model_dir", None, "The directory to be made.", is_required=True)
-    command_line.define_path(
-        "hparams", None, "T2T's hparams.json; beside the checkpoint by default."
-    )
+    define_path("model_dir", None, "The directory to be made.", is_required=True)
+    define_path("hparams", None, "T2T's hparams.json; beside the checkpoint by default.")
     flags.DEFINE_integer(
         "target_space",
         None,
         "Where the checkpoint has a target_space_embedding: which row of it was trained.",
     )
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,14 @@ from collections.abc import Iterator
 
 from absl import flags, logging
 
-from t2t_repro import command_line
-from t2t_repro.text_lines import read_input, write_output
+from t2t_repro.command_line.model_flags import (
+    define_trained_model,
+    find_checkpoint,
+    load_translator,
+)
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.lines.text_lines import read_input, write_output
 
 FLAGS = flags.FLAGS
 
@@ -21,7 +27,7 @@ NO_TREE = "(())"
 def main() -> None:
     """Runs the parser on its flags."""
     lines = read_input(FLAGS.input)
-    translator = command_line.load_translator(command_line.find_checkpoint())
+    translator = load_translator(find_checkpoint())
     sentences = [words_of(line) for line in lines]
 
     def parsed() -> Iterator[str]:
@@ -82,10 +88,10 @@ def tree_of(words: tuple[str, ...], symbols: str) -> str:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and parses."""
-    command_line.define_trained_model()
-    command_line.define_path("input", None, "A text file; standard input by default.")
-    command_line.define_path("output", None, "A text file; standard output by default.")
-    command_line.run(main)
+    define_trained_model()
+    define_path("input", None, "A text file; standard input by default.")
+    define_path("output", None, "A text file; standard output by default.")
+    run(main)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro import command_line
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
-from t2t_repro.quiet_start import import_tensorflow
-from t2t_repro.text_lines import write_output
-from t2t_repro.whole_files import whole_file
+from t2t_repro.files.whole_files import whole_file
+from t2t_repro.lines.text_lines import write_output
 
 FLAGS = flags.FLAGS
 
@@ -82,20 +83,18 @@ def _report_table_3(folder: Path) -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and reports."""
-    command_line.define_path("runs", "runs", "The folder that holds the runs.")
+    define_path("runs", "runs", "The folder that holds the runs.")
     flags.DEFINE_enum(
         "table",
         "3",
         ["2", "3", "scores"],
         "Which of the paper's tables; or the scores of the runs that --runs holds.",
     )
-    command_line.define_path(
-        "output", None, "A folder for table_3.md, table_3.csv and table_3.png."
-    )
-    command_line.define_path(
+    define_path("output", None, "A folder for table_3.md, table_3.csv and table_3.png.")
+    define_path(
         "earlier", None, "A table_3.csv whose runs count, too, where --runs has none of them."
     )
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

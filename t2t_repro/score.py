@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_repro import command_line
-from t2t_repro.block_work import Identity, Outputs, identity_of, work_in_blocks
-from t2t_repro.line_blocks import AlignedTexts, LineBlock
-from t2t_repro.text_lines import check_output
+from t2t_repro.command_line.model_flags import (
+    define_trained_model,
+    find_checkpoint,
+    load_translator,
+)
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.lines.block_work import Identity, Outputs, identity_of, work_in_blocks
+from t2t_repro.lines.line_blocks import AlignedTexts, LineBlock
+from t2t_repro.lines.text_lines import check_output
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.pair_scores import PairScore
@@ -28,8 +34,8 @@ def main() -> None:
     """Scores the pairs that its flags name."""
     check_output(FLAGS.output)
     texts = AlignedTexts({"source": FLAGS.source, "target": FLAGS.target})
-    checkpoint = command_line.find_checkpoint()
-    translator = command_line.load_translator(checkpoint)
+    checkpoint = find_checkpoint()
+    translator = load_translator(checkpoint)
     written = _as_json if FLAGS.tokens else _as_line
 
     def scored(block: LineBlock) -> Outputs:
@@ -57,12 +63,12 @@ def _as_json(score: "PairScore") -> str:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and scores."""
-    command_line.define_trained_model()
-    command_line.define_path("source", None, "A text file, plain or .gz.", is_required=True)
-    command_line.define_path("target", None, "Its translations, line by line.", is_required=True)
-    command_line.define_path("output", None, "A text file; standard output by default.")
+    define_trained_model()
+    define_path("source", None, "A text file, plain or .gz.", is_required=True)
+    define_path("target", None, "Its translations, line by line.", is_required=True)
+    define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_bool("tokens", False, "Write JSON: every subword with its log-probability.")
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

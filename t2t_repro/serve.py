@@ -10,7 +10,9 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import command_line
+from t2t_repro.command_line.checks import check_extra, check_model_name
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
 
 FLAGS = flags.FLAGS
@@ -18,7 +20,7 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the server on its flags."""
-    command_line.check_model_name()
+    check_model_name()
     if not Path(FLAGS.export_dir).is_dir():
         raise UserError(
             f"--export_dir={FLAGS.export_dir}: no such directory; expected what "
@@ -26,7 +28,7 @@ def main() -> None:
         )
     import asyncio
 
-    command_line.check_extra("serve", "aiohttp", "grpc_health")
+    check_extra("serve", "aiohttp", "grpc_health")
     from t2t_repro.serving.server import Options, serve
 
     given: dict[str, Any] = {name: FLAGS[name].value for name in Options._fields}
@@ -35,7 +37,7 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
-    command_line.define_path("export_dir", None, "Holds the versions of a model.", is_required=True)
+    define_path("export_dir", None, "Holds the versions of a model.", is_required=True)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
     flags.DEFINE_string("host", "127.0.0.1", "Where to listen; 127.0.0.1 is for this machine.")
     flags.DEFINE_multi_string(
@@ -59,7 +61,7 @@ def cli() -> None:
         0.1,
     )
     flags.DEFINE_float("drain_seconds", 30.0, "How long to finish what was taken, at most.", 0)
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,15 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro import command_line
-from t2t_repro.quiet_start import import_tensorflow
+from t2t_repro.command_line.experiment_flags import (
+    check_gin_file,
+    default_directory,
+    define_experiment,
+)
+from t2t_repro.command_line.model_flags import define_allow_import
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
+from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.training.cluster import is_first
 from t2t_repro.training.preemption import ended_by_signals
 from t2t_repro.training.xla_cache import keep_programs
@@ -38,9 +45,9 @@ def main() -> None:
 
         experiment.replay_batch(Path(FLAGS.replay), FLAGS.allow_import)
         return
-    command_line.check_gin_file()
-    model_dir = Path(FLAGS.model_dir or command_line.default_directory("model"))
-    data_dir = Path(FLAGS.data_dir or command_line.default_directory("data"))
+    check_gin_file()
+    model_dir = Path(FLAGS.model_dir or default_directory("model"))
+    data_dir = Path(FLAGS.data_dir or default_directory("data"))
     # As it is imported, TensorFlow reads what this sets.
     keep_programs(model_dir, FLAGS.xla_cache_dir, is_first())
     import_tensorflow()
@@ -54,25 +61,23 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and trains."""
-    command_line.define_experiment(is_required=False)
-    command_line.define_path("replay", None, "A batch to run again, in place of training.")
-    command_line.define_allow_import()
+    define_experiment(is_required=False)
+    define_path("replay", None, "A batch to run again, in place of training.")
+    define_allow_import()
     flags.register_multi_flags_validator(
         ["gin_file", "replay"],
         lambda given: bool(given["gin_file"]) != bool(given["replay"]),
         "expected --gin_file, or --replay alone",
     )
-    command_line.define_path(
-        "model_dir", None, "For the model; runs/<experiment>/model by default."
-    )
-    command_line.define_path(
+    define_path("model_dir", None, "For the model; runs/<experiment>/model by default.")
+    define_path(
         "xla_cache_dir",
         None,
         "Where XLA keeps compiled programs for the next start, '' for nowhere; by default "
         "~/.cache/t2t_repro on a CPU, nowhere on a GPU.",
     )
     with ended_by_signals():
-        command_line.run(main)
+        run(main)
 
 
 if __name__ == "__main__":

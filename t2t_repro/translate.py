@@ -11,11 +11,18 @@ import sys
 
 from absl import flags
 
-from t2t_repro import command_line
-from t2t_repro.block_work import Identity, Outputs, identity_of, work_in_blocks
+from t2t_repro.command_line.model_flags import (
+    define_ensemble,
+    define_trained_model,
+    find_checkpoint,
+    load_translator,
+)
+from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
-from t2t_repro.line_blocks import AlignedTexts, LineBlock
-from t2t_repro.text_lines import check_output, converse, written
+from t2t_repro.lines.block_work import Identity, Outputs, identity_of, work_in_blocks
+from t2t_repro.lines.line_blocks import AlignedTexts, LineBlock
+from t2t_repro.lines.text_lines import check_output, converse, written
 
 FLAGS = flags.FLAGS
 
@@ -32,8 +39,8 @@ def main() -> None:
     is_file_given = FLAGS.input or FLAGS.prefix or FLAGS.output
     is_asked = not is_file_given and sys.stdin.isatty()
     texts = None if is_asked else AlignedTexts(inputs)
-    checkpoint = command_line.find_checkpoint()
-    translator = command_line.load_translator(checkpoint, ensemble=FLAGS.ensemble)
+    checkpoint = find_checkpoint()
+    translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
     if not 1 <= FLAGS.n_best <= translator.search.beam_size:
         raise UserError(
             f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {translator.search.beam_size}; "
@@ -80,21 +87,21 @@ def _check_flags() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
-    command_line.define_trained_model()
-    command_line.define_ensemble()
-    command_line.define_path("input", None, "A text file, plain or .gz; standard input by default.")
-    command_line.define_path(
+    define_trained_model()
+    define_ensemble()
+    define_path("input", None, "A text file, plain or .gz; standard input by default.")
+    define_path(
         "prefix",
         None,
         "A text file: how the translation of each line begins; blank lines: as it likes.",
     )
-    command_line.define_path("output", None, "A text file; standard output by default.")
-    command_line.define_path(
+    define_path("output", None, "A text file; standard output by default.")
+    define_path(
         "alignments", None, "A file for the word alignments of every translation, as in Pharaoh."
     )
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.")
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
-    command_line.run(main)
+    run(main)
 
 
 if __name__ == "__main__":

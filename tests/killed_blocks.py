@@ -23,7 +23,8 @@ Translator.max_source_length = 24
 # few lines. Each is given a signal, or none, some seconds after so many blocks are whole.
 _DRIVER = """
 import json, os, runpy, signal, sys, time
-from t2t_repro import experiment, line_blocks
+from t2t_repro import experiment
+from t2t_repro.lines import line_blocks
 
 verb, line_blocks._LINES, commands = json.load(sys.stdin)
 

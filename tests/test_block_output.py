@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from t2t_repro import block_output
-from t2t_repro.block_output import ResumableFiles
-from t2t_repro.block_work import work_in_blocks
 from t2t_repro.errors import UserError
-from t2t_repro.line_blocks import AlignedTexts
+from t2t_repro.lines import block_output
+from t2t_repro.lines.block_output import ResumableFiles
+from t2t_repro.lines.block_work import work_in_blocks
+from t2t_repro.lines.line_blocks import AlignedTexts
 from tests.faults.injection import Fault, Place, _on_event
 from tests.processes import in_child
 

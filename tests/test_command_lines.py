@@ -17,15 +17,15 @@ from t2t_repro.analysis.table_3_csv import as_csv
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
-from t2t_repro.data.file_lock import held_alone
 from t2t_repro.data.prepared import Preparation
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.errors import UserError, storage_error
+from t2t_repro.files.file_lock import held_alone
 from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.lines.text_lines import write_output
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.text_lines import write_output
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam

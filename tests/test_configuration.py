@@ -7,8 +7,8 @@ import gin
 import pytest
 
 from t2t_repro import experiment
+from t2t_repro.bindings.configuration import configure, differing_bindings, differing_values
 from t2t_repro.bindings.text import on_one_line
-from t2t_repro.configuration import configure, differing_bindings, differing_values
 from t2t_repro.errors import UserError
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.train_loop import Pace

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from t2t_repro.durable import sync
-from t2t_repro.whole_files import write_whole
+from t2t_repro.files.durable import sync
+from t2t_repro.files.whole_files import write_whole
 
 
 def test_a_file_system_need_not_know_how_to_sync_folders(tmp_path, monkeypatch):

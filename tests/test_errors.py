@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro.command_line import AboveBars
+from t2t_repro.command_line.program import AboveBars
 from t2t_repro.errors import UserError, printable, reason_of
 
 

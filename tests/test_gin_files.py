@@ -14,7 +14,7 @@ from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import forward_operations
 from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.table_3 import TABLE_3, Row
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError

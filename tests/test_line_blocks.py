@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro import line_blocks
 from t2t_repro.errors import UserError
-from t2t_repro.line_blocks import AlignedTexts
+from t2t_repro.lines import line_blocks
+from t2t_repro.lines.line_blocks import AlignedTexts
 
 
 def write(path, lines):

@@ -47,7 +47,8 @@ def err_of(folder, end, level=None):
     if level:
         environment["TF_CPP_MIN_LOG_LEVEL"] = level
     code = (
-        "import os; from t2t_repro.quiet_start import import_tensorflow; import_tensorflow(); "
+        "import os; from t2t_repro.command_line.quiet_start import import_tensorflow; "
+        "import_tensorflow(); "
         "os.write(2, b'afterwards\\n')"
     )
     done = subprocess.run(

@@ -62,7 +62,8 @@ def test_all_verbs_of_the_package_are_shown():
 def test_flags_are_defined(command):
     words = shlex.split(command, comments=True)
     module = text_of(ROOT / "t2t_repro" / f"{words[2].split('.')[1]}.py")
-    source = module + text_of(ROOT / "t2t_repro" / "command_line.py")
+    shared = map(text_of, (ROOT / "t2t_repro" / "command_line").glob("*.py"))
+    source = "".join([module, *shared])
     for word in words[3:]:
         if word.startswith("--"):
             assert f'"{word[2:].split("=")[0]}"' in source
@@ -70,7 +71,8 @@ def test_flags_are_defined(command):
 
 @pytest.mark.parametrize("flag", sorted(set(re.findall(r"`--(\w+)", ALL)) - {"help"}))
 def test_flags_that_are_named_alone_are_somebody_s(flag):
-    verbs = "".join(map(text_of, (ROOT / "t2t_repro").glob("*.py")))
+    folders = ROOT / "t2t_repro", ROOT / "t2t_repro" / "command_line"
+    verbs = "".join(text_of(path) for folder in folders for path in folder.glob("*.py"))
     scripts = "".join(map(text_of, (ROOT / "scripts").glob("*.sh")))
     of_gpu_day = "".join(map(text_of, (ROOT / "scripts" / "gpu").glob("*.py")))
     is_verb_s = f'"{flag}"' in verbs or f'DEFINE_bool("{flag.removeprefix("no")}"' in verbs

@@ -10,7 +10,7 @@ import pytest
 from tests.processes import CHECKOUT
 
 CONVERSATION = """
-from t2t_repro.text_lines import converse
+from t2t_repro.lines.text_lines import converse
 converse(lambda lines: iter([f"<{line}>" for line in lines]))
 """
 

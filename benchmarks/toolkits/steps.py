@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from t2t_repro.data.file_lock import locked
 from t2t_repro.errors import UserError
-from t2t_repro.whole_files import whole_file, write_whole
+from t2t_repro.files.file_lock import locked
+from t2t_repro.files.whole_files import whole_file, write_whole
 
 Facts = dict[str, Any]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from t2t_repro.analysis.run_record import Evaluation, read_evaluations
-from t2t_repro.configuration import differing_bindings, read_bindings
+from t2t_repro.bindings.configuration import differing_bindings, read_bindings
 from t2t_repro.errors import UserError
 from t2t_repro.training.model_directory import ModelDirectory
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from absl import logging
 
 from t2t_repro.errors import UserError
+from t2t_repro.files.whole_files import ASIDE, whole_file
 from t2t_repro.strangers.json_files import read_json
-from t2t_repro.whole_files import ASIDE, whole_file
 
 _VERIFIED = "verified.json"
 

@@ -15,8 +15,8 @@ from t2t_repro.data.subword_model import SubwordModel, open_pair, open_subwords
 from t2t_repro.data.subwords import Sentences
 from t2t_repro.data.symbols import MOST_SYMBOLS, check_symbols, merged
 from t2t_repro.errors import UserError
+from t2t_repro.files.whole_files import write_whole
 from t2t_repro.ranges import AtMost, Text, checked
-from t2t_repro.whole_files import write_whole
 
 CONTENT = "sha256"
 """What describes a recipe that says which file it gives."""

@@ -28,12 +28,11 @@ from typing import Annotated, Any, NamedTuple
 import gin
 from absl import logging
 
-from t2t_repro.configuration import differing_values
+from t2t_repro.bindings.configuration import differing_values
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText, Reports
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
 from t2t_repro.data.corpora.corpus import Corpus, Mixed, check_split, parts_of
 from t2t_repro.data.encoding import BlockEncoder, encode_text
-from t2t_repro.data.file_lock import locked
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
 from t2t_repro.data.given_subwords import CONTENT, content_hash
 from t2t_repro.data.mixing import Mixing
@@ -51,6 +50,7 @@ from t2t_repro.data.subword_model import (
 from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.data.token_store import TokenStore, VocabSizes
 from t2t_repro.errors import Unfinished, UserError
+from t2t_repro.files.file_lock import locked
 from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.strangers.json_files import read_json
 

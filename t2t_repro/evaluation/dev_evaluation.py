@@ -11,9 +11,9 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import Score, bleu
+from t2t_repro.lines.text_lines import one_line
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.ranges import Count, checked
-from t2t_repro.text_lines import one_line
 from t2t_repro.training.run_state import CorpusScores, DevScores, Images
 from t2t_repro.training.workers import Workers
 

@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.files.literal_paths import literal
 from t2t_repro.layers.attention import MultiHeadAttention
 from t2t_repro.layers.decoder import Decoder, DecoderLayer
 from t2t_repro.layers.encoder import Encoder, EncoderLayer
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.literal_paths import literal
 from t2t_repro.models.t2t_hparams import BODY, layer_config, number_of_layers, read_hparams
 from t2t_repro.models.t2t_target_space import with_source_vector
 from t2t_repro.models.transformer import Transformer

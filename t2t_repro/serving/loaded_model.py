@@ -10,7 +10,7 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 from t2t_repro.errors import UserError
-from t2t_repro.literal_paths import literal
+from t2t_repro.files.literal_paths import literal
 from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.proto_tensors import read_inputs
 from t2t_repro.serving.request_error import RequestError

@@ -12,8 +12,8 @@ from typing import Any
 
 import t2t_repro
 from t2t_repro.analysis.run_record import read_evaluations
+from t2t_repro.bindings.configuration import read_bindings
 from t2t_repro.bindings.text import Reference, bindings_in, name_of
-from t2t_repro.configuration import read_bindings
 from t2t_repro.errors import UserError, printable
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.model_directory import ModelDirectory

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import grpc
 from absl import logging
 
+from t2t_repro.command_line.quiet_start import is_note
 from t2t_repro.errors import printable
-from t2t_repro.quiet_start import is_note
 from t2t_repro.serving.asked import Asked
 from t2t_repro.serving.frames import read_frame, write_frame
 from t2t_repro.serving.model_worker import Options

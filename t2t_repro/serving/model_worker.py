@@ -96,7 +96,7 @@ async def _read(reader: asyncio.StreamReader, frames: asyncio.Queue[Frame]) -> N
 
 
 def _load(options: Options) -> "Answers":
-    from t2t_repro.quiet_start import import_tensorflow
+    from t2t_repro.command_line.quiet_start import import_tensorflow
 
     import_tensorflow()
     import tensorflow as tf

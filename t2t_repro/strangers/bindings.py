@@ -4,8 +4,8 @@ from pathlib import Path
 
 from gin.config_parser import ImportStatement, IncludeStatement
 
+from t2t_repro.bindings.configuration import read_bindings
 from t2t_repro.bindings.text import statements
-from t2t_repro.configuration import read_bindings
 from t2t_repro.errors import UserError
 
 

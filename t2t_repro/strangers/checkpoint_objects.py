@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from t2t_repro.errors import UserError
-from t2t_repro.literal_paths import literal
+from t2t_repro.files.literal_paths import literal
 from t2t_repro.strangers.checkpoint_index import check_index
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"

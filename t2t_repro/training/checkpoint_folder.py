@@ -17,9 +17,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_repro.durable import sync
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.literal_paths import literal
+from t2t_repro.files.durable import sync
+from t2t_repro.files.literal_paths import literal
 from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)

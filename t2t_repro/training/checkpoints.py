@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.literal_paths import literal
+from t2t_repro.files.literal_paths import literal
 from t2t_repro.ranges import Count, Range, checked
 from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.training.model_directory import ModelDirectory

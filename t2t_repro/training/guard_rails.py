@@ -14,11 +14,11 @@ from absl import logging
 from t2t_repro.available_memory import available_memory, gigabytes
 from t2t_repro.data.slice_shapes import SliceShape
 from t2t_repro.errors import UserError
+from t2t_repro.files.whole_files import nearest_folder
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training.activation_memory import activation_bytes
 from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.model_directory import ModelDirectory
-from t2t_repro.whole_files import nearest_folder
 
 _FLOAT_BYTES = 4
 

@@ -36,9 +36,8 @@ import keras
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro.configuration import differing_bindings, differing_values, read_bindings
+from t2t_repro.bindings.configuration import differing_bindings, differing_values, read_bindings
 from t2t_repro.data.batches import EpochReport
-from t2t_repro.data.file_lock import held_alone, locked
 from t2t_repro.data.subword_model import (
     SubwordModel,
     SubwordPair,
@@ -49,6 +48,8 @@ from t2t_repro.data.subword_model import (
     subword_files,
 )
 from t2t_repro.errors import UserError
+from t2t_repro.files.file_lock import held_alone, locked
+from t2t_repro.files.whole_files import write_whole
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.strangers.bindings import check_harmless
@@ -59,7 +60,6 @@ from t2t_repro.training.ancestry import Ancestor, ancestry, read_ancestry
 from t2t_repro.training.checkpoint_choice import CheckpointChoice
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.weights import load_weights, save_weights
-from t2t_repro.whole_files import write_whole
 
 _SUBWORDS_HASH = "subwords_sha256"
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.literal_paths import literal
+from t2t_repro.files.literal_paths import literal
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.training.checkpoint_folder import CheckpointFolder

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_repro import experiment  # noqa: F401 (for gin)
 from t2t_repro.bindings.configurables import parameters_of
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.errors import UserError
 from t2t_repro.experiment import TRAINING_ROOTS
 from t2t_repro.ranges import constructor_of

@@ -4,7 +4,7 @@ import gin
 import pytest
 
 from t2t_repro import experiment  # noqa: F401 (for gin)
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
 

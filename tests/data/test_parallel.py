@@ -142,7 +142,7 @@ def _runs(process):
 
 INTERRUPTED = """
 import os, signal, sys, time
-from t2t_repro import command_line
+from t2t_repro.command_line.program import run
 from t2t_repro.data.parallel import map_in_order
 
 def blocks():
@@ -152,7 +152,7 @@ def blocks():
     time.sleep(60)
 
 if __name__ == "__main__":
-    command_line.run(lambda: print(list(map_in_order(abs, blocks(), 4))))
+    run(lambda: print(list(map_in_order(abs, blocks(), 4))))
 """
 
 

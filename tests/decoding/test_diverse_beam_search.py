@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch
 from t2t_repro.decoding.search import UNFILLED_SCORE, Given

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro import experiment
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.data.subword_model import shared
 from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch

@@ -11,7 +11,7 @@ import gin
 import pytest
 
 from t2t_repro.analysis.table_3 import TABLE_3
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.experiment import TRAINING_ROOTS
 from t2t_repro.layers.layer_config import LayerConfig
 from t2t_repro.training.train_loop import Pace

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from absl import flags, logging
 
-from t2t_repro.command_line import AboveBars
+from t2t_repro.command_line.program import AboveBars
 from t2t_repro.errors import UserError
 from t2t_repro.training import journal
 from t2t_repro.training.event_files import read_events

@@ -12,8 +12,8 @@ import gin
 from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split
 from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
+from t2t_repro.files.whole_files import whole_file
 from t2t_repro.ranges import Text, checked
-from t2t_repro.whole_files import whole_file
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 

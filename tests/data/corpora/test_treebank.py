@@ -7,7 +7,7 @@ import shutil
 import gin
 import pytest
 
-from t2t_repro.configuration import configure
+from t2t_repro.bindings.configuration import configure
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.treebank import TreebankCorpus
 from t2t_repro.data.linear_trees import delinearise, linearise

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from t2t_repro.durable import sync
+from t2t_repro.files.durable import sync
 
 ASIDE = ".partial"
 """Begins the name of a folder in which `whole_file` writes; one that was killed leaves it there."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro.errors import UserError
-from t2t_repro.line_blocks import AlignedTexts, LineBlock
+from t2t_repro.lines.line_blocks import AlignedTexts, LineBlock
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
@@ -39,8 +39,8 @@ def work_in_blocks(
     Raises:
         UserError: a file holds what was made of other texts, or cannot be written.
     """
-    from t2t_repro.block_output import ResumableFiles, StandardOutput
     from t2t_repro.data.progress import Progress
+    from t2t_repro.lines.block_output import ResumableFiles, StandardOutput
     from t2t_repro.training.preemption import ended_by_signals
 
     with ExitStack() as held:

@@ -12,12 +12,12 @@ from typing import Any
 
 from absl import logging
 
-from t2t_repro.configuration import differing_values
+from t2t_repro.bindings.configuration import differing_values
 from t2t_repro.data.block_files import BlockFiles
-from t2t_repro.data.file_lock import held_alone
-from t2t_repro.durable import sync
 from t2t_repro.errors import UserError
-from t2t_repro.whole_files import whole_file, write_whole
+from t2t_repro.files.durable import sync
+from t2t_repro.files.file_lock import held_alone
+from t2t_repro.files.whole_files import whole_file, write_whole
 
 _IDENTITY, _JOURNAL, _FINISHED = "identity.json", "journal", "finished"
 _IDENTITY_ASIDE, _FINISHED_ASIDE = f".{_IDENTITY}.partial", f".{_FINISHED}.partial"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_repro.data.file_lock import held_alone, locked
 from t2t_repro.errors import UserError
+from t2t_repro.files.file_lock import held_alone, locked
 from tests.processes import CHECKOUT, in_child
 
 HOLDER = """
@@ -27,7 +27,7 @@ def unknown(*arguments):
 
 if "without locks" in sys.argv:
     fcntl.flock = unknown
-from t2t_repro.data.file_lock import held_alone
+from t2t_repro.files.file_lock import held_alone
 with held_alone(Path(sys.argv[1]), "it", "leave it"):
     print("held", flush=True)
     time.sleep(60)

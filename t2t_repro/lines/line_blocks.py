@@ -7,7 +7,7 @@ from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from t2t_repro.errors import UserError
-from t2t_repro.text_lines import named_input, stream_input
+from t2t_repro.lines.text_lines import named_input, stream_input
 
 # So many that sentences of similar length fill a batch: benchmarks/stream.py measures it.
 _LINES = 4096
