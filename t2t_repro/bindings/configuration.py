@@ -14,7 +14,7 @@ from t2t_repro.bindings.limits import MAX_BYTES
 from t2t_repro.bindings.modules import find_module, import_found, is_missing
 from t2t_repro.bindings.text import Text, bindings_in, name_of, refused_by_gin, statements
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.strangers.plain_file import read_at_most
+from t2t_repro.files.plain_file import read_at_most
 
 _MAX_FILES = 100
 

@@ -18,10 +18,10 @@ from t2t_repro.data.marian_subwords import MarianSubwords
 from t2t_repro.data.moses_punctuation import MOSES, UNICODE
 from t2t_repro.data.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.files.plain_file import read_at_most
 from t2t_repro.files.whole_files import write_whole
 from t2t_repro.strangers.json_files import read_table
 from t2t_repro.strangers.marian_file import MarianFile, check_pieces, check_punctuation
-from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 
 Punctuation = Literal["none", "unicode", "moses"]

@@ -27,9 +27,9 @@ from t2t_repro.data.symbols import MOST_SYMBOLS, add_symbols, check_symbols, mer
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.data.word_marks import SPACE_MARK, WordMarks, label, marks_end
 from t2t_repro.errors import UserError
+from t2t_repro.files.plain_file import read_at_most
 from t2t_repro.files.whole_files import write_whole
 from t2t_repro.ranges import AtMost, Count, Range, Text, checked
-from t2t_repro.strangers.plain_file import read_at_most
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.word_ids import WordIds, read_ids
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.strangers.plain_file import read_at_most
+from t2t_repro.files.plain_file import read_at_most
 from t2t_repro.vocabulary import CONTINUES, NO_WORD
 
 RESERVED = ("<pad>_", "<EOS>_")

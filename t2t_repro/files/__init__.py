@@ -1,1 +1,1 @@
-"""What is written whole or not at all, stays on the disk, and is locked meanwhile."""
+"""Files: whole or not at all, on the disk to stay, locked meanwhile, read in bounded memory."""

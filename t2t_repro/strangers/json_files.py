@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from t2t_repro.strangers.plain_file import read_at_most
+from t2t_repro.files.plain_file import read_at_most
 
 MAX_BYTES = 2**24
 """Ours have kilobytes; parsing takes up to a hundred times a file's size."""

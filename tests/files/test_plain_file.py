@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_repro.strangers.plain_file import read_at_most
+from t2t_repro.files.plain_file import read_at_most
 
 
 def test_a_file_has_as_many_bytes_as_it_may(tmp_path):
