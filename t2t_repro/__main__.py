@@ -33,11 +33,13 @@ def cli() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
-    print("python -m t2t_repro.<verb> --help, or t2t-repro-<verb> --help, says more of each:\n")
+    lines = ["python -m t2t_repro.<verb> --help, or t2t-repro-<verb> --help, says more of each:\n"]
     for verb in VERBS:
         source = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")
         docstring = ast.get_docstring(ast.parse(source)) or ""
-        print(f"  {verb:15} {docstring.splitlines()[0].split(': `')[0].rstrip('.')}")
+        lines.append(f"  {verb:15} {docstring.splitlines()[0].split(': `')[0].rstrip('.')}")
+    # In one piece, which `head` and its like take whole.
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

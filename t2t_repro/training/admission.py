@@ -17,6 +17,7 @@ import t2t_repro
 from t2t_repro.errors import UserError
 from t2t_repro.training.cluster import Cluster
 from t2t_repro.training.connections import Connection, Connections, Gone, LostWorker
+from t2t_repro.training.source_digest import source_digest
 
 # Limits of a connection that has not said yet which worker it is.
 _HELLO_BYTES, _HELLO_SECONDS, _MOST_STRANGERS = 2**16, 10.0, 64
@@ -68,7 +69,7 @@ class Limit:
 def hello_of(cluster: Cluster) -> dict[str, Any]:
     """Returns what a worker says first of itself."""
     return {
-        "t2t_repro": t2t_repro.__version__,
+        "t2t_repro": f"{t2t_repro.__version__} ({source_digest('t2t_repro')})",
         "cluster": list(cluster.addresses),
         "worker": cluster.index,
         "process": f"process {os.getpid()} on {socket.gethostname()}",

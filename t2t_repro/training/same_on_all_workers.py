@@ -1,9 +1,6 @@
 """What has to be the same on all workers, checked before anything is sent between them."""
 
-import hashlib
-import importlib.util
 import platform
-from pathlib import Path
 
 import gin
 import keras
@@ -15,6 +12,7 @@ from t2t_repro import kernels
 from t2t_repro.bindings.text import modules_in
 from t2t_repro.training.checkpoint_folder import CheckpointFolder
 from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.source_digest import source_digest
 from t2t_repro.training.workers import Workers
 
 _DEVICES = "the devices"
@@ -32,7 +30,7 @@ def check_same(workers: Workers, directory: ModelDirectory) -> None:
     """
     config = gin.config_str()
     install = "install the same on all machines"
-    modules = {name: _digest(name) for name in ["t2t_repro", *modules_in(config)]}
+    modules = {name: source_digest(name) for name in modules_in(config)}
     workers.check_same("the versions", _versions(), install)
     workers.check_same("modules with the checksums", modules, install)
     mend = "give every worker as many GPUs, and see why TensorFlow does not find them (nvidia-smi)"
@@ -56,17 +54,3 @@ def _versions() -> dict[str, str]:
 def _devices() -> dict[str, int]:
     gpus = len(tf.config.list_physical_devices("GPU"))
     return {"GPU": gpus} if gpus else {"CPU": 1}
-
-
-def _digest(module: str) -> str:
-    """Of the source of a module, or of all files of a package."""
-    spec = importlib.util.find_spec(module.partition(".")[0])
-    if spec is None or not spec.origin or not Path(spec.origin).is_file():
-        return "none"
-    origin = Path(spec.origin)
-    folder = origin.parent
-    files = sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [origin]
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(f"{file.relative_to(folder).as_posix()}\0".encode() + file.read_bytes())
-    return digest.hexdigest()[:16]

@@ -15,8 +15,10 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.cluster import Cluster
 from t2t_repro.training.connections import Connections, LostWorker
 from t2t_repro.training.rendezvous import find_workers
+from t2t_repro.training.source_digest import source_digest
 
 SECOND = 1 / 60
+VERSION = f"{__version__} ({source_digest('t2t_repro')})"
 
 
 def free_ports(count):
@@ -66,7 +68,7 @@ def dial(address):
 
 
 def hello(addresses, index, **more):
-    said = {"t2t_repro": __version__, "cluster": list(addresses), "worker": index, "process": "p"}
+    said = {"t2t_repro": VERSION, "cluster": list(addresses), "worker": index, "process": "p"}
     return (json.dumps(said | more) + "\n").encode()
 
 
@@ -156,6 +158,8 @@ def test_two_have_one_index(pool, addresses):
     ("more", "text"),
     [
         ({"t2t_repro": "0.0.1"}, "worker 1 ('p') has t2t_repro '0.0.1', but worker 0 has '"),
+        # The same version, of another checkout.
+        ({"t2t_repro": f"{__version__} (0)"}, f"but worker 0 has '{VERSION}': install the same"),
         ({"cluster": ["a:1", "b:1"]}, "worker 1 ('p') has the cluster ['a:1', 'b:1'], but worker"),
         ({"error": "mine"}, "worker 1: mine"),
     ],

@@ -10,6 +10,7 @@ from t2t_repro.training import same_on_all_workers
 from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam  # noqa: F401 (for gin)
 from t2t_repro.training.same_on_all_workers import check_same
+from t2t_repro.training.source_digest import source_digest
 from t2t_repro.training.workers import Workers
 
 
@@ -46,8 +47,8 @@ def test_workers_that_are_alike(directory):
             r'versions {"tensorflow": "2.0"}, but .*',
         ),
         (
-            replaced(same_on_all_workers._digest("t2t_repro"), "x"),
-            r'checksums {"t2t_repro": "x"}, but .* install',
+            replaced(source_digest("colorsys"), "x"),
+            r'checksums {"colorsys": "x"}, but .* install',
         ),
         (replaced(1, 4), r'devices {"CPU": 4}, but worker 0 has {"CPU": 1}: give every .* GPUs'),
         (
@@ -61,7 +62,7 @@ def test_workers_that_are_alike(directory):
     ],
 )
 def test_what_differs_is_named(directory, change, text):
-    gin.parse_config("adam.beta_1 = 0.5")
+    gin.parse_config("import colorsys\nadam.beta_1 = 0.5")
     with pytest.raises(UserError, match=rf"worker 1 has .*{text}"):
         check_same(worker_0(change), directory)
     gin.clear_config()
@@ -75,10 +76,12 @@ def test_a_module_is_its_source(tmp_path, monkeypatch):
     for name in ("__init__.py", "part.py"):
         (package / name).write_text("")
     names = ("my_schedule", "my_package.part", "no_such_module")
-    first = [same_on_all_workers._digest(name) for name in names]
-    assert [same_on_all_workers._digest(name) for name in names] == first
+    first = list(map(source_digest, names))
     assert first[2] == "none"
     module.write_text("a = 2\n")
     (package / "part.py").write_text("b = 1\n")
-    again = [same_on_all_workers._digest(name) for name in names]
+    # What has been imported stays as it was.
+    assert list(map(source_digest, names)) == first
+    source_digest.cache_clear()
+    again = list(map(source_digest, names))
     assert (again[0] == first[0], again[1] == first[1]) == (False, False)
