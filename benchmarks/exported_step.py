@@ -92,7 +92,7 @@ def write_programs(
             (f"d {variable.path}", tuple(variable.shape), "float32") for variable in weights
         ],
         "batch": [
-            ("seeds", (len(step.model.non_trainable_variables), 2), "int64"),
+            ("seeds", (len(step.model.non_trainable_variables), 2), "int32"),
             ("source", (shape.rows, shape.source_length), "int32"),
             ("target", (shape.rows, shape.target_length), "int32"),
         ],
@@ -152,7 +152,7 @@ def train_step(
 
 def dropout_seeds(step: TrainStep, number: int) -> tf.Tensor:
     """What the programs read as seeds [dropout layers, 2], in the update after so many."""
-    return tf.stack(step.slice_gradients._dropout_seeds(tf.constant(number, tf.int64), 0))
+    return step.slice_gradients._dropout_seeds(tf.constant(number, tf.int64), 0)
 
 
 def stablehlo(function: Function, inputs: Sequence[tuple]) -> bytes:
@@ -218,7 +218,7 @@ def _of_slice(
 ) -> tuple[LossSums, list[tf.Tensor]]:
     scale = 1.0 / tf.math.count_nonzero(target, dtype=tf.float32)
     slots = tf.constant(shape.slots, tf.int32)
-    return step.slice_gradients._of_slice(weights, tf.unstack(seeds), source, target, slots, scale)
+    return step.slice_gradients._of_slice(weights, seeds, source, target, slots, scale)
 
 
 def _adam(

@@ -6,8 +6,8 @@ what dropout costs. Both draw for every element of its own; which elements fall 
 On a GPU, where XLA compiles, each element draws its bits itself, the same ones: so dropout starts
 no kernel, and of the bits nothing is written but what they decide.
 
-TensorFlow scrambles the seed at every draw, so that similar seeds give unrelated draws. For a GPU
-XLA makes four kernels of that. Here it is done before, outside of XLA (`scrambled`).
+TensorFlow scrambles the seed at every draw, so that similar seeds give unrelated draws. Here the
+seeds of all draws are scrambled together (`scrambled`): of each XLA makes four kernels for a GPU.
 """
 
 import tensorflow as tf
@@ -16,6 +16,9 @@ from t2t_repro.kernels import gpu
 from t2t_repro.kernels.philox import halves, philox, shifted
 
 LEVELS = 2**16
+
+# TensorFlow's own.
+_SCRAMBLING_KEY = 0x3EC8F720, 0x02461E29
 
 
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -29,8 +32,7 @@ def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     Returns:
         uint16 of that shape, a function of the seed.
     """
-    seed = tf.bitcast(tf.cast(seed, tf.int64), tf.uint64)
-    return (_element_by_element if gpu.fuses() else _all_at_once)(shape, seed)
+    return (_element_by_element if gpu.fuses() else _all_at_once)(shape, _unsigned(seed))
 
 
 def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -63,14 +65,20 @@ def _joined(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
     return low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))
 
 
-def scrambled(seed: tf.Tensor) -> tf.Tensor:
-    """Makes of a seed what TensorFlow makes of it before it draws.
+def scrambled(seeds: tf.Tensor) -> tf.Tensor:
+    """Makes of seeds what TensorFlow makes of each before it draws.
 
     Args:
-        seed: [2], integers.
+        seeds: [draws, 2], integers.
 
     Returns:
-        [2] int64, for `random_levels`.
+        [draws, 2] int64, each for `random_levels`.
     """
-    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
-    return tf.bitcast(tf.concat([key, counter[1:]], axis=0), tf.int64)
+    counter = [word for part in tf.unstack(_unsigned(seeds), axis=1) for word in halves(part)]
+    words = philox(counter, _SCRAMBLING_KEY)
+    both = tf.stack([_joined(*words[i : i + 2]) for i in (0, 2)], axis=1)
+    return tf.bitcast(both, tf.int64)
+
+
+def _unsigned(seeds: tf.Tensor) -> tf.Tensor:
+    return tf.bitcast(tf.cast(seeds, tf.int64), tf.uint64)

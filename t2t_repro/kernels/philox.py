@@ -16,7 +16,7 @@ _KEY_STEPS = [[step * i % 2**32 for i in range(ROUNDS)] for step in (0x9E3779B9,
 Words = Sequence[tf.Tensor]
 
 
-def philox(counter: Words, key: Words) -> Words:
+def philox(counter: Words, key: Words | tuple[int, int]) -> Words:
     """Computes ten rounds of a cipher.
 
     A round makes of the words c and k
@@ -34,7 +34,7 @@ def philox(counter: Words, key: Words) -> Words:
         four words of random bits, a function of counter and key.
     """
     # Those of all rounds together: of sums one by one XLA makes kernels one by one.
-    keys = [k + tf.constant(steps, tf.uint32) for k, steps in zip(key, _KEY_STEPS, strict=True)]
+    keys = [tf.constant(steps, tf.uint32) + k for k, steps in zip(key, _KEY_STEPS, strict=True)]
     for k_0, k_1 in zip(*map(tf.unstack, keys), strict=True):
         (low_0, high_0), (low_1, high_1) = (
             halves(tf.cast(word, tf.uint64) * tf.constant(factor, tf.uint64))

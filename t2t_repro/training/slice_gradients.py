@@ -49,15 +49,12 @@ class SliceGradients:
         self._seed = seed
         self._jit_compile = jit_compile
         ids = tf.TensorSpec([None, None], tf.int32)
-        weights, seeds = (
-            [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
-            for variables in (model.trainable_variables, model.non_trainable_variables)
-        )
+        weights = [tf.TensorSpec(v.shape, v.dtype) for v in model.trainable_variables]
         self.of_slice = tf.function(
             self._of_slice,
             input_signature=[
                 weights,
-                seeds,
+                tf.TensorSpec([len(model.non_trainable_variables), 2], tf.int32),
                 ids,
                 ids,
                 tf.TensorSpec([2], tf.int32),
@@ -118,19 +115,20 @@ class SliceGradients:
     def _of_slice(
         self,
         weights: list[tf.Tensor],
-        seeds: list[tf.Tensor],
+        seeds: tf.Tensor,
         source: tf.Tensor,
         target: tf.Tensor,
         slots: tf.Tensor,
         scale: tf.Tensor,
     ) -> tuple[LossSums, list[tf.Tensor]]:
-        """Pure: weights and [rows, length] ids in, sums and gradients of loss · scale out.
+        """Pure: weights, seeds, [rows, length] ids in; sums and gradients of loss · scale out.
 
         XLA takes the value of `slots` for a constant, and compiles a program for each.
         """
         updated = self._of_updated(weights)
         trainable = zip(self._model.trainable_variables, weights, strict=True)
-        dropout = zip(self._model.non_trainable_variables, seeds, strict=True)
+        states = self._model.non_trainable_variables
+        dropout = zip(states, tf.unstack(scrambled(seeds)), strict=True)
         with gpu.compiled(self._jit_compile):
             with tf.GradientTape() as tape:
                 tape.watch(updated)
@@ -163,13 +161,12 @@ class SliceGradients:
     def _weights(self) -> list[tf.Tensor]:
         return [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]
 
-    def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> list[tf.Tensor]:
-        """The state of every dropout layer's generator."""
-        states = self._model.non_trainable_variables
+    def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
+        """[dropout layers, 2], what the state of each one's generator is made of."""
         key = tf.constant([self._seed, 0], tf.int64)
         for data in (step, tf.cast(number, tf.int64)):
             key = tf.random.experimental.stateless_fold_in(key, data)
-        seeds = tf.random.stateless_uniform(
-            [len(states), 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
+        count = len(self._model.non_trainable_variables)
+        return tf.random.stateless_uniform(
+            [count, 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
         )
-        return [tf.cast(scrambled(seeds[i]), state.dtype) for i, state in enumerate(states)]

@@ -68,7 +68,8 @@ def test_levels_are_a_function_of_the_seed_and_fill_any_shape(shape):
 def test_a_scrambled_seed_draws_what_tensorflow_draws_with_the_seed(seed):
     pairs = tf.random.stateless_uniform([500], seed, None, None, tf.uint32)
     expected = pairs.numpy().view(np.uint16)
-    found = random_levels([10, 100], scrambled(tf.constant(seed)))
+    others = tf.constant([[5, 6], seed, [7, 8]])
+    found = random_levels([10, 100], scrambled(others)[1])
     np.testing.assert_array_equal(tf.reshape(found, [-1]), expected)
 
 
