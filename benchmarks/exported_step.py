@@ -92,7 +92,7 @@ def write_programs(
             (f"d {variable.path}", tuple(variable.shape), "float32") for variable in weights
         ],
         "batch": [
-            ("seeds", (len(step.model.non_trainable_variables), 2), "int32"),
+            ("seeds", (len(step.model.non_trainable_variables), 2), "int64"),
             ("source", (shape.rows, shape.source_length), "int32"),
             ("target", (shape.rows, shape.target_length), "int32"),
         ],

@@ -4,6 +4,8 @@ import ast
 import sys
 from pathlib import Path
 
+from t2t_repro.command_line.program import write_no_more
+
 VERBS = (
     "datagen",
     "trainer",
@@ -38,8 +40,10 @@ def cli() -> None:
         source = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")
         docstring = ast.get_docstring(ast.parse(source)) or ""
         lines.append(f"  {verb:15} {docstring.splitlines()[0].split(': `')[0].rstrip('.')}")
-    # In one piece, which `head` and its like take whole.
-    print("\n".join(lines))
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:
+        write_no_more()
 
 
 if __name__ == "__main__":

@@ -421,3 +421,7 @@ def test_a_user_may_run_from_anywhere(gin_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     configure(CHECKOUT / gin_file, [], TRAINING_ROOTS)
     assert gin.config_str() == expected
+    Path("mine.gin").write_text(f"include '{gin_file}'\n")
+    for name in (gin_file, gin_file.removeprefix("gin/"), "mine.gin"):
+        configure(name, [], TRAINING_ROOTS)
+        assert gin.config_str() == expected

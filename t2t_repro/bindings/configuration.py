@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
+import t2t_repro
 from t2t_repro.bindings.checks import check_bound, check_read, check_types
 from t2t_repro.bindings.expansion import check_expansion
 from t2t_repro.bindings.limits import MAX_BYTES
@@ -18,7 +19,8 @@ from t2t_repro.files.plain_file import read_at_most
 
 _MAX_FILES = 100
 
-_EXPERIMENTS = Path(__file__).parent, Path(__file__).parents[1]
+_PACKAGE = Path(t2t_repro.__file__).parent
+_EXPERIMENTS = _PACKAGE, _PACKAGE.parent
 """In which of them there is a folder gin/: the package, or its checkout."""
 
 

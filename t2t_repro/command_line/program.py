@@ -56,8 +56,7 @@ def run(main: Callable[[], None]) -> NoReturn:
             print("interrupted", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            # The reader of our output has gone, as `head` does; nothing is wrong.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            write_no_more()
         except Exception as error:
             if isinstance(error, OSError) and (reason := storage_error(error)):
                 _fail(f"{reason}: mend that, then give the same command again.")
@@ -74,6 +73,11 @@ def run(main: Callable[[], None]) -> NoReturn:
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
+
+
+def write_no_more() -> None:
+    """Drops what is still to be written: the reader has gone, as `head` does; nothing is wrong."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class AboveBars(io.TextIOBase):

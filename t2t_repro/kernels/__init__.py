@@ -1,8 +1,9 @@
 """What makes the formulas fast: programs that give what a formula gives, in less time or memory.
 
 Each file names the formula that it replaces, and says why; a test holds both against each other,
-value and gradient. The formula itself stands where a reader looks for it. It runs instead of its
-kernel where the environment says T2T_REPRO_PLAIN=1: the same program, slower.
+value and gradient. (`philox` draws for dropout_bits.) The formula itself stands where a reader
+looks for it. It runs instead of its kernel where the environment says T2T_REPRO_PLAIN=1: the same
+program, slower.
 
     kernel               replaces                          in                               gain
     adam                 Keras's Adam                      training/optimizer.py            1.05

@@ -5,7 +5,7 @@ whatever the batch: on a CPU that is a tenth of a step of the base model.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -28,11 +28,16 @@ class Scalars(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class FusedAdam(keras.optimizers.Adam):
-    """Keras's Adam.
+    """Keras's Adam, but for its option `amsgrad`.
 
     m ← m + (1 - β1)(g - m),  v ← v + (1 - β2)(g² - v),
     θ ← θ - rate · sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε)
     """
+
+    def __init__(self, *args: Any, amsgrad: bool = False, **kwargs: Any) -> None:
+        if amsgrad:
+            raise ValueError("FusedAdam has no amsgrad; take keras.optimizers.Adam.")
+        super().__init__(*args, **kwargs)
 
     def _backend_update_step(
         self,
@@ -42,8 +47,8 @@ class FusedAdam(keras.optimizers.Adam):
     ) -> None:
         """Updates all weights; Keras calls it.
 
-        Keras has every weight compute β^t for itself. On a GPU that would be five kernels a weight,
-        each started while it waits.
+        Keras has every weight compute β^t for itself: on a GPU some four kernels more a weight,
+        which the host starts one by one.
         """
         t = ops.cast(self.iterations + 1, "float32")
         powers = (ops.power(ops.cast(beta, "float32"), t) for beta in (self.beta_1, self.beta_2))
@@ -53,7 +58,13 @@ class FusedAdam(keras.optimizers.Adam):
     def update_step(
         self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: Scalars
     ) -> None:
-        """Updates one weight, of any shape, and its m and v."""
+        """Updates one weight, of any shape, and its m and v; Keras calls it.
+
+        Args:
+            gradient: by the weight, of its shape.
+            variable: the weight.
+            learning_rate: where Keras's optimizers have the rate alone.
+        """
         dtype = variable.dtype
         index = self._get_variable_index(variable)
         m, v = self._momentums[index].value, self._velocities[index].value

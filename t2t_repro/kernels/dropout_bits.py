@@ -3,11 +3,11 @@
 Replaces a draw of 32 bits an element, as Keras's dropout has it: on a CPU random bits are most of
 what dropout costs. Both draw for every element of its own; which elements fall is another draw.
 
-On a GPU, where XLA compiles, each element draws its bits itself, the same ones: so dropout starts
-no kernel, and of the bits nothing is written but what they decide.
+In a train step that XLA compiles for a GPU, each element draws its bits itself, the same ones: so
+dropout starts no kernel, and of the bits nothing is written but what they decide.
 
 TensorFlow scrambles the seed at every draw, so that similar seeds give unrelated draws. Here the
-seeds of all draws are scrambled together (`scrambled`): of each XLA makes four kernels for a GPU.
+seeds of all draws are scrambled together (`scrambled`): one by one they would be four kernels each.
 """
 
 import tensorflow as tf

@@ -86,8 +86,9 @@ def _ahead_bytes(model: Transformer, shape: SliceShape) -> int:
 def _weights_bytes(model: Transformer, number: int, on_gpu: bool) -> int:
     """What there is of weights beside themselves: as products read them, for both passes.
 
-    In bfloat16 that is all of them once more. XLA lays these copies where gradients will be. Where
-    layers are computed again, there is place for a part of them alone, and all are counted.
+    In bfloat16 that is all of them once more. XLA lays these copies where gradients will be (so
+    frozen weights need more than is said here). Where layers are computed again, there is place for
+    a part of them alone, and all are counted.
 
     In float32 a GPU's products read the weights themselves, but for the projections of queries,
     keys and values, which lie side by side: of three attentions.

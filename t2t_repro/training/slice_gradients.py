@@ -54,7 +54,7 @@ class SliceGradients:
             self._of_slice,
             input_signature=[
                 weights,
-                tf.TensorSpec([len(model.non_trainable_variables), 2], tf.int32),
+                tf.TensorSpec([len(model.non_trainable_variables), 2], tf.int64),
                 ids,
                 ids,
                 tf.TensorSpec([2], tf.int32),
@@ -167,6 +167,8 @@ class SliceGradients:
         for data in (step, tf.cast(number, tf.int64)):
             key = tf.random.experimental.stateless_fold_in(key, data)
         count = len(self._model.non_trainable_variables)
-        return tf.random.stateless_uniform(
+        seeds = tf.random.stateless_uniform(
             [count, 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
         )
+        # int32 would be taken to the host, for which a GPU would wait.
+        return tf.cast(seeds, tf.int64)

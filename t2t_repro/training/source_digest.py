@@ -10,7 +10,7 @@ from pathlib import Path
 def source_digest(module: str) -> str:
     """Returns a digest of the source of a module, or of all files of a package.
 
-    As it was when first asked for: what is installed later, this process does not run.
+    As it was when first asked for, at a process's start: what is installed later, it hardly runs.
 
     Args:
         module: its name; of a submodule, its whole package counts.

@@ -44,6 +44,22 @@ def test_where_layers_are_computed_again_logits_and_a_layer_are_not_there_at_onc
     assert taken(41, 640) == taken(40, 640) < taken(40, 650)
 
 
+@pytest.mark.parametrize(("recompute", "of_weight"), [(False, 0), (True, 2)])
+def test_copies_in_bfloat16_lie_where_gradients_will_be_unless_layers_are_computed_again(
+    recompute, of_weight
+):
+    """Where a layer is at the peak, and not the logits, a larger vocabulary is weights alone."""
+    shape, vocab = SliceShape(8, 10, 12, 80, 96), (40, 41)
+    model = changed(tiny_model(dtype="mixed_bfloat16"), recompute=recompute, d_ff=4096)
+    logits = 0 if recompute else 2 * 2 * shape.slots[1]
+    taken = []
+    for model.vocab_size in vocab:
+        # The embedding's new row has as many weights as the model is wide.
+        model.count_params = lambda: 16 * model.vocab_size
+        taken.append(compiled_bytes(model, shape, True))
+    assert taken[1] - taken[0] == 16 * of_weight + logits
+
+
 def test_a_gpu_keeps_the_projections_of_attention_side_by_side():
     """In float32, of two attentions queries, keys and values, of the third keys and values."""
     model = changed(tiny_model(), activation="swish")

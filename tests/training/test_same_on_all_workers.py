@@ -68,6 +68,14 @@ def test_what_differs_is_named(directory, change, text):
     gin.clear_config()
 
 
+@pytest.fixture
+def fresh_digests():
+    source_digest.cache_clear()
+    yield
+    source_digest.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_digests")
 def test_a_module_is_its_source(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     module, package = tmp_path / "my_schedule.py", tmp_path / "my_package"
