@@ -73,33 +73,51 @@ def test_a_scrambled_seed_draws_what_tensorflow_draws_with_the_seed(seed):
     np.testing.assert_array_equal(tf.reshape(found, [-1]), expected)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@given(
-    shape=st.lists(st.integers(0, 9), min_size=1, max_size=3),
-    seed=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2),
-)
-@settings(max_examples=20, deadline=None)
-def test_each_element_draws_for_itself_what_is_drawn_at_once(jit_compile, shape, seed):
-    shape, seed = tf.constant(shape), tf.constant(seed, tf.int64)
-    with pytest.MonkeyPatch.context() as patch, gpu.compiled(True):
-        patch.setattr(gpu, "has_gpu", lambda: True)
-        found = tf.function(random_levels, jit_compile=jit_compile)(shape, seed)
-        operations = {op.type for op in traced(random_levels, shape, seed)}
-    assert found.dtype == tf.uint16
-    np.testing.assert_array_equal(found, random_levels(shape, seed))
-    assert "StatelessRandomUniformFullIntV2" not in operations
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    with gpu.compiled(True):
+        yield
+
+
+def test_each_element_draws_for_itself_what_is_drawn_at_once(on_a_gpu):
+    signature = [tf.TensorSpec([None], tf.int32), tf.TensorSpec([2], tf.int64)]
+    one_by_one = tf.function(random_levels, input_signature=signature)
+    assert not draws_of(one_by_one.get_concrete_function())
+    number = st.integers(-(2**63), 2**63 - 1)
+
+    @given(st.lists(st.integers(0, 9), min_size=0, max_size=3), st.tuples(number, number))
+    @settings(deadline=None)
+    def check(shape, seed):
+        seed = tf.constant(seed, tf.int64)
+        found = one_by_one(tf.constant(shape, tf.int32), seed)
+        assert found.dtype == tf.uint16
+        with gpu.compiled(False):
+            np.testing.assert_array_equal(found, random_levels(tf.constant(shape, tf.int32), seed))
+
+    check()
+
+
+@pytest.mark.parametrize("shape", [[], [0, 3], [5, 7, 3]])
+def test_xla_draws_so_too(shape, on_a_gpu):
+    seed = tf.constant([-3, 2**40], tf.int64)
+    found = tf.function(random_levels, jit_compile=True)(tf.constant(shape, tf.int32), seed)
+    with gpu.compiled(False):
+        np.testing.assert_array_equal(found, random_levels(tf.constant(shape, tf.int32), seed))
 
 
 @pytest.mark.parametrize(("has_gpu", "by_xla"), [(True, False), (False, True)])
 def test_without_a_gpu_or_without_xla_all_are_drawn_at_once(has_gpu, by_xla, monkeypatch):
     monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
     with gpu.compiled(by_xla):
-        operations = [op.type for op in traced(random_levels, [3], tf.constant([1, 2]))]
-    assert operations.count("StatelessRandomUniformFullIntV2") == 1
+        traced = tf.function(random_levels).get_concrete_function([3], tf.constant([1, 2]))
+    assert draws_of(traced) == 1
 
 
-def traced(function, *arguments):
-    return tf.function(function).get_concrete_function(*arguments).graph.get_operations()
+def draws_of(traced):
+    """How many operations of a traced function draw."""
+    operations = [operation.type for operation in traced.graph.get_operations()]
+    return operations.count("StatelessRandomUniformFullIntV2")
 
 
 def test_all_levels_are_alike_probable():
