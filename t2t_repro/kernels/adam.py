@@ -11,6 +11,8 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from t2t_repro.kernels import gpu
+
 
 class Scalars(NamedTuple):
     """What all weights of an update share, float32.
@@ -48,23 +50,28 @@ class FusedAdam(keras.optimizers.Adam):
         """Updates all weights; Keras calls it.
 
         Keras has every weight compute β^t for itself: on a GPU some four kernels more a weight,
-        which the host starts one by one.
+        which the host starts one by one. A CPU is faster so, where the weights are large.
         """
+        shared = self._scalars(learning_rate) if gpu.has_gpu() else learning_rate
+        super()._backend_update_step(grads, trainable_variables, shared)
+
+    def _scalars(self, learning_rate: tf.Tensor) -> Scalars:
         t = ops.cast(self.iterations + 1, "float32")
         powers = (ops.power(ops.cast(beta, "float32"), t) for beta in (self.beta_1, self.beta_2))
-        scalars = Scalars(ops.cast(learning_rate, "float32"), *powers)
-        super()._backend_update_step(grads, trainable_variables, scalars)
+        return Scalars(ops.cast(learning_rate, "float32"), *powers)
 
     def update_step(
-        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: Scalars
+        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor | Scalars
     ) -> None:
         """Updates one weight, of any shape, and its m and v; Keras calls it.
 
         Args:
             gradient: by the weight, of its shape.
             variable: the weight.
-            learning_rate: where Keras's optimizers have the rate alone.
+            learning_rate: or all that weights share, computed before.
         """
+        if not isinstance(learning_rate, Scalars):
+            learning_rate = self._scalars(learning_rate)
         dtype = variable.dtype
         index = self._get_variable_index(variable)
         m, v = self._momentums[index].value, self._velocities[index].value
