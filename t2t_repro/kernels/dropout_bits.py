@@ -13,7 +13,7 @@ seeds of all draws are scrambled together (`scrambled`): one by one they would b
 import tensorflow as tf
 
 from t2t_repro.kernels import gpu
-from t2t_repro.kernels.philox import halves, philox, shifted
+from t2t_repro.kernels.philox import halves, joined, philox, shifted
 
 LEVELS = 2**16
 
@@ -52,17 +52,10 @@ def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     count = shifted(number, 3)
     key, upper_half = (halves(part) for part in tf.unstack(seed))
-    words = philox((count, tf.zeros_like(count), *upper_half), key)
-    first, second = (_joined(*words[i : i + 2]) for i in (0, 2))
+    first, second = joined(philox((count, tf.zeros_like(count), *upper_half), key))
     of_four = tf.where(number & 4 == 0, first, second)
     level = shifted(of_four, 16 * (number & 3)) & (LEVELS - 1)
     return tf.reshape(tf.cast(level, tf.uint16), shape)
-
-
-def _joined(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
-    """Two words as one of 64 bits."""
-    low, high = (tf.cast(word, tf.uint64) for word in (low, high))
-    return low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))
 
 
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
@@ -75,9 +68,8 @@ def scrambled(seeds: tf.Tensor) -> tf.Tensor:
         [draws, 2] int64, each for `random_levels`.
     """
     counter = [word for part in tf.unstack(_unsigned(seeds), axis=1) for word in halves(part)]
-    words = philox(counter, _SCRAMBLING_KEY)
-    both = tf.stack([_joined(*words[i : i + 2]) for i in (0, 2)], axis=1)
-    return tf.bitcast(both, tf.int64)
+    scrambled_parts = joined(philox(counter, _SCRAMBLING_KEY))
+    return tf.bitcast(tf.stack(scrambled_parts, axis=1), tf.int64)
 
 
 def _unsigned(seeds: tf.Tensor) -> tf.Tensor:

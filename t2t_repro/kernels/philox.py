@@ -49,6 +49,15 @@ def halves(bits: tf.Tensor) -> Words:
     return tf.cast(bits, tf.uint32), tf.cast(shifted(bits, 32), tf.uint32)
 
 
+def joined(words: Words) -> Words:
+    """Of each two words one number of 64 bits, the lower half first: what `halves` divides."""
+    wide = [tf.cast(word, tf.uint64) for word in words]
+    return [
+        low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))
+        for low, high in zip(wide[::2], wide[1::2], strict=True)
+    ]
+
+
 def shifted(bits: tf.Tensor, places: int | tf.Tensor) -> tf.Tensor:
     """Shifts unsigned integers to the right: bits >> places."""
     return tf.bitwise.right_shift(bits, tf.cast(places, bits.dtype))

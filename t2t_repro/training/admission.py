@@ -199,11 +199,11 @@ class Admission:
             ValueError: it is no worker's.
         """
         index, process = hello.get("worker"), str(hello.get("process"))[:100]
-        if type(index) is not int or not hello_of(self._cluster).keys() <= hello.keys():
+        expected = hello_of(self._cluster)
+        if type(index) is not int or not expected.keys() <= hello.keys():
             raise ValueError("no hello")
         if self._error:
             raise self._error
-        expected = hello_of(self._cluster)
         if hello["t2t_repro"] != expected["t2t_repro"]:
             raise UserError(
                 f"worker {index} ({process!r}) has t2t_repro {str(hello['t2t_repro'])[:50]!r}, but "

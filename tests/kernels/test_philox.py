@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.kernels.philox import halves, philox
+from t2t_repro.kernels.philox import halves, joined, philox
 
 PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0]
 
@@ -27,3 +27,4 @@ def test_the_known_answers(counter, key, expected, jit_compile):
 def test_halves(bits):
     low, high = halves(tf.constant(bits, tf.uint64))
     assert (int(low), int(high)) == (bits % 2**32, bits // 2**32)
+    assert [int(number) for number in joined([low, high])] == [bits]
