@@ -197,8 +197,12 @@ def _update(step: TrainStep, shape: SliceShape) -> Function:
         norm = global_norm.global_norm(gradients)
         is_usable = tf.math.is_finite(sums.loss) & (norm <= LARGEST_NORM)
         rate = step.optimizer._learning_rate(number)
+        # As long as a row of a weight: XLA updates weights of one shape in one kernel if they read
+        # something in common that is no scalar.
+        widths = {weight.shape[-1] for weight in weights}
+        rates = {width: gpu.apart(tf.fill([width], rate))[0] for width in widths}
         of_each = [
-            _adam(step.optimizer, number, rate, *one)
+            _adam(step.optimizer, number, rates[one[0].shape[-1]], *one)
             for one in zip(weights, m, v, gradients, strict=True)
         ]
         updated = [tensor for of_one in zip(*of_each, strict=True) for tensor in of_one]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python import xla
 
 _compiled = ContextVar("compiled", default=False)
 
@@ -31,3 +32,18 @@ def compiled(by_xla: bool) -> Iterator[None]:
 def fuses() -> bool:
     """Whether there is a GPU, and XLA makes one kernel of many operations of what is traced now."""
     return _compiled.get() and has_gpu()
+
+
+def apart(*tensors: tf.Tensor) -> list[tf.Tensor]:
+    """Has XLA compute what is made of some tensors behind them all, and by itself.
+
+    Across this it neither joins kernels, nor takes for one what is computed before and behind.
+    Nothing but XLA runs it: for where `fuses` says so.
+
+    Args:
+        tensors: of any shapes and dtypes.
+
+    Returns:
+        the same.
+    """
+    return list(xla.optimization_barrier(*tensors))

@@ -12,7 +12,7 @@ from t2t_repro.kernels import gpu
 from t2t_repro.kernels.packing import Packed, Vectors, each_vector
 from t2t_repro.kernels.softmax import softmax as fast_softmax
 from t2t_repro.layers.cache import KeysValues, Past
-from t2t_repro.layers.dense import Dense, Projection
+from t2t_repro.layers.dense import Dense, Projection, side_by_side
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.initialization import Initialization, of_heads
 from t2t_repro.layers.masks import apply_mask, with_implicit_mask
@@ -151,6 +151,10 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         return self._joint((self.query_projection, self.key_projection, self.value_projection))
 
+    def memory_projection(self) -> Projection:
+        """Likewise W^K and W^V: a projection to heads·(d_k + d_v)."""
+        return self._joint((self.key_projection, self.value_projection))
+
     def _joint(self, layers: Sequence[Dense]) -> Projection:
         matrix = self._of_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
         if not self.use_bias:
@@ -269,6 +273,26 @@ class MultiHeadAttention(keras.layers.Layer):
             "use_bias": self.use_bias,
             "initialization": self.initialization,
         }
+
+
+def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) -> list[KeysValues]:
+    """What each of some attentions reads of one memory; see `MultiHeadAttention.project_memory`.
+
+    Args:
+        attentions: all with heads of the same depths.
+        memory: [batch, key_length, d_model].
+    """
+    if not gpu.has_gpu():
+        return [attention.project_memory(memory) for attention in attentions]
+    # As in `_heads`: one product for them all.
+    every = side_by_side([attention.memory_projection() for attention in attentions])
+    num_heads = [attention.num_heads for attention in attentions]
+    heads = split_heads(each_vector(every.of, memory), sum(num_heads))
+    depths = [attentions[0].d_k, attentions[0].d_v]
+    return [
+        KeysValues(*tf.split(of_one, depths, axis=-1))
+        for of_one in tf.split(heads, num_heads, axis=1)
+    ]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_repro.kernels.packing import Packed, Vectors
 from t2t_repro.kernels.recompute import recomputable
-from t2t_repro.layers.attention import MultiHeadAttention
+from t2t_repro.layers.attention import MultiHeadAttention, projected_memory
 from t2t_repro.layers.cache import KeysValues, Past
 from t2t_repro.layers.dense import Projection
 from t2t_repro.layers.masks import causal_mask, with_implicit_mask
@@ -143,7 +143,9 @@ class Decoder(LayerStack):
         if not isinstance(memory, list):
             check_last_axis("memory", memory, self.config.d_model)
             source_mask = with_implicit_mask(source_mask, memory)
-            memory = [memory] * self.num_layers
+            # A layer that is recomputed makes its keys and values again: they are not kept.
+            recomputes = self.config.recompute and training
+            memory = [memory] * self.num_layers if recomputes else self.project_memory(memory)
         pasts: list[Past | None] = [*past] if past else [None] * self.num_layers
         for layer, of_memory, of_past in zip(self.layers, memory, pasts, strict=True):
             x = layer(
@@ -156,13 +158,13 @@ class Decoder(LayerStack):
             )
         return self.normalize_output(x)
 
-    def project_memory(self, memory: tf.Tensor) -> list[KeysValues]:
+    def project_memory(self, memory: Vectors) -> list[KeysValues]:
         """Projects the encoder's output once for every layer's attention to it.
 
         Args:
             memory: [batch, source_length, d_model].
         """
-        return [layer.memory_attention.project_memory(memory) for layer in self.layers]
+        return projected_memory([layer.memory_attention for layer in self.layers], memory)
 
     def join_projections(self) -> list[Projection]:
         """Returns every layer's joint projection to queries, keys and values; see `Past`."""

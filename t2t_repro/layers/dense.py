@@ -1,5 +1,6 @@
 """x W + b, for vectors that lie in any number of axes."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -34,6 +35,17 @@ class Projection(NamedTuple):
         """Projects every vector: [..., width] → [..., units]."""
         projected = product(x, self.matrix)
         return projected if self.bias is None else projected + self.bias
+
+
+def side_by_side(projections: Sequence[Projection]) -> Projection:
+    """One projection to the units of the first, then those of the next one, and so on.
+
+    Args:
+        projections: all with biases, or all without.
+    """
+    matrices, biases = zip(*projections, strict=True)
+    bias = None if biases[0] is None else tf.concat(biases, axis=0)
+    return Projection(tf.concat(matrices, axis=1), bias)
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")

@@ -14,18 +14,21 @@ LAYER_NORM_EPSILON = 1e-6
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     """Computes γ (x - μ) / sqrt(σ² + ε) + β, μ and σ² those of x's last axis.
 
+    That is in float32 whatever the dtype of x.
+
     Args:
         x: [..., d_model].
-        gamma: [d_model].
-        beta: [d_model].
+        gamma: [d_model], float32.
+        beta: [d_model], float32.
         epsilon: ε.
 
     Returns:
-        the shape of `x`.
+        the shape and dtype of `x`.
     """
+    dtype, x = x.dtype, tf.cast(x, tf.float32)
     mean = tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(x - mean), axis=-1, keepdims=True)
-    return gamma * (x - mean) / tf.sqrt(variance + epsilon) + beta
+    return tf.cast(gamma * (x - mean) / tf.sqrt(variance + epsilon) + beta, dtype)
 
 
 _layer_norm = kernels.fast(fast_layer_norm, layer_norm)
@@ -44,8 +47,8 @@ class LayerNorm(keras.layers.LayerNormalization):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises every vector: [..., d_model] → the same shape."""
-        x = tf.cast(inputs, tf.float32)
+        x = tf.cast(inputs, self.compute_dtype)
         gamma, beta = (
             tf.cast(tf.convert_to_tensor(w), tf.float32) for w in (self.gamma, self.beta)
         )
-        return tf.cast(_layer_norm(x, gamma, beta, self.epsilon), self.compute_dtype)
+        return _layer_norm(x, gamma, beta, self.epsilon)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.kernels import gpu
-from t2t_repro.layers.attention import MultiHeadAttention, attention_weights
+from t2t_repro.layers.attention import MultiHeadAttention, attention_weights, projected_memory
 from t2t_repro.layers.masks import causal_mask
 from tests import reference
 from tests.layer_test import randomize, run_layer_test
@@ -86,6 +86,20 @@ def test_on_a_gpu_one_product_gives_what_several_do(has_memory, dtype, use_bias,
         np.testing.assert_allclose(
             tf.cast(found, tf.float32), tf.cast(one, tf.float32), atol=tolerance
         )
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_on_a_gpu_one_product_projects_the_memory_of_all_layers(use_bias, monkeypatch):
+    layers = [MultiHeadAttention(heads, 3, 5, use_bias=use_bias) for heads in (2, 4, 2)]
+    for seed, layer in enumerate(layers):
+        layer.build((None, None, D_MODEL))
+        randomize(layer, seed)
+    memory = tf.constant(normal(2, 3, D_MODEL))
+    expected = [layer.project_memory(memory) for layer in layers]
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    for found, one in zip(projected_memory(layers, memory), expected, strict=True):
+        np.testing.assert_allclose(found.keys, one.keys, atol=1e-5)
+        np.testing.assert_allclose(found.values, one.values, atol=1e-5)
 
 
 def test_self_attention_is_attention_to_oneself():

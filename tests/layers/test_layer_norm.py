@@ -45,7 +45,8 @@ def test_values_and_gradients_are_those_of_automatic_differentiation(
         monkeypatch.setattr(layer_norm, "_layer_norm", layer_norm.layer_norm)
     monkeypatch.setattr(gpu, "has_gpu", lambda: program == "on a GPU")
     ours, kerass = layers()
-    found = tf.function(lambda: output_and_gradients(ours), jit_compile=jit_compile)()
+    with gpu.compiled(bool(jit_compile)):
+        found = tf.function(lambda: output_and_gradients(ours), jit_compile=jit_compile)()
     expected = output_and_gradients(kerass)
     np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
     for gradient, other in zip(found[1], expected[1], strict=True):
@@ -60,6 +61,17 @@ def test_statistics_are_float32_in_mixed_precision():
     assert all(gradient.dtype == tf.float32 for gradient in gradients)
     difference = tf.cast(y, tf.float32) - tf.cast(kerass(X), tf.float32)
     assert np.abs(difference).max() < 0.05
+
+
+def test_a_gpu_has_the_gradients_of_a_cpu_in_mixed_precision(monkeypatch):
+    ours, _ = layers("mixed_bfloat16")
+    _, expected = output_and_gradients(ours)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    with gpu.compiled(True):
+        _, found = tf.function(lambda: output_and_gradients(ours), jit_compile=True)()
+    # A gradient by γ sums products of numbers rounded to 8 bits.
+    for gradient, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(gradient, other, atol=2**-7 * np.abs(other).max())
 
 
 def test_a_vector_without_variance_becomes_beta():
