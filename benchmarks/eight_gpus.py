@@ -76,7 +76,7 @@ class Model(NamedTuple):
 # Aims in tokens a second. Kernels as XLA compiled the step for an H100: benchmarks/README.md.
 AIMS = {"base_ende": (700_000, 886), "big_ende": (180_000, 888)}
 FEWER = 600
-"""Kernels of a step, were there a third fewer."""
+"""Kernels of a step if a third of them could be saved."""
 
 
 def models(rates: Mapping[str, float | None] | None = None) -> list[Model]:

@@ -35,10 +35,10 @@ def fuses() -> bool:
 
 
 def apart(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Has XLA compute what is made of some tensors behind them all, and by itself.
+    """Has XLA compute some tensors first, and fuse nothing across this point (where `fuses`).
 
-    Across this it neither joins kernels, nor takes for one what is computed before and behind.
-    Nothing but XLA runs it: for where `fuses` says so.
+    Nor does XLA take two equal computations for one, if one is made of these tensors and the other
+    is not. It has no gradient.
 
     Args:
         tensors: of any shapes and dtypes.
@@ -46,4 +46,4 @@ def apart(*tensors: tf.Tensor) -> list[tf.Tensor]:
     Returns:
         the same.
     """
-    return list(xla.optimization_barrier(*tensors))
+    return list(xla.optimization_barrier(*tensors)) if fuses() else list(tensors)

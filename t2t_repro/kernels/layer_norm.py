@@ -3,9 +3,8 @@
 Replaces the automatic differentiation of `layers.layer_norm.layer_norm`. The closed form passes
 over memory half as often, which is what a CPU feels.
 
-XLA would have a GPU write x̂ ∂y, in float32, for both sums and ∂x to read. In a train step that it
-compiles for one, x̂ is written in the dtype of x, for ∂γ alone; what ∂x needs of it is computed
-again where ∂x is. So as many kernels move six tenths of the bytes.
+On a GPU XLA would write x̂ ∂y, in float32, for ∂γ and ∂x to read. Here it writes x̂ in the dtype of
+x, for ∂γ alone. The kernel that makes ∂x computes x̂ itself, and so less is moved.
 """
 
 from typing import Any
@@ -22,6 +21,8 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
         ∂x = (g - mean(g) - x̂ mean(g x̂)) / sqrt(σ² + ε),  ∂γ = Σ ∂y x̂,  ∂β = Σ ∂y.
 
+    On a GPU the x̂ of ∂γ is rounded to the dtype of x.
+
     Args:
         x: [..., d_model].
         gamma: [d_model], float32.
@@ -31,17 +32,16 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     Returns:
         the shape and dtype of `x`.
     """
-    fuses = gpu.fuses()
 
     @tf.custom_gradient
     def compute(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Any]:
         normal, scale = _normalized(x, epsilon)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            if fuses:
-                d_x, *of_weights = _fused_gradient(x, upstream, gamma, epsilon)
+            if gpu.has_gpu():
+                d_x, *of_weights = _gradient_on_a_gpu(x, upstream, gamma, epsilon)
             else:
-                d_x, *of_weights = _gradient(normal, scale, upstream, gamma)
+                d_x, *of_weights = _gradient_on_a_cpu(normal, scale, upstream, gamma)
             return tf.cast(d_x, x.dtype), *of_weights
 
         return tf.cast(normal * gamma + beta, x.dtype), gradient
@@ -58,9 +58,10 @@ def _normalized(x: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
     return centred * scale, scale
 
 
-def _gradient(
+def _gradient_on_a_cpu(
     normal: tf.Tensor, scale: tf.Tensor, upstream: tf.Tensor, gamma: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """∂x, ∂γ and ∂β, in few passes over memory."""
     upstream = tf.cast(upstream, tf.float32)
     of_gamma = upstream * normal
     # The means of g and g x̂, as products: nothing as large as x is written for them.
@@ -72,15 +73,12 @@ def _gradient(
     return d_x, d_gamma, d_beta
 
 
-def _fused_gradient(
+def _gradient_on_a_gpu(
     x: tf.Tensor, upstream: tf.Tensor, gamma: tf.Tensor, epsilon: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The same, as XLA makes the best kernels of it.
-
-    Means are no products, for which it would write what is multiplied.
-    """
+    """The same, for XLA to fuse: for products, as on a CPU, it would write what they multiply."""
     dtype = x.dtype
-    # From x anew: what the forward pass made would be kept until now.
+    # So x̂ is computed again here: that of the forward pass would have to be kept until now.
     x, upstream = gpu.apart(x, upstream)
     upstream = tf.cast(upstream, tf.float32)
     normal, scale = _normalized(x, epsilon)

@@ -279,7 +279,7 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
     """What each of some attentions reads of one memory; see `MultiHeadAttention.project_memory`.
 
     Args:
-        attentions: all with heads of the same depths.
+        attentions: all with heads of the same depths, and all with biases or all without.
         memory: [batch, key_length, d_model].
     """
     if not gpu.has_gpu():

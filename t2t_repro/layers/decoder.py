@@ -143,9 +143,9 @@ class Decoder(LayerStack):
         if not isinstance(memory, list):
             check_last_axis("memory", memory, self.config.d_model)
             source_mask = with_implicit_mask(source_mask, memory)
-            # A layer that is recomputed makes its keys and values again: they are not kept.
-            recomputes = self.config.recompute and training
-            memory = [memory] * self.num_layers if recomputes else self.project_memory(memory)
+            # All layers' keys and values together take room, but in training they are kept anyhow.
+            keeps = training and not self.config.recompute
+            memory = self.project_memory(memory) if keeps else [memory] * self.num_layers
         pasts: list[Past | None] = [*past] if past else [None] * self.num_layers
         for layer, of_memory, of_past in zip(self.layers, memory, pasts, strict=True):
             x = layer(
