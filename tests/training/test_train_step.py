@@ -187,15 +187,17 @@ def test_xla_says_how_much_memory_a_program_needs():
     assert more - needed > 4 * 16 * 2 * 8 * 60 * 10
 
 
-def test_on_a_gpu_xla_draws_the_same_dropout(monkeypatch):
-    """There every element draws for itself. On a CPU test_one_loss says so."""
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_xla_draws_the_same_dropout(has_gpu, monkeypatch):
+    """With the program for a GPU too, where every element draws for itself."""
     batch = next(global_batches(1, 1))
     expected = tiny_step(dropout=0.3)(3, *batch)
-    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
     step = tiny_step(dropout=0.3, jit_compile=True)
     np.testing.assert_allclose(step(3, *batch), expected, rtol=1e-4)
     traced = step.slice_gradients.of_slice.get_concrete_function().graph.get_operations()
-    assert not [op for op in traced if op.type == "StatelessRandomUniformFullIntV2"]
+    draws = [op for op in traced if op.type == "StatelessRandomUniformFullIntV2"]
+    assert bool(draws) is not has_gpu
 
 
 def test_without_xla_nothing_is_compiled():
@@ -247,6 +249,7 @@ def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
 @pytest.mark.parametrize(
     ("replicas", "make"),
     [
+        (1, functools.partial(keras.optimizers.AdamW, 0.01, weight_decay=0.1, clipnorm=0.05)),
         (2, functools.partial(keras.optimizers.AdamW, 0.01, weight_decay=0.1, clipnorm=0.05)),
         (2, functools.partial(keras.optimizers.SGD, 0.1, momentum=0.9, clipvalue=0.01)),
         (2, functools.partial(keras.optimizers.Nadam, 0.01, global_clipnorm=0.05)),
