@@ -61,9 +61,10 @@ setup(
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"]),
     package_data={
         "t2t_repro": ["py.typed"],
-        "t2t_repro.analysis": ["*.html"],
+        "t2t_repro.attention": ["*.html"],
         "t2t_repro.data.corpora": ["*.txt"],
-        "t2t_repro.serving": ["*.html", "for_server/*"],
+        "t2t_repro.serving": ["*.html"],
+        "t2t_repro.formats.saved_model": ["for_server/*"],
     },
     cmdclass={"build_py": BuildWithExperiments},
     entry_points={

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import training_operations
 from t2t_repro.analysis.parameter_count import parameter_count
-from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
 from t2t_repro.training.compiled_memory import compiled_bytes
 
 GB = 1e9
@@ -88,7 +88,7 @@ MEASURED = (
 LINKS = (10e9, 100e9)
 
 # The largest shape of WMT14, as EXPERIMENTS.md has it.
-LONGEST = SliceShape(24, 208, 224, TOKENS // SLICES, TOKENS // SLICES)
+LONGEST = BatchShape(24, 208, 224, TOKENS // SLICES, TOKENS // SLICES)
 
 # float32 numbers a weight: itself, Adam's two moments; in memory its gradient, and the sum of those
 # of the slices, too.

@@ -29,9 +29,9 @@ from peers.ours import never_end, random_model
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.search import Cache, StepModel
 from t2t_repro.decoding.step_loop import SEGMENT
-from t2t_repro.layers.attention import attention_weights
-from t2t_repro.models.step_decoder import StepDecoder
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.model.attention import attention_weights
+from t2t_repro.model.step_decoder import StepDecoder
+from t2t_repro.model.transformer import Transformer
 from work import SIZES
 
 SOURCE_LENGTH = 24

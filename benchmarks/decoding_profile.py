@@ -24,7 +24,7 @@ from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 from alternation import DTYPES, some_of
 from peers import ours
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.models.step_decoder import StepDecoder
+from t2t_repro.model.step_decoder import StepDecoder
 from work import DEFAULT_DIRECTORY, OUTPUT_TOKENS, ROWS, SHARED_SIZES, SIZES, load_sources
 
 _KINDS = {

@@ -27,11 +27,11 @@ from typing import NamedTuple
 
 from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
-from t2t_repro.data.linear_trees import delinearise, linearise
-from t2t_repro.data.trees import ParsedSentence, bracketed, read_trees
 from t2t_repro.errors import UserError
-from t2t_repro.evaluation.bracket_f1 import BracketCounts, bracket_f1, count_brackets
 from t2t_repro.parse import NO_TREE, tree_of
+from t2t_repro.parsing.bracket_f1 import BracketCounts, bracket_f1, count_brackets
+from t2t_repro.parsing.linear_trees import delinearise, linearise
+from t2t_repro.parsing.trees import ParsedSentence, bracketed, read_trees
 
 # EVALB's MAX_WORD_IN_SENT and MAX_BRACKET_IN_SENT, and what it reads of a line.
 _ROOM = 200

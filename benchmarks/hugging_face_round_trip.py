@@ -27,9 +27,9 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.length_penalty import power_penalty
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.experiment import load_translator
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.serving.hugging_face_model import HuggingFaceModel
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.vocabulary import PAD_ID
 from toolkits.steps import Facts, append_row
 

@@ -31,8 +31,8 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.data.prepared import Preparation
-from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore, VocabSizes, complete_token_store, token_block
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
 
 if TYPE_CHECKING:
     from t2t_repro.data.batches import Batches
@@ -191,7 +191,7 @@ def _word(rank: int) -> str:
 class TimedTraining(SubwordTraining):
     """A recipe that counts its own time, so that it can be told from that of the pairs."""
 
-    def train(self, *arguments: Any, **named: Any) -> Subwords:
+    def train(self, *arguments: Any, **named: Any) -> SentencePieceModel:
         """As in `SubwordTraining`."""
         watch = Stopwatch()
         model = super().train(*arguments, **named)

@@ -24,8 +24,9 @@ import tensorflow as tf
 from alternation import some_of
 from peers import ours
 from t2t_repro.decoding import beam_search
-from t2t_repro.layers import attention, cache, dropout, embedding, layer_norm
-from t2t_repro.training import loss, optimizer, slice_gradients
+from t2t_repro.model import attention, cache, dropout, embedding, layer_norm, loss
+from t2t_repro.training import gradients as slice_gradients
+from t2t_repro.training import optimizer
 from work import DEFAULT_DIRECTORY, SHARED_SIZES, SIZES, load_sources, load_training
 
 IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {

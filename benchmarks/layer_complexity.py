@@ -24,8 +24,8 @@ import keras
 import tensorflow as tf
 
 from layer_complexity_report import CONCERNED, SWEEPS, plot, report, sizes
-from t2t_repro.layers.attention import MultiHeadAttention
-from t2t_repro.layers.restricted_attention import RestrictedSelfAttention
+from t2t_repro.model.attention import MultiHeadAttention
+from t2t_repro.model.restricted_attention import RestrictedSelfAttention
 
 QUICK_SWEEPS = {"n": (8, 16, 32), "d": (16, 32, 64), "k": (3, 5), "r": (4, 8)}
 HEADS = 8

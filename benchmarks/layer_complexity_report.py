@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import table_1
-from t2t_repro.kernels.blocked_attention import keys_of_query
-from t2t_repro.layers.masks import reach_of
+from t2t_repro.model.kernels.blocked_attention import keys_of_query
+from t2t_repro.model.masks import reach_of
 
 LAYERS = ("self-attention", "restricted", "recurrent", "convolutional", "separable")
 COLOURS = dict(zip(LAYERS, ("C0", "C1", "C2", "C3", "C4"), strict=True))

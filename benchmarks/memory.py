@@ -21,8 +21,8 @@ from environments import DEFAULT_ENV_DIR, make_environment
 from exported_step import train_step, write_programs
 from gpu_ahead import compile_for
 from gpus import GPUS
-from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.kernels.gpu import has_gpu
+from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.model.kernels.gpu import has_gpu
 from t2t_repro.training.compiled_memory import compiled_bytes
 from t2t_repro.training.train_step import TrainStep
 from work import SIZES, ModelSize
@@ -30,14 +30,14 @@ from work import SIZES, ModelSize
 # Long, middling and short sentences: three of the six shapes for an eighth of a batch that the
 # 68,256 pairs of EXPERIMENTS.md have.
 SHAPES = (
-    SliceShape(24, 208, 224, 2845, 3125),
-    SliceShape(101, 48, 48, 3022, 3125),
-    SliceShape(447, 16, 16, 3125, 3104),
+    BatchShape(24, 208, 224, 2845, 3125),
+    BatchShape(101, 48, 48, 3022, 3125),
+    BatchShape(447, 16, 16, 3125, 3104),
 )
 FLOAT_BYTES = 4
 COLUMNS = ("size", "dtype", "rows × lengths", "estimate", "XLA", "XLA / estimate", "with gradients")
 
-Peak = Callable[[TrainStep, SliceShape], int]
+Peak = Callable[[TrainStep, BatchShape], int]
 """What XLA says that a slice takes, weights and gradients too, in bytes."""
 
 
@@ -66,7 +66,7 @@ def main() -> None:
                 print(f"| {first} | `{dtype}` | {numbers} |", flush=True)
 
 
-def rows(step: TrainStep, shapes: Sequence[SliceShape], on_gpu: bool, peak: Peak) -> Iterator[str]:
+def rows(step: TrainStep, shapes: Sequence[BatchShape], on_gpu: bool, peak: Peak) -> Iterator[str]:
     """Yields the cells of a row for every shape, from the shape on."""
     of_weights = FLOAT_BYTES * step.model.count_params()
     for shape in shapes:
@@ -82,13 +82,13 @@ def rows(step: TrainStep, shapes: Sequence[SliceShape], on_gpu: bool, peak: Peak
         yield " | ".join(cells)
 
 
-def of_this_device(step: TrainStep, shape: SliceShape) -> int:
+def of_this_device(step: TrainStep, shape: BatchShape) -> int:
     """By TensorFlow's XLA, for the device that there is."""
     return step.slice_gradients.peak_bytes(shape)
 
 
 def of_gpu(
-    jax: Path, gpu: str, size: ModelSize, dtype: str, step: TrainStep, shape: SliceShape
+    jax: Path, gpu: str, size: ModelSize, dtype: str, step: TrainStep, shape: BatchShape
 ) -> int:
     """By the XLA of JAX, for a GPU that is not there."""
     with tempfile.TemporaryDirectory() as folder:

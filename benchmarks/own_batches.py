@@ -66,8 +66,8 @@ def compare_checkouts(arguments: argparse.Namespace) -> None:
 def get_ready(arguments: argparse.Namespace) -> Round:
     """A training step of the checkout that is on the path, and batches for it."""
     import t2t_repro
-    from t2t_repro.layers.layer_config import LayerConfig
-    from t2t_repro.models.transformer import Transformer
+    from t2t_repro.model.layer_config import LayerConfig
+    from t2t_repro.model.transformer import Transformer
     from t2t_repro.training.optimizer import adam
     from t2t_repro.training.train_step import TrainStep
 

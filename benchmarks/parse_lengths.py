@@ -3,7 +3,7 @@
     python benchmarks/parse_lengths.py --trees=test.tree.gz --symbols=test.symbols
 
 The symbols are what `t2t_repro.evaluate --output` wrote for these trees, a line a tree. Scores are
-those of `evaluate`: see `t2t_repro.evaluation.bracket_f1`.
+those of `evaluate`: see `t2t_repro.parsing.bracket_f1`.
 """
 
 import argparse
@@ -13,10 +13,10 @@ from pathlib import Path
 
 from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
-from t2t_repro.data.linear_trees import linearise
-from t2t_repro.data.trees import read_trees
-from t2t_repro.evaluation.bracket_f1 import bracket_f1, share_of_trees, strict_bracket_f1
 from t2t_repro.evaluation.scores import Score
+from t2t_repro.parsing.bracket_f1 import bracket_f1, share_of_trees, strict_bracket_f1
+from t2t_repro.parsing.linear_trees import linearise
+from t2t_repro.parsing.trees import read_trees
 
 LONGEST = (5, 10, 20, 30, 40, None)
 """How many words the longest sentence of a column has, punctuation among them; the last: any."""

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from input import write_text
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.text.sentencepiece import SubwordTraining
 
 _PREPARE = """
 if __name__ == "__main__":  # The workers import this script too.

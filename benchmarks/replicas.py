@@ -34,15 +34,15 @@ class Layout(NamedTuple):
 
     Attributes:
         devices: logical ones, a replica on each.
-        slices: of a global batch.
+        micro_batches: of a global batch.
     """
 
     devices: int
-    slices: int
+    micro_batches: int
 
     def __str__(self) -> str:
         """As it stands in results."""
-        count = self.slices // self.devices
+        count = self.micro_batches // self.devices
         return f"{self.devices} device{'s' * (self.devices > 1)} × {count} slice{'s' * (count > 1)}"
 
 
@@ -113,15 +113,15 @@ def start(stack: ExitStack, size: str, layout: Layout, options: argparse.Namespa
     """Starts the process of a layout; it ends with the stack."""
     command = [sys.executable, __file__, f"--sizes={size}", f"--steps={options.steps}"]
     command += ["--worker", *map(str, layout)]
-    log = options.log_dir / f"replicas_{size}_{layout.devices}_{layout.slices}.log"
+    log = options.log_dir / f"replicas_{size}_{layout.devices}_{layout.micro_batches}.log"
     return stack.enter_context(running_worker(command, log))
 
 
 def make_round(size: str, layout: Layout, steps: int) -> Round:
     """Updates on every batch, so many times; the loss is waited for after every one."""
     from peers.ours import random_model
+    from t2t_repro.model.loss import CrossEntropy
     from t2t_repro.training.devices import choose_strategy
-    from t2t_repro.training.loss import CrossEntropy
     from t2t_repro.training.optimizer import adam
     from t2t_repro.training.train_step import TrainStep
 
@@ -133,9 +133,9 @@ def make_round(size: str, layout: Layout, steps: int) -> Round:
             optimizer,
             seed=1,
             loss=CrossEntropy(LABEL_SMOOTHING),
-            slices=layout.slices,
+            micro_batches=layout.micro_batches,
         )
-    batches: Any = random_batches(SIZES[size], TOKENS[size], layout.slices)
+    batches: Any = random_batches(SIZES[size], TOKENS[size], layout.micro_batches)
 
     def do_round() -> float:
         for number in range(steps):
@@ -148,13 +148,15 @@ def make_round(size: str, layout: Layout, steps: int) -> Round:
     return do_round
 
 
-def random_batches(size: ModelSize, tokens: int, slices: int) -> list[list[NDArray[np.int32]]]:
+def random_batches(
+    size: ModelSize, tokens: int, micro_batches: int
+) -> list[list[NDArray[np.int32]]]:
     """Source and target, [slices, rows, length] random ids each, the same however they are cut."""
     generator = np.random.default_rng(1)
     batches = []
     for length in LENGTHS:
         ids = generator.integers(3, size.vocab_size, (2, tokens // length, length), np.int32)
-        batches.append([side.reshape(slices, -1, length) for side in ids])
+        batches.append([side.reshape(micro_batches, -1, length) for side in ids])
     return batches
 
 

@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from peers.ours import random_model
 from t2t_repro.files.whole_files import write_whole
+from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.training.devices import use_xla
 from t2t_repro.training.learning_rate import TransformerSchedule
-from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
 from work import LABEL_SMOOTHING, PAD_ID, SIZES
@@ -61,11 +61,11 @@ def losses(size: str, steps: int) -> list[float]:
     generator = np.random.default_rng(1)
     vocab_size = SIZES[size].vocab_size
     batches = [[sentences(generator, vocab_size)[None] for _ in range(2)] for _ in range(BATCHES)]
-    slots = [ROWS * LENGTH + 1] * 2  # one program of XLA for all of them
+    capacity = [ROWS * LENGTH + 1] * 2  # one program of XLA for all of them
     found = []
     for number in range(steps):
         source, target = batches[number % BATCHES]
-        found.append(float(step(number, source, target, slots).loss))
+        found.append(float(step(number, source, target, capacity).loss))
     return found
 
 

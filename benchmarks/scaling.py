@@ -28,7 +28,7 @@ import numpy as np
 from peers.ours import training_step
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import BACKWARD_AND_FORWARD, forward_operations
-from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.model.layer_config import LayerConfig
 from work import Batch, ModelSize
 
 HEAD_DEPTH = 64

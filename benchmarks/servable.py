@@ -33,10 +33,10 @@ from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.evaluation.scores import Score
-from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
-from t2t_repro.serving.saved_model import write_saved_model
-from t2t_repro.serving.servable import Servable
-from t2t_repro.serving.stored_weights import PRECISIONS
+from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
+from t2t_repro.formats.saved_model.export import write_saved_model
+from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.formats.saved_model.stored_weights import PRECISIONS
 
 Translate = Callable[[Sequence[str]], list[str]]
 

@@ -30,13 +30,13 @@ import tensorflow as tf
 from one_line import mistakes_in_one_line
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
+from t2t_repro.formats.saved_model.export import write_saved_model
+from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.formats.saved_model.stored_weights import PRECISIONS
 from t2t_repro.serving.grpc_predictor import GrpcPredictor
 from t2t_repro.serving.load_test import run_load_test
 from t2t_repro.serving.remote_translator import Address, RemoteTranslator
 from t2t_repro.serving.rest_predictor import RestPredictor
-from t2t_repro.serving.saved_model import write_saved_model
-from t2t_repro.serving.servable import Servable
-from t2t_repro.serving.stored_weights import PRECISIONS
 
 Translate = Callable[[Sequence[str]], list[str]]
 

@@ -64,7 +64,7 @@ def time_first_step(data_dir: Path) -> tuple[float, float]:
             QUICKSTART,
             f"--data_dir={data_dir}",
             f"--model_dir={model_dir}",
-            "--gin_param=Pace.steps = 1",
+            "--gin_param=TrainingSchedule.steps = 1",
         )
         assert process.stderr is not None
         seen = []

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import psutil
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import shared
 
 _WORDS = 2000
 _VOCABULARY = 1000
@@ -69,7 +69,7 @@ def write_model(work: Path, d_model: int) -> None:
     with (work / "in").open(encoding="utf-8") as lines:
         sample = [line.rstrip("\n") for line, _ in zip(lines, range(20_000), strict=False)]
     SubwordTraining(vocab_size=_VOCABULARY).train(sample, work / "made.model")
-    subwords = shared(Subwords(work / "made.model"))
+    subwords = shared(SentencePieceModel(work / "made.model"))
     config = LayerConfig(d_model=d_model, d_ff=2 * d_model, num_heads=2)
     model = Transformer(_VOCABULARY, 1, config)
     model.build()

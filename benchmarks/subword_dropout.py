@@ -27,8 +27,8 @@ from input import Result, Stopwatch, outcome, print_table, write_text
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import Preparation, PreparedData
-from t2t_repro.data.subword_dropout import SubwordDropout
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.text.bpe_dropout import SubwordDropout
+from t2t_repro.text.sentencepiece import SubwordTraining
 from work import SIZES
 
 if TYPE_CHECKING:
@@ -154,8 +154,8 @@ def measure_feed(kind: str, batches: "Batches") -> Result:
 
 def new_step(size: str, data: PreparedData) -> "TrainStep":
     """A model of this size and its update."""
-    from t2t_repro.layers.layer_config import LayerConfig
-    from t2t_repro.models.transformer import Transformer
+    from t2t_repro.model.layer_config import LayerConfig
+    from t2t_repro.model.transformer import Transformer
     from t2t_repro.training.optimizer import adam
     from t2t_repro.training.train_step import TrainStep
 
@@ -173,8 +173,8 @@ def train_epoch(
 ) -> tuple[float, int]:
     """Trains on an epoch, or its first batches; returns the seconds and the tokens."""
     began, tokens = time.perf_counter(), 0
-    for number, (source, target, slots) in enumerate(batches.epoch(epoch, 0).take(most or -1)):
-        float(step(number, source, target, slots, False).loss)
+    for number, (source, target, capacity) in enumerate(batches.epoch(epoch, 0).take(most or -1)):
+        float(step(number, source, target, capacity, False).loss)
         tokens += batches.count_tokens(epoch, number)
     return time.perf_counter() - began, tokens
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.event_files import read_events
-from t2t_repro.training.model_directory import ModelDirectory
 
 # A line of fairseq's log, with --log-format=json.
 _LOGGED = re.compile(r"^([\d-]+ [\d:]+) \| INFO \| (train_inner|valid) \| (\{.*\})$", re.MULTILINE)

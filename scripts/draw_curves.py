@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from curve_files import Curves, Point, read_run
-from t2t_repro.analysis.pictures import check_matplotlib
+from t2t_repro.attention.pictures import check_matplotlib
 from t2t_repro.errors import UserError
 from t2t_repro.files.whole_files import whole_file
 

@@ -84,7 +84,7 @@ write_scaled() {
                 echo "LayerConfig.d_ff = 1024"
                 echo "LayerConfig.num_heads = 16"
                 echo "LayerConfig.dropout = 0.3"
-                echo "Pace.steps = 7500"
+                echo "TrainingSchedule.steps = 7500"
                 ;;
         esac
     } > "$runs/gin/$row.gin"

@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from t2t_repro.decoding.beam_search import BeamSearch
     from t2t_repro.decoding.sampling import Sampling
     from t2t_repro.decoding.translator import Translation, Translator
-    from t2t_repro.layers.attention import MultiHeadAttention
-    from t2t_repro.layers.decoder import Decoder, DecoderLayer
-    from t2t_repro.layers.embedding import SharedEmbedding
-    from t2t_repro.layers.encoder import Encoder, EncoderLayer
-    from t2t_repro.layers.feed_forward import FeedForward
-    from t2t_repro.layers.layer_config import LayerConfig
-    from t2t_repro.layers.positional_encoding import PositionalEncoding
-    from t2t_repro.models.transformer import Transformer
+    from t2t_repro.model.attention import MultiHeadAttention
+    from t2t_repro.model.decoder import Decoder, DecoderLayer
+    from t2t_repro.model.embedding import SharedEmbedding
+    from t2t_repro.model.encoder import Encoder, EncoderLayer
+    from t2t_repro.model.feed_forward import FeedForward
+    from t2t_repro.model.layer_config import LayerConfig
+    from t2t_repro.model.loss import LabelSmoothedCrossEntropy
+    from t2t_repro.model.positional_encoding import PositionalEncoding
+    from t2t_repro.model.transformer import Transformer
     from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule
-    from t2t_repro.training.loss import LabelSmoothedCrossEntropy
 
 __version__ = "0.1.0"
 
 _KERAS = {
-    "Decoder": "layers.decoder",
-    "DecoderLayer": "layers.decoder",
-    "Encoder": "layers.encoder",
-    "EncoderLayer": "layers.encoder",
-    "FeedForward": "layers.feed_forward",
+    "Decoder": "model.decoder",
+    "DecoderLayer": "model.decoder",
+    "Encoder": "model.encoder",
+    "EncoderLayer": "model.encoder",
+    "FeedForward": "model.feed_forward",
     "InverseSquareRoot": "training.learning_rate",
-    "LabelSmoothedCrossEntropy": "training.loss",
-    "LayerConfig": "layers.layer_config",
-    "MultiHeadAttention": "layers.attention",
-    "PositionalEncoding": "layers.positional_encoding",
-    "SharedEmbedding": "layers.embedding",
-    "Transformer": "models.transformer",
+    "LabelSmoothedCrossEntropy": "model.loss",
+    "LayerConfig": "model.layer_config",
+    "MultiHeadAttention": "model.attention",
+    "PositionalEncoding": "model.positional_encoding",
+    "SharedEmbedding": "model.embedding",
+    "Transformer": "model.transformer",
     "TransformerSchedule": "training.learning_rate",
 }
 """Where the classes are that a Keras file may hold, or needs."""

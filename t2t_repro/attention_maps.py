@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
-from t2t_repro.command_line.model_flags import (
+from t2t_repro.command_line.flags import (
     define_trained_model,
     find_checkpoint,
     load_translator,
@@ -24,7 +24,7 @@ from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
 
 if TYPE_CHECKING:
-    from t2t_repro.analysis.attention_maps import AttentionMap
+    from t2t_repro.attention.maps import AttentionMap
 
 FLAGS = flags.FLAGS
 
@@ -38,9 +38,9 @@ def main() -> None:
     if FLAGS.word is not None and not FLAGS.pictures:
         raise UserError("--word asks for pictures, --nopictures for none: leave one of them out.")
     import_tensorflow()
-    from t2t_repro.analysis.attention_maps import PairAttention, ids_to_show
-    from t2t_repro.analysis.attention_page import Heading, as_html
-    from t2t_repro.analysis.pictures import check_matplotlib
+    from t2t_repro.attention.maps import PairAttention, ids_to_show
+    from t2t_repro.attention.page import Heading, as_html
+    from t2t_repro.attention.pictures import check_matplotlib
 
     if FLAGS.pictures:
         check_matplotlib()
@@ -73,8 +73,8 @@ def draw(maps: Sequence["AttentionMap"], word: str | None) -> dict[str, bytes]:
     Raises:
         UserError: there is no such word.
     """
-    from t2t_repro.analysis.attention_lines import lines_picture
-    from t2t_repro.analysis.attention_plots import layer_picture
+    from t2t_repro.attention.attention_lines import lines_picture
+    from t2t_repro.attention.attention_plots import layer_picture
 
     names = list(dict.fromkeys(name for attention in maps for name in attention.queries))
     if word is not None and word not in names:

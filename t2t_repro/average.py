@@ -6,7 +6,7 @@ The paper averages the last 5 checkpoints of the base model and the last 20 of t
 
 from absl import flags, logging
 
-from t2t_repro.command_line.model_flags import define_allow_import, define_model_dir
+from t2t_repro.command_line.flags import define_allow_import, define_model_dir
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
 
@@ -17,8 +17,8 @@ def main() -> None:
     """Runs the averaging on its flags."""
     import_tensorflow()
     from t2t_repro.experiment import configure_as_trained
-    from t2t_repro.training.averaging import average_weights
-    from t2t_repro.training.model_directory import ModelDirectory
+    from t2t_repro.runs.averaging import average_weights
+    from t2t_repro.runs.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)

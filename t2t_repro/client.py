@@ -16,9 +16,9 @@ from t2t_repro.command_line.checks import check_extra, check_model_name
 from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
+from t2t_repro.command_line.text_lines import converse, read_input, write_output, written
 from t2t_repro.errors import UserError
-from t2t_repro.lines.text_lines import converse, read_input, write_output, written
-from t2t_repro.serving.version_numbers import LARGEST_VERSION
+from t2t_repro.formats.saved_model.version_numbers import LARGEST_VERSION
 
 if TYPE_CHECKING:
     from t2t_repro.serving.remote_translator import RemoteTranslator

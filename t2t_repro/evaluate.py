@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags, logging
 
-from t2t_repro.command_line.model_flags import (
+from t2t_repro.command_line.flags import (
     define_ensemble,
     define_trained_model,
     find_checkpoint,
@@ -26,14 +26,14 @@ from t2t_repro.command_line.model_flags import (
 from t2t_repro.command_line.path_flags import define_path, define_paths
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
+from t2t_repro.command_line.text_lines import check_output, one_line, read_input, write_output
 from t2t_repro.errors import UserError, printable
-from t2t_repro.lines.text_lines import check_output, one_line, read_input, write_output
 
 if TYPE_CHECKING:
     from t2t_repro.data.prepared import PreparedData
-    from t2t_repro.data.subword_model import SubwordModel, SubwordPair
     from t2t_repro.evaluation.scores import Score
     from t2t_repro.evaluation.significance import Estimate
+    from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 
 FLAGS = flags.FLAGS
 
@@ -208,7 +208,7 @@ def _print(systems: Sequence[_System], estimates: "Sequence[Sequence[Estimate]]"
 def _keep(model: _System, perplexity: float, scores: "list[Score]") -> None:
     """Writes the scores of a split to the model directory, where that can be written to."""
     from t2t_repro.analysis.run_record import Evaluation
-    from t2t_repro.training.model_directory import ModelDirectory
+    from t2t_repro.runs.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
     evaluation = Evaluation(model.checkpoint, perplexity, scores, model.search)

@@ -15,33 +15,34 @@ import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro.analysis.attention_images import attention_images  # noqa: F401 (for gin)
-from t2t_repro.bindings.configuration import configure
+from t2t_repro.attention.attention_images import attention_images  # noqa: F401 (for gin)
+from t2t_repro.config.gin_files import configure
+from t2t_repro.config.values import AtMost, Seed, Several, Text, validated
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.data.subword_dropout import SubwordDropout  # noqa: F401 (for gin)
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair, check_rows
 from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.evaluation.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
-from t2t_repro.evaluation.dev_evaluation import Metric
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
-from t2t_repro.models.ensemble import Ensemble
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import AtMost, Seed, Several, Text, checked
+from t2t_repro.model.ensemble import Ensemble
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
+from t2t_repro.runs.model_directory import ModelDirectory, Precision
+from t2t_repro.runs.weights import load_last_weights
+from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401 (for gin)
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair, check_rows
 from t2t_repro.training.announcements import announce_model
 from t2t_repro.training.cluster import find_cluster
+from t2t_repro.training.dev_evaluation import Metric
 from t2t_repro.training.devices import choose_strategy, use_xla
+from t2t_repro.training.fine_tuning import parent_of
 from t2t_repro.training.guard_rails import check_gpus, check_writable
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
-from t2t_repro.training.model_directory import ModelDirectory, Precision
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.parent import parent_of
 from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.run_state import RunState
@@ -49,7 +50,6 @@ from t2t_repro.training.same_on_all_workers import check_same
 from t2t_repro.training.startup_watchdog import startup_watchdog
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.training_run import TrainingRun
-from t2t_repro.training.weights import load_last_weights
 from t2t_repro.training.workers import Workers, ended_by_loss, quiet_unless_chief
 
 TRAINING_ROOTS = (
@@ -64,7 +64,7 @@ TRAINING_ROOTS = (
     "CrossEntropy",
     "MovingAverage",
     "Checkpoints",
-    "Pace",
+    "TrainingSchedule",
     "DevEvaluation",
     "Translator",
     "BeamSearch",
@@ -103,7 +103,7 @@ def _bound_of_train(parameter: str, default: Any = None) -> Any:
 
 
 @gin.configurable(denylist=["model_dir", "data_dir"])
-@checked
+@validated
 def train(
     model_dir: Path,
     data_dir: Path,
@@ -211,7 +211,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
     load_last_weights(model, str(file.with_suffix("")))
     seed = _bound_of_train("seed", 1)
     optimizer = keras.optimizers.SGD(0.0)
-    step = TrainStep(model, optimizer, seed, slices=len(batch.source))
+    step = TrainStep(model, optimizer, seed, micro_batches=len(batch.source))
     print("\n".join(replay(step, batch)))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from absl import flags, logging
 
 from t2t_repro.command_line.checks import check_extra, check_model_name, check_new, making
-from t2t_repro.command_line.model_flags import (
+from t2t_repro.command_line.flags import (
     define_trained_model,
     find_checkpoint,
     load_translator,
@@ -42,21 +42,21 @@ def main() -> None:
 def _export_saved_model() -> None:
     check_model_name()
     import_tensorflow()
-    from t2t_repro.files.file_lock import held_alone
-    from t2t_repro.serving.saved_model import next_version, write_saved_model
-    from t2t_repro.serving.servable import Servable
-    from t2t_repro.serving.stored_weights import PRECISIONS
-    from t2t_repro.training.model_directory import ModelDirectory
+    from t2t_repro.files.file_lock import exclusive_lock
+    from t2t_repro.formats.saved_model.export import next_version, write_saved_model
+    from t2t_repro.formats.saved_model.servable import Servable
+    from t2t_repro.formats.saved_model.stored_weights import PRECISIONS
+    from t2t_repro.runs.model_directory import ModelDirectory
 
     export_dir = Path(FLAGS.export_dir)
     # Before the model is loaded, which takes long: what cannot be written is said now.
     next_version(export_dir, FLAGS.version)
     translator = load_translator(find_checkpoint(), PRECISIONS[FLAGS.weights])
-    if translator.choose:
-        logging.warning("Translator.choose is left out: a servable answers what its search finds")
+    if translator.rerank:
+        logging.warning("Translator.rerank is left out: a servable answers what its search finds")
     servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
     lock = export_dir / ".export.lock"
-    with held_alone(lock, str(export_dir), "give another --export_dir"):
+    with exclusive_lock(lock, str(export_dir), "give another --export_dir"):
         version = next_version(export_dir, FLAGS.version)
         written = write_saved_model(servable, export_dir, version, FLAGS.model_name)
     logging.info("exported %s weights as version %d: %s", FLAGS.weights, version, written)
@@ -70,7 +70,7 @@ def _export_saved_model() -> None:
 def _export_ctranslate2() -> None:
     _check_ctranslate2()
     import_tensorflow()
-    from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
+    from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
 
     translator = load_translator(find_checkpoint(), "float32")
     with making("export_dir") as export_dir:
@@ -98,9 +98,9 @@ def _check_ctranslate2() -> None:
 def _export_hugging_face() -> None:
     _check_hugging_face()
     import_tensorflow()
-    from t2t_repro.serving.hugging_face_model import HuggingFaceModel
-    from t2t_repro.serving.model_card import model_card
-    from t2t_repro.training.model_directory import ModelDirectory
+    from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
+    from t2t_repro.formats.marian.model_card import model_card
+    from t2t_repro.runs.model_directory import ModelDirectory
 
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint, "float32")

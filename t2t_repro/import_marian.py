@@ -47,13 +47,13 @@ def main() -> None:
     check_new("model_dir")
     found = _find_model()
     import_tensorflow()
-    from t2t_repro.data.marian_text import read_marian_text
-    from t2t_repro.models.marian_config import read_marian_config
-    from t2t_repro.models.marian_model import transformer_from_marian, weights_file
-    from t2t_repro.models.size_bindings import size_bindings
-    from t2t_repro.training.ancestry import Ancestor, weights_hash
-    from t2t_repro.training.model_directory import ModelDirectory
-    from t2t_repro.training.weights import named_values
+    from t2t_repro.formats.marian.config import read_marian_config
+    from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
+    from t2t_repro.formats.marian.text import read_marian_text
+    from t2t_repro.model.size_bindings import size_bindings
+    from t2t_repro.runs.model_directory import ModelDirectory
+    from t2t_repro.runs.records import Ancestor, weights_hash
+    from t2t_repro.runs.weights import named_values
 
     # Of a model of another kind, its kind is told, and not which files it lacks.
     theirs = read_marian_config(found.folder)
@@ -89,7 +89,7 @@ def _find_model() -> _Model:
                 "directory: leave it out."
             )
         return _Model(Path(given), os.path.abspath(given), None)
-    from t2t_repro.models.hub import download, is_hub_name
+    from t2t_repro.formats.marian.hub import download, is_hub_name
 
     if not is_hub_name(given):
         raise UserError(

@@ -33,11 +33,11 @@ def main() -> None:
     check_new("model_dir")
     _check_files()
     import_tensorflow()
-    from t2t_repro.data.subword_model import shared
-    from t2t_repro.data.t2t_subwords import T2TSubwords
-    from t2t_repro.models.size_bindings import size_bindings
-    from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
-    from t2t_repro.training.model_directory import ModelDirectory
+    from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
+    from t2t_repro.model.size_bindings import size_bindings
+    from t2t_repro.runs.model_directory import ModelDirectory
+    from t2t_repro.text.subword_model import shared
+    from t2t_repro.text.t2t import T2TSubwords
 
     subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)

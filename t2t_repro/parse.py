@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 from absl import flags, logging
 
-from t2t_repro.command_line.model_flags import (
+from t2t_repro.command_line.flags import (
     define_trained_model,
     find_checkpoint,
     load_translator,
 )
 from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
-from t2t_repro.lines.text_lines import read_input, write_output
+from t2t_repro.command_line.text_lines import read_input, write_output
 
 FLAGS = flags.FLAGS
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 def words_of(line: str) -> tuple[str, ...]:
     """The words of a sentence, none with a round bracket in it; spaces are as in `trees`."""
-    from t2t_repro.data.trees import SPACES
+    from t2t_repro.parsing.trees import SPACES
 
     words = SPACES.split(line.replace("(", "-LRB-").replace(")", "-RRB-"))
     return tuple(word for word in words if word)
@@ -59,7 +59,7 @@ def words_of(line: str) -> tuple[str, ...]:
 
 def has_constituents(symbols: str) -> bool:
     """Whether an answer closes a constituent; a row of tags alone is what any text looks like."""
-    from t2t_repro.data.linear_trees import CLOSE
+    from t2t_repro.parsing.linear_trees import CLOSE
 
     return any(symbol.startswith(CLOSE) for symbol in symbols.split())
 
@@ -74,8 +74,8 @@ def tree_of(words: tuple[str, ...], symbols: str) -> str:
     Returns:
         The tree with the words in it, or NO_TREE where the two do not fit.
     """
-    from t2t_repro.data.linear_trees import delinearise
-    from t2t_repro.data.trees import ParsedSentence, bracketed
+    from t2t_repro.parsing.linear_trees import delinearise
+    from t2t_repro.parsing.trees import ParsedSentence, bracketed
 
     try:
         tree = delinearise(symbols)

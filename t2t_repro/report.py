@@ -19,9 +19,9 @@ from absl import flags, logging
 from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
+from t2t_repro.command_line.text_lines import write_output
 from t2t_repro.errors import UserError
 from t2t_repro.files.whole_files import whole_file
-from t2t_repro.lines.text_lines import write_output
 
 FLAGS = flags.FLAGS
 

@@ -26,12 +26,12 @@ from t2t_repro.command_line.experiment_flags import (
     default_directory,
     define_experiment,
 )
-from t2t_repro.command_line.model_flags import define_allow_import
+from t2t_repro.command_line.flags import define_allow_import
 from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.training.cluster import is_first
-from t2t_repro.training.preemption import ended_by_signals
+from t2t_repro.training.signals import ended_by_signals
 from t2t_repro.training.xla_cache import keep_programs
 
 FLAGS = flags.FLAGS

@@ -11,18 +11,18 @@ import sys
 
 from absl import flags
 
-from t2t_repro.command_line.model_flags import (
+from t2t_repro.command_line.block_work import Identity, Outputs, identity_of, work_in_blocks
+from t2t_repro.command_line.flags import (
     define_ensemble,
     define_trained_model,
     find_checkpoint,
     load_translator,
 )
+from t2t_repro.command_line.line_blocks import AlignedTexts, LineBlock
 from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
+from t2t_repro.command_line.text_lines import check_output, converse, written
 from t2t_repro.errors import UserError
-from t2t_repro.lines.block_work import Identity, Outputs, identity_of, work_in_blocks
-from t2t_repro.lines.line_blocks import AlignedTexts, LineBlock
-from t2t_repro.lines.text_lines import check_output, converse, written
 
 FLAGS = flags.FLAGS
 

@@ -28,8 +28,8 @@ STEPS = 12
 _SMALL = [
     "choose_strategy.cpu_replicas = 2",
     "train.deterministic = True",
-    f"Pace.steps = {STEPS}",
-    "Pace.report_every = 4",
+    f"TrainingSchedule.steps = {STEPS}",
+    "TrainingSchedule.log_every = 4",
     "Checkpoints.every_steps = 4",
     "ReversedDigits.sentences = 400",
     "ReversedDigits.length = 5",
@@ -186,7 +186,7 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp())
         began = time.monotonic()
         gin_file = write(example, folder / "mine")
-        check(walk(gin_file, folder), folder, "Translator.choose" not in example.gin)
+        check(walk(gin_file, folder), folder, "Translator.rerank" not in example.gin)
         print(f"{example.title}: as promised ({time.monotonic() - began:.0f} s)", flush=True)
         shutil.rmtree(folder)
 

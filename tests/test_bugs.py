@@ -22,8 +22,8 @@ LayerConfig.num_heads = 2
 BeamSearch.beam_size = 1
 Translator.max_extra_length = 1
 DevEvaluation.sentences = 1
-Pace.steps = 1
-Pace.evaluate_every = 1
+TrainingSchedule.steps = 1
+TrainingSchedule.evaluate_every = 1
 """
 
 MY_PARTS = """
@@ -84,7 +84,7 @@ class MyCleaning(Cleaning):
 # The text of a module that replaces a part of ours.
 PATCHES = {
     "my_layer": """
-from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.model.feed_forward import FeedForward
 
 def call(self, x, training=None):
     return 6 + "width"
@@ -149,13 +149,13 @@ BUGS = {
         "trainer",
         ["import my_layer", ADAM],
         'return 6 + "width"',
-        "t2t_repro.models.transformer.Transformer",
+        "t2t_repro.model.transformer.Transformer",
     ),
     "one of our modules": (
         "trainer",
         ["import our_bug", ADAM],
         'return 7 + "ids"',
-        "t2t_repro.models.transformer.Transformer",
+        "t2t_repro.model.transformer.Transformer",
     ),
 }
 

@@ -14,25 +14,25 @@ import pytest
 
 from t2t_repro.analysis.run_record import Evaluation
 from t2t_repro.analysis.table_3_csv import as_csv
+from t2t_repro.command_line.text_lines import write_output
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import Preparation
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords, SubwordTraining
-from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.errors import UserError, storage_error
-from t2t_repro.files.file_lock import held_alone
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.lines.text_lines import write_output
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.files.file_lock import exclusive_lock
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import shared
+from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
 from tests.analysis.test_ablation_report import seeds
 from tests.commands import outcomes_of
-from tests.models.test_t2t_checkpoint import VOCAB, t2t_variables, write_checkpoint
+from tests.formats.tensor2tensor.test_checkpoint import VOCAB, t2t_variables, write_checkpoint
 from tests.processes import CHECKOUT
 
 GIN = """
@@ -62,8 +62,8 @@ CASES: dict[str, tuple[str, list[str], str]] = {
     "gin file missing": ("datagen", ["--gin_file=no.gin"], "--gin_file=no.gin: no such file"),
     "gin misspelt": (
         "trainer",
-        ["--gin_file=x.gin", "--gin_param=Pace.stops = 1"],
-        "'Pace' doesn't have a parameter named 'stops'",
+        ["--gin_file=x.gin", "--gin_param=TrainingSchedule.stops = 1"],
+        "'TrainingSchedule' doesn't have a parameter named 'stops'",
     ),
     "keras argument misspelt": (
         "trainer",
@@ -756,7 +756,7 @@ def folder(tmp_path_factory):
     optimizer.build(model.trainable_variables)
     config = "BeamSearch.beam_size = 2\nTranslator.max_extra_length = 3\n"
     directory = ModelDirectory(folder / "model")
-    directory.describe(model, shared(Subwords(folder / "made.model")), config, config)
+    directory.describe(model, shared(SentencePieceModel(folder / "made.model")), config, config)
     Checkpoints(directory, model, optimizer).save(RunState(step=7))
     shutil.copytree(folder / "model", folder / "stale")
     ModelDirectory(folder / "stale").choice.write_averaged(model, 5)
@@ -791,7 +791,7 @@ def outcomes(folder):
             *("trained/.trainer", "model/.average", ".coming", "exported/.export"),
             ".expected",
         ):
-            held.enter_context(held_alone(folder / f"{path}.lock", "", ""))
+            held.enter_context(exclusive_lock(folder / f"{path}.lock", "", ""))
         before = listing(folder)
         outcomes = outcomes_of([(*command, STDIN) for command in commands.values()], folder)
         assert listing(folder) == before

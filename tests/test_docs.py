@@ -6,9 +6,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.processes import CHECKOUT, output_of
 
@@ -17,7 +17,7 @@ CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = {
     path.name: path.read_text(encoding="utf-8")
     for path in (CHECKOUT / "README.md", *DOCS.glob("*.md"))
-    # What they show needs an exported model: tests/serving/test_ctranslate2_model.py and
+    # What they show needs an exported model: tests/formats/test_ctranslate2.py and
     # test_marian_ctranslate2.py run it.
     if path.name not in ("serving.md", "marian_text.md")
 }
@@ -27,7 +27,7 @@ PAGES = {
 def workplace(tmp_path):
     """A folder with the model directory that the pages name."""
     directory = ModelDirectory(tmp_path / "runs" / "quickstart" / "model")
-    subwords = shared(Subwords(write_subwords(tmp_path / "subwords.model")))
+    subwords = shared(SentencePieceModel(write_subwords(tmp_path / "subwords.model")))
     model = random_model(subwords.target)
     directory.describe(model, subwords, "", "")
     directory.write_imported(model, 5)

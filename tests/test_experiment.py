@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from t2t_repro import experiment
-from t2t_repro.analysis.attention_images import attention_images
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.attention.attention_images import attention_images
 from t2t_repro.errors import UserError
-from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import bleu, ter
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import shared
+from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.workers import Workers
 from tests.evaluation.untranslated import leave_untranslated
 from tests.token_stores import write_token_store
@@ -35,7 +35,7 @@ def scores(evaluation):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     SubwordTraining(vocab_size=280).train(SOURCE * 9, folder / "subwords.model")
-    subwords = Subwords(folder / "subwords.model")
+    subwords = SentencePieceModel(folder / "subwords.model")
     pairs = zip(subwords.encode(SOURCE), subwords.encode(TARGET), strict=True)
     store = write_token_store(folder / "dev", pairs, vocab_size=subwords.size)
     return SimpleNamespace(

@@ -14,18 +14,18 @@ from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import forward_operations
 from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.table_3 import TABLE_3, Row
-from t2t_repro.bindings.configuration import configure
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.config.gin_files import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment, evaluate
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.loss import CrossEntropy
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.loss import CrossEntropy
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.training.gradients import MicroBatchGradients
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.slice_gradients import SliceGradients
-from t2t_repro.training.train_loop import Pace
+from t2t_repro.training.train_loop import TrainingSchedule
 
 CHECKOUT = Path(__file__).parents[1]
 FILES = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "gin").rglob("*.gin"))
@@ -99,7 +99,7 @@ def test_there_are_experiments():
 def test_every_file_parses_and_every_line_of_it_has_an_effect(gin_file):
     configure_experiment(gin_file, [])
     LayerConfig()
-    Pace()
+    TrainingSchedule()
     BeamSearch()
 
 
@@ -149,7 +149,7 @@ def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, mil
     assert (config.attention_dropout, config.relu_dropout, config.normalization) == (0, 0, "post")
     assert bound("Transformer.num_layers") == 6
     assert bound("CrossEntropy.label_smoothing") == 0.1
-    assert Pace().steps == steps
+    assert TrainingSchedule().steps == steps
     assert betas() == (0.9, 0.98, 1e-9)
     # Section 5.3, equation 3: its peak is at the end of the warm-up.
     for step in (1, 100, 4000, 16_000, steps):
@@ -249,7 +249,7 @@ def trace_gradients(bindings):
     gin.parse_config(bindings)
     model = Transformer(vocab_size=11)
     model.build()
-    SliceGradients(model, CrossEntropy(), seed=1, jit_compile=False)
+    MicroBatchGradients(model, CrossEntropy(), seed=1, jit_compile=False)
 
 
 @every_ablation

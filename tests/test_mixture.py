@@ -38,11 +38,11 @@ LayerConfig.num_heads = 2
 LayerConfig.dropout = 0.0
 Batches.tokens_per_batch = 1000
 Batches.max_shapes = 2
-TrainStep.slices = 2
+TrainStep.micro_batches = 2
 adam.learning_rate = @InverseSquareRoot()
 InverseSquareRoot.peak = 0.006
 InverseSquareRoot.warmup_steps = 50
-Pace.report_every = 100
+TrainingSchedule.log_every = 100
 Checkpoints.every_steps = 20
 Checkpoints.keep = 30
 train.deterministic = True
@@ -51,7 +51,7 @@ DevEvaluation.metric = @chrf
 BeamSearch.beam_size = 1
 """
 STEPS = 20, 40, 600
-EVALUATE = f"Pace.evaluate_every = {STEPS[0]}"
+EVALUATE = f"TrainingSchedule.evaluate_every = {STEPS[0]}"
 
 
 def write_task(folder):
@@ -72,7 +72,7 @@ def write_task(folder):
 
 
 def trainer(model_dir, steps, *bindings):
-    given = (f"Pace.steps = {steps}", *bindings)
+    given = (f"TrainingSchedule.steps = {steps}", *bindings)
     parameters = [f"--gin_param={binding}" for binding in given]
     return "trainer", ["--gin_file=mixed.gin", "--data_dir=data", model_dir, *parameters], ""
 
@@ -95,7 +95,10 @@ def made(tmp_path_factory):
                 "trainer",
                 [
                     *("--gin_file=mixed.gin", "--model_dir=tuned", "--data_dir=tuned_data"),
-                    *("--gin_param=Pace.steps = 1", "--gin_param=train.init_from = 'model'"),
+                    *(
+                        "--gin_param=TrainingSchedule.steps = 1",
+                        "--gin_param=train.init_from = 'model'",
+                    ),
                     "--gin_param=Mixture.tags = {'cyrillic': '<cyr> <new>', 'copies': '<copy>'}",
                 ],
                 "",

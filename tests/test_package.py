@@ -110,7 +110,7 @@ SMALL = (
     "GeneratedCorpus.train_size = 2000", "GeneratedCorpus.dev_size = 10",
     "GeneratedCorpus.test_size = 10", "SubwordTraining.vocab_size = 400",
     "LayerConfig.d_model = 32", "LayerConfig.d_ff = 32", "Batches.tokens_per_batch = 512",
-    "Batches.max_shapes = 1", "Pace.steps = 20", "Checkpoints.every_steps = 10",
+    "Batches.max_shapes = 1", "TrainingSchedule.steps = 20", "Checkpoints.every_steps = 10",
 )  # fmt: skip
 
 

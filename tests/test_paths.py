@@ -125,8 +125,8 @@ def test_a_whole_experiment_in_a_folder_of_any_name(tmp_path):
     (folder / f"{ODD}.theirs").write_text("bee\n")
     commands = {
         "datagen": experiment,
-        "trainer": [*experiment, model, "--gin_param=Pace.steps = 4"],
-        "trainer again": [*experiment, model, "--gin_param=Pace.steps = 8"],
+        "trainer": [*experiment, model, "--gin_param=TrainingSchedule.steps = 4"],
+        "trainer again": [*experiment, model, "--gin_param=TrainingSchedule.steps = 8"],
         "average": [model, "--last=2"],
         "evaluate": [model, data, f"--output={ODD}.evaluated", f"--baseline={ODD}.theirs"],
         "translate": [model, f"--input={text['dev.source']}", f"--output={ODD}.translated"],

@@ -41,8 +41,8 @@ Batches.max_shapes = 2
 adam.learning_rate = @InverseSquareRoot()
 InverseSquareRoot.peak = 0.003
 InverseSquareRoot.warmup_steps = 100
-Pace.report_every = 25
-Pace.evaluate_every = 250
+TrainingSchedule.log_every = 25
+TrainingSchedule.evaluate_every = 250
 Checkpoints.every_steps = 20
 Checkpoints.keep = 6
 """
@@ -112,7 +112,7 @@ class Run:
         self.folder = folder
         self.model_dir = folder / "runs" / "reverse" / "model"
         trainer = command(
-            folder, "trainer", "--gin_file=reverse.gin", "--gin_param=Pace.steps = 300"
+            folder, "trainer", "--gin_file=reverse.gin", "--gin_param=TrainingSchedule.steps = 300"
         )
         seen = []
         for line in trainer.stderr:
@@ -129,7 +129,7 @@ class Run:
         )
 
     def train(self, *others):
-        steps = f"--gin_param=Pace.steps = {STEPS}"
+        steps = f"--gin_param=TrainingSchedule.steps = {STEPS}"
         return finish(command(self.folder, "trainer", "--gin_file=reverse.gin", steps, *others))
 
     def newest_step(self):
@@ -241,7 +241,7 @@ def test_a_model_directory_is_complete_in_itself(run):
         "versions.json",
     }
     bound = (run.model_dir / "config.gin").read_text()
-    assert f"Pace.steps = {STEPS}" in bound
+    assert f"TrainingSchedule.steps = {STEPS}" in bound
     assert "InverseSquareRoot.peak = 0.003" in bound
     assert "beta_2" not in bound
     operative = (run.model_dir / "operative_config.gin").read_text()
@@ -312,7 +312,9 @@ def test_a_run_that_is_over_stays_as_it_is(run, others):
     before = there()
     _, log = run.train(*others)
     assert there() == before
-    assert f"finished already, after step {STEPS}; to train longer, bind Pace.steps" in log
+    assert (
+        f"finished already, after step {STEPS}; to train longer, bind TrainingSchedule.steps" in log
+    )
     assert re.findall(r"step (\d+)/", log) == []
 
 

@@ -59,7 +59,7 @@ def main():
     from t2t_repro import trainer
     from t2t_repro.data import clean_text
     from t2t_repro.data.parallel import default_workers
-    from t2t_repro.available_memory import available_memory
+    from t2t_repro.decoding.available_memory import available_memory
 
     try:
         Path("/proc/meminfo").read_text()
@@ -78,7 +78,7 @@ BINDINGS = (
     "GeneratedCorpus.train_size = 400", "GeneratedCorpus.dev_size = 20",
     "GeneratedCorpus.test_size = 20", "SubwordTraining.vocab_size = 400", "prepare.workers = 2",
     "LayerConfig.d_model = 16", "LayerConfig.d_ff = 16", "Batches.tokens_per_batch = 512",
-    "Batches.max_shapes = 1", "Pace.steps = 2", "Pace.evaluate_every = 2",
+    "Batches.max_shapes = 1", "TrainingSchedule.steps = 2", "TrainingSchedule.evaluate_every = 2",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from t2t_repro import experiment
 from t2t_repro.__main__ import VERBS as LISTED
-from t2t_repro.bindings.configurables import parameters_of
+from t2t_repro.config.configurables import parameters_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -117,7 +117,7 @@ USES = {
     "bracket_f1": ["evaluate.metrics = [@bracket_f1]"],
     "InverseSquareRoot": ["adam.learning_rate = @InverseSquareRoot()"],
     "DiverseBeamSearch": ["Translator.search = @DiverseBeamSearch()"],
-    "MinimumBayesRisk": ["Translator.choose = @MinimumBayesRisk()"],
+    "MinimumBayesRisk": ["Translator.rerank = @MinimumBayesRisk()"],
 }
 
 

@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 from tests.killed_blocks import CONFIG, Command, run
 
@@ -21,7 +21,7 @@ TARGETS = [*ODD_LINES[::-1], *SOURCES[len(ODD_LINES) :]]
 def folder(tmp_path_factory):
     """A model directory, and pairs of three blocks."""
     folder = tmp_path_factory.mktemp("pairs")
-    subwords = shared(Subwords(write_subwords(folder / "made.model")))
+    subwords = shared(SentencePieceModel(write_subwords(folder / "made.model")))
     directory = ModelDirectory(folder / "model")
     model = random_model(subwords.source)
     directory.describe(model, subwords, CONFIG, CONFIG)
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(folder):
-    subwords = shared(Subwords(folder / "made.model"))
+    subwords = shared(SentencePieceModel(folder / "made.model"))
     translator = Translator(random_model(subwords.source), subwords, BeamSearch(2), 8, 24)
     return translator.score(SOURCES, TARGETS)
 

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 from tests.killed_blocks import CONFIG, Command, run
 from tests.processes import CHECKOUT
@@ -27,7 +27,7 @@ STANDARD = ["--model_dir=model", "--input=in", "--output=out"]
 def folder(tmp_path_factory):
     """A model directory with odd translations, and text of many blocks."""
     folder = tmp_path_factory.mktemp("long_text")
-    subwords = shared(Subwords(write_subwords(folder / "made.model")))
+    subwords = shared(SentencePieceModel(write_subwords(folder / "made.model")))
     directory = ModelDirectory(folder / "model")
     model = random_model(subwords.source)
     directory.describe(model, subwords, CONFIG, CONFIG)

@@ -16,11 +16,11 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (its operations)
 
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.data.subwords import SubwordTraining
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.evaluation.scores import bleu
 from t2t_repro.experiment import load_translator
+from t2t_repro.text.sentencepiece import SubwordTraining
 from tests.commands import outcomes_of
 
 MEANING = dict(
@@ -54,7 +54,7 @@ Batches.max_shapes = 2
 adam.learning_rate = @InverseSquareRoot()
 InverseSquareRoot.peak = 0.006
 InverseSquareRoot.warmup_steps = 50
-Pace.report_every = 300
+TrainingSchedule.log_every = 300
 Checkpoints.every_steps = 100
 train.deterministic = True
 DevEvaluation.sentences = 10
@@ -87,8 +87,8 @@ def folder(tmp_path_factory):
     write_task(folder)
     outcomes = outcomes_of(
         [
-            ("trainer", [*TRAINER, MODEL, "--gin_param=Pace.steps = 300"], ""),
-            ("trainer", [*TRAINER, MODEL, "--gin_param=Pace.steps = 600"], ""),
+            ("trainer", [*TRAINER, MODEL, "--gin_param=TrainingSchedule.steps = 300"], ""),
+            ("trainer", [*TRAINER, MODEL, "--gin_param=TrainingSchedule.steps = 600"], ""),
             ("average", [MODEL, "--last=2"], ""),
             ("evaluate", [MODEL, "--data_dir=data", "--output=evaluated"], ""),
             ("translate", [MODEL, "--input=test.source", "--output=translated"], ""),
@@ -179,7 +179,7 @@ def test_the_servable_answers_as_the_translator(folder, translator):
 
 def test_ctranslate2_answers_as_the_translator(folder, translator, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
-    from t2t_repro.serving.ctranslate2_model import write_ctranslate2_model
+    from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
 
     write_ctranslate2_model(translator, "float32", tmp_path / "engine")
     names = {path.name for path in (tmp_path / "engine").iterdir()}

@@ -10,21 +10,21 @@ import pytest
 import tensorflow as tf
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
+from t2t_repro.config.decoding_bindings import check_harmless
 from t2t_repro.data.file_manifest import read_entries
-from t2t_repro.data.subword_model import open_subwords, shared
-from t2t_repro.data.subwords import Subwords
-from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.data.token_store import TokenStore
-from t2t_repro.data.trees import read_trees
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.strangers.bindings import check_harmless
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.parsing.trees import read_trees
 from t2t_repro.strangers.modules import import_confirmed
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import open_subwords, shared
+from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.training.event_files import read_events
 from t2t_repro.training.replay import read_batch
-from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.decoding.random_translator import write_subwords
+from tests.text.test_t2t import VOCABULARY, write
 from tests.token_stores import write_token_store
 from tests.training.tiny import tiny_directory, tiny_model
 
@@ -113,7 +113,7 @@ def test_a_piece_that_is_not_utf_8(tmp_path):
     assert piece in content
     path.write_bytes(content.replace(piece, piece[:-1] + b"\xff"))
     with pytest.raises(UserError, match="is not a SentencePiece model"):
-        Subwords(path)
+        SentencePieceModel(path)
 
 
 def test_a_subword_as_long_as_a_book(tmp_path):
@@ -122,7 +122,7 @@ def test_a_subword_as_long_as_a_book(tmp_path):
         T2TSubwords(path)
 
 
-@pytest.mark.parametrize("open_one", [Subwords, T2TSubwords, open_subwords])
+@pytest.mark.parametrize("open_one", [SentencePieceModel, T2TSubwords, open_subwords])
 def test_a_vocabulary_as_large_as_a_disk(tmp_path, open_one):
     """It takes no room there: all but its beginning was never written."""
     path = write(tmp_path / "vocab", VOCABULARY)
@@ -142,7 +142,7 @@ def test_a_directory_with_a_vocabulary_as_large_as_a_disk(directory):
     with pytest.raises(UserError, match="is not a SentencePiece model"):
         directory.subwords()
     model = tiny_model(d_model=8)
-    subwords = shared(Subwords(directory.path.parent / "subwords.model"))
+    subwords = shared(SentencePieceModel(directory.path.parent / "subwords.model"))
     with pytest.raises(UserError, match="has other subwords than the data"):
         directory.describe(model, subwords, "", "")
 

@@ -13,19 +13,19 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from make_work import subword_model
-from t2t_repro.data.slice_shapes import slots_needed
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.data.batch_shapes import slots_needed
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.cores import one_core_a_batch
-from t2t_repro.decoding.search import Cache, Given, SearchResult, StepModel
+from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.serving.saved_model import write_saved_model
-from t2t_repro.serving.servable import Servable
+from t2t_repro.formats.saved_model.export import write_saved_model
+from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.loss import CrossEntropy
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from t2t_repro.training.devices import use_xla
-from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -46,8 +46,8 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
         nonlocal number
         source, target = batch.source[None], batch.target[None]
         # In the trainer a shape has so many slots; here too, or XLA would compile every batch.
-        slots = -(-slots_needed(source, target) // _SLOTS) * _SLOTS if step.jit_compile else None
-        result = step(number, source, target, slots)
+        capacity = -(-slots_needed(source, target) // _SLOTS) * _SLOTS if step.jit_compile else None
+        result = step(number, source, target, capacity)
         number += 1
         return float(result.nll)
 
@@ -156,7 +156,7 @@ def never_end(model: Transformer) -> None:
     table.assign(np.where(is_special, 0.0, table.numpy()))
 
 
-class _Recorder(Subwords):
+class _Recorder(SentencePieceModel):
     """Keeps the ids of every translation, for the check of their number."""
 
     def __init__(self, model_path: Path) -> None:
@@ -179,7 +179,7 @@ class _FixedLength(BeamSearch):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: Given | None = None,
+        given: DecodingConstraints | None = None,
     ) -> SearchResult:
         """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)

@@ -6,7 +6,7 @@
 # Any other failure ends it, since the same command would fail again.
 #
 # On several machines, with --nodes=4 after sbatch, every machine has a worker with all its GPUs. The
-# global batch stays what the gin file says; let TrainStep.slices be a multiple of all the GPUs. A
+# global batch stays what the gin file says; let TrainStep.micro_batches be a multiple of all the GPUs. A
 # worker that is lost ends the others with 143, and they start again together.
 #SBATCH --job-name=t2t_repro
 #SBATCH --nodes=1

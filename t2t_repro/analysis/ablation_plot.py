@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.analysis.differences import Difference, Spread
-from t2t_repro.analysis.pictures import as_png, check_matplotlib
 from t2t_repro.analysis.table_3 import BASE, TABLE_3
 from t2t_repro.analysis.table_3_runs import BLEU, Runs, samples
+from t2t_repro.attention.pictures import as_png, check_matplotlib
 from t2t_repro.errors import UserError
 
 _ROWS = tuple(row for row in TABLE_3 if row.name != BASE)

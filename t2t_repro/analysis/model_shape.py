@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING
 
 
 class ModelShape(NamedTuple):

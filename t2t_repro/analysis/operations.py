@@ -8,8 +8,8 @@ counted: give real lengths.
 from typing import NamedTuple
 
 from t2t_repro.analysis.model_shape import ModelShape
-from t2t_repro.kernels.blocked_attention import keys_of_query
-from t2t_repro.layers.masks import reach_of
+from t2t_repro.model.kernels.blocked_attention import keys_of_query
+from t2t_repro.model.masks import reach_of
 
 BACKWARD_AND_FORWARD = 3
 """A product's two gradients are products of the same size as itself."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from t2t_repro.analysis.run_record import Evaluation, read_evaluations
-from t2t_repro.bindings.configuration import differing_bindings, read_bindings
+from t2t_repro.config.gin_files import differing_bindings, read_bindings
 from t2t_repro.errors import UserError
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.runs.model_directory import ModelDirectory
 
 PERPLEXITY = "perplexity"
 _SEED = "train.seed"

@@ -42,13 +42,13 @@ def making(flag: str) -> Iterator[Path]:
     Raises:
         UserError: another process makes it; it is named.
     """
-    from t2t_repro.files.file_lock import held_alone
+    from t2t_repro.files.file_lock import exclusive_lock
 
     given = str(flags.FLAGS[flag].value)
     path = Path(os.path.abspath(given))
     # Beside it: the directory itself appears whole.
     lock = path.with_name(f".{path.name}.lock")
-    with held_alone(lock, given, f"give another --{flag}"):
+    with exclusive_lock(lock, given, f"give another --{flag}"):
         yield path
 
 

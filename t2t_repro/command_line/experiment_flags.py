@@ -21,7 +21,7 @@ def check_gin_file() -> None:
     Raises:
         UserError: it does not.
     """
-    from t2t_repro.bindings.configuration import find_gin_file, read_bindings
+    from t2t_repro.config.gin_files import find_gin_file, read_bindings
 
     given = flags.FLAGS.gin_file
     read_bindings(find_gin_file(given), f"--gin_file={given}")

@@ -60,7 +60,7 @@ def run(main: Callable[[], None]) -> NoReturn:
         except Exception as error:
             if isinstance(error, OSError) and (reason := storage_error(error)):
                 _fail(f"{reason}: mend that, then give the same command again.")
-            from t2t_repro.bindings.configurables import say_where
+            from t2t_repro.config.configurables import say_where
 
             say_where(error)
             raise

@@ -10,13 +10,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.data.batch_shapes import BatchShape, choose_shapes, slots_needed
+from t2t_repro.data.epoch_plan import EpochPlan, epoch_plan
 from t2t_repro.data.epoch_store import EpochStores, Segmentation, Segmented
-from t2t_repro.data.mixing import Mixing
-from t2t_repro.data.shuffling import EpochPlan, epoch_plan
-from t2t_repro.data.slice_shapes import SliceShape, choose_shapes, slots_needed
+from t2t_repro.data.mixing import EpochMixture
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.data.untuned import untuned
-from t2t_repro.ranges import Count, Range, checked
 
 
 @dataclass(frozen=True)
@@ -43,28 +43,28 @@ class EpochReport:
 
     Attributes:
         sentences: number of sentence pairs.
-        slices: of a batch.
+        micro_batches: of a batch.
         shapes: number of shapes.
         batches: number of batches.
         source_tokens: source ids, EOS included, padding not.
         target_tokens: likewise.
-        slots: source and target vectors that a compiled program computes for all batches.
+        capacity: source and target vectors that a compiled program computes for all batches.
         corpora: of a mixture, what is each corpus's, by its name.
     """
 
     sentences: int
-    slices: int
+    micro_batches: int
     shapes: int
     batches: int
     source_tokens: int
     target_tokens: int
-    slots: int
+    capacity: int
     corpora: Mapping[str, CorpusReport] = field(default_factory=dict)
 
     @property
     def real_share(self) -> float:
         """The share of slots that hold a token, between 0 and 1."""
-        return (self.source_tokens + self.target_tokens) / self.slots
+        return (self.source_tokens + self.target_tokens) / self.capacity
 
     def __str__(self) -> str:
         return (
@@ -80,15 +80,15 @@ class EpochReport:
         )
 
 
-@gin.configurable(denylist=["store", "seed", "slices", "is_static", "mixing", "data"])
-@checked
+@gin.configurable(denylist=["store", "seed", "micro_batches", "is_static", "mixing", "data"])
+@validated
 class Batches:
     """The batches of a training run, a pure function of (seed, epoch, batch).
 
     Args:
         store: the training sentences.
         seed: of the shuffling.
-        slices: how many slices a batch has; see `TrainStep`.
+        micro_batches: how many slices a batch has; see `TrainStep`.
         is_static: whether slices have the shapes that a compiler knows. Otherwise rows, columns
             and slots that are empty are cut off.
         tokens_per_batch: real source tokens, or real target tokens where there are more of them,
@@ -112,22 +112,22 @@ class Batches:
         self,
         store: TokenStore,
         seed: int,
-        slices: int = 1,
+        micro_batches: int = 1,
         is_static: bool = False,
         tokens_per_batch: Count = 25_000,
         max_shapes: Annotated[int, Range(least=1, most=100)] = 6,
-        mixing: Mixing | None = None,
+        mixing: EpochMixture | None = None,
         segmentation: Segmentation | None = None,
         data: Segmented | None = None,
     ) -> None:
         self._store = store
         self._lengths = store.source_lengths, store.target_lengths
         self._seed = seed
-        self._slices = slices
+        self._slices = micro_batches
         self._is_static = is_static
         self._mixing = mixing
         self._stores: EpochStores | None = None
-        tokens_per_slice = tokens_per_batch // slices
+        tokens_per_slice = tokens_per_batch // micro_batches
         if segmentation is not None:
             if data is None:
                 raise ValueError("a segmentation is given, but no data: expected both.")
@@ -152,16 +152,16 @@ class Batches:
         """Counts tokens and slots of the first epoch."""
         plan = self._expected_plan(0) if self._stores else self.plan(0)
         source_tokens, target_tokens = self._count(plan.order)
-        slots = np.array([sum(shape.slots) for shape in self.shapes])
+        capacity = np.array([sum(shape.capacity) for shape in self.shapes])
         corpora = self._mixing.corpora if self._mixing else {}
         return EpochReport(
             sentences=len(plan.order),
-            slices=self._slices,
+            micro_batches=self._slices,
             shapes=len(self.shapes),
             batches=len(plan),
             source_tokens=source_tokens,
             target_tokens=target_tokens,
-            slots=int(slots[plan.shape_of_batch].sum()) * self._slices,
+            capacity=int(capacity[plan.shape_of_batch].sum()) * self._slices,
             corpora={name: self._report_on(own, plan.order) for name, own in corpora.items()},
         )
 
@@ -241,16 +241,16 @@ class Batches:
             if (epoch := of_data_set()) is None:
                 # Read ahead for a data set that is gone.
                 return nothing
-            slices = epoch.plan.slices(int(batch))[own.start : own.stop]
+            micro_batches = epoch.plan.micro_batches(int(batch))[own.start : own.stop]
             shape = self.shapes[epoch.plan.shape_of_batch[batch]]
-            return self._assemble(epoch.store, slices, shape)
+            return self._assemble(epoch.store, micro_batches, shape)
 
         def to_tensors(batch: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            source, target, slots = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
+            source, target, capacity = tf.numpy_function(assemble, [batch], [tf.int32] * 3)
             for tensor in (source, target):
                 tensor.set_shape([len(own), None, None])
-            slots.set_shape([2])
-            return source, target, slots
+            capacity.set_shape([2])
+            return source, target, capacity
 
         numbers = tf.data.Dataset.range(first_batch, len(planned.plan))
         batches = numbers.map(to_tensors, num_parallel_calls=2, deterministic=True)
@@ -260,24 +260,26 @@ class Batches:
         return data_set
 
     def _assemble(
-        self, store: TokenStore, slices: list[NDArray[np.int64]], shape: SliceShape
+        self, store: TokenStore, micro_batches: list[NDArray[np.int64]], shape: BatchShape
     ) -> tuple[NDArray, ...]:
         """Makes the arrays of some slices, given as sentence indices."""
         rows, (source_length, target_length) = shape.rows, shape.lengths
         if not self._is_static:
-            together = np.concatenate(slices)
-            rows = max(1, *map(len, slices))
+            together = np.concatenate(micro_batches)
+            rows = max(1, *map(len, micro_batches))
             source_length, target_length = (
                 int(side[together].max(initial=1))
                 for side in (store.source_lengths, store.target_lengths)
             )
-        indices = np.full((len(slices), rows), -1, np.int64)
-        for row, of_slice in zip(indices, slices, strict=True):
+        indices = np.full((len(micro_batches), rows), -1, np.int64)
+        for row, of_slice in zip(indices, micro_batches, strict=True):
             row[: len(of_slice)] = of_slice
         padded = store.padded_batch(indices.ravel(), source_length, target_length, indices.size)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
-        slots = np.array(shape.slots, np.int32) if self._is_static else slots_needed(source, target)
-        return source, target, slots
+        capacity = (
+            np.array(shape.capacity, np.int32) if self._is_static else slots_needed(source, target)
+        )
+        return source, target, capacity
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 from t2t_repro.data.block_files import Block, BlockFiles
 from t2t_repro.data.cleaning import CleanBlock, Cleaning, CleaningReport, SeenHashes, clean
 from t2t_repro.data.corpora.corpus import Corpus, Pair, held_out_pairs, parts_of, read_pairs
-from t2t_repro.data.progress import Progress
+from t2t_repro.progress import Progress
 
 # Some 3 megabytes of text, twice that as strings; a third of a second's work of one core.
 _PAIRS_IN_BLOCK = 10_000

@@ -11,9 +11,9 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
+from t2t_repro.config.values import Count, Range, validated
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.ranges import Count, Range, checked
 
 REASONS = (
     "empty_side",
@@ -33,7 +33,7 @@ _MERGE_RATIO = 8
 
 
 @gin.configurable
-@checked
+@validated
 @dataclass(frozen=True)
 class Cleaning:
     """The rules. A pair with an empty (or blank) side is always dropped.

@@ -12,8 +12,6 @@ from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.data.clean_text import CleanText, Reports, TextBlock
 from t2t_repro.data.cleaning import CleaningReport
 from t2t_repro.data.parallel import map_in_order
-from t2t_repro.data.progress import Progress
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair, open_pair, open_subwords
 from t2t_repro.data.token_store import (
     STORE_FILES,
     FlatIds,
@@ -22,6 +20,8 @@ from t2t_repro.data.token_store import (
     token_block,
 )
 from t2t_repro.errors import UserError
+from t2t_repro.progress import Progress
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair, open_pair, open_subwords
 
 
 def encode_text(

@@ -22,9 +22,9 @@ from absl import logging
 from numpy.typing import NDArray
 
 from t2t_repro.data.parallel import WorkerKilled, WorkerPool, default_workers
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.data.token_store import STORE_FILES, FlatIds, TokenStore, token_block
 from t2t_repro.errors import UserError
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 
 # A fifth of a second's work: a process that is to end finishes what it is at.
 _PAIRS_IN_BLOCK = 1000

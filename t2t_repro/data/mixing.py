@@ -29,7 +29,7 @@ _STREAM = 1
 
 
 @dataclass(frozen=True)
-class Shares:
+class MixtureWeights:
     """How corpora are mixed.
 
     Attributes:
@@ -88,7 +88,7 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
     return counts
 
 
-class Mixing:
+class EpochMixture:
     """Which sentences of a mixture an epoch has: a pure function of the seed and its number.
 
     Args:
@@ -104,7 +104,7 @@ class Mixing:
         UserError: see `Shares.counts`.
     """
 
-    def __init__(self, corpora: Mapping[str, range], shares: Shares, seed: int) -> None:
+    def __init__(self, corpora: Mapping[str, range], shares: MixtureWeights, seed: int) -> None:
         self.corpora = corpora
         self.counts = shares.counts({name: len(own) for name, own in corpora.items()})
         self._seed = seed

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from typing import Any, Generic, TypeVar
 
-from t2t_repro.bindings.configurables import say_where
+from t2t_repro.config.configurables import say_where
 from t2t_repro.errors import Unfinished
 
 _Block = TypeVar("_Block")

@@ -28,16 +28,22 @@ from typing import Annotated, Any, NamedTuple
 import gin
 from absl import logging
 
-from t2t_repro.bindings.configuration import differing_values
+from t2t_repro.config.gin_files import differing_values
+from t2t_repro.config.values import Count, Range, validated
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText, Reports
 from t2t_repro.data.cleaning import Cleaning, CleaningReport
 from t2t_repro.data.corpora.corpus import Corpus, Mixed, check_split, parts_of
 from t2t_repro.data.encoding import BlockEncoder, encode_text
 from t2t_repro.data.file_manifest import check_files, describe_files, read_entries
-from t2t_repro.data.given_subwords import CONTENT, content_hash
-from t2t_repro.data.mixing import Mixing
+from t2t_repro.data.mixing import EpochMixture
 from t2t_repro.data.parallel import default_workers
-from t2t_repro.data.subword_model import (
+from t2t_repro.data.token_store import TokenStore, VocabSizes
+from t2t_repro.errors import Unfinished, UserError
+from t2t_repro.files.file_lock import locked
+from t2t_repro.strangers.json_files import read_json
+from t2t_repro.text.given import CONTENT, content_hash
+from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.subword_model import (
     SHARED_SUBWORDS,
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
@@ -47,12 +53,6 @@ from t2t_repro.data.subword_model import (
     open_pair,
     open_subwords,
 )
-from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.token_store import TokenStore, VocabSizes
-from t2t_repro.errors import Unfinished, UserError
-from t2t_repro.files.file_lock import locked
-from t2t_repro.ranges import Count, Range, checked
-from t2t_repro.strangers.json_files import read_json
 
 _MANIFEST = "manifest.json"
 _SPLIT = re.compile(r"[\w-][\w.-]*")
@@ -205,7 +205,7 @@ def _read_splits(names: object) -> tuple[str, ...]:
 
 
 @gin.configurable("prepare")
-@checked
+@validated
 @dataclasses.dataclass(frozen=True)
 class Preparation:
     """How data are prepared; what is wrong with it is said before any are.
@@ -355,7 +355,7 @@ def open_data(data_dir: Path) -> PreparedData:
     return PreparedData(directory)
 
 
-def mixing_of(corpus: Corpus, data: PreparedData, seed: int) -> Mixing | None:
+def mixing_of(corpus: Corpus, data: PreparedData, seed: int) -> EpochMixture | None:
     """Returns how the training sentences of prepared data are mixed; None where they are not.
 
     Args:
@@ -368,7 +368,7 @@ def mixing_of(corpus: Corpus, data: PreparedData, seed: int) -> Mixing | None:
     """
     if not isinstance(corpus, Mixed):
         return None
-    return Mixing(data.corpora_in_store("train"), corpus.shares, seed)
+    return EpochMixture(data.corpora_in_store("train"), corpus.shares, seed)
 
 
 def _write_text(result: Path, work: Path, cleaned: CleanedCorpus) -> dict[str, Reports]:

@@ -14,14 +14,14 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from t2t_repro.config.values import Count, validated
 from t2t_repro.data.bucketing import group_by_length
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.cores import for_each_batch
 from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.errors import UserError
-from t2t_repro.layers.attention import recorded_by
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import Count, checked
+from t2t_repro.model.attention import recorded_by
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 from t2t_repro.vocabulary import NO_WORD, PAD_ID
 
 
@@ -38,7 +38,7 @@ class Sentences(NamedTuple):
 
 
 @gin.configurable(denylist=["model", "subwords"])
-@checked
+@validated
 class Aligner:
     """Links each word of a target with the word of its source that gets most attention.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.available_memory import available_memory, gigabytes
 from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.decoding.available_memory import available_memory, gigabytes
 from t2t_repro.errors import UserError
 
 # A configuration may be a stranger's. The base model takes a third of it with 1024 hypotheses.

@@ -12,19 +12,19 @@ from typing import Annotated, NamedTuple
 import gin
 import tensorflow as tf
 
-from t2t_repro import kernels
+from t2t_repro.config.values import Range, validated
 from t2t_repro.decoding.length_penalty import LengthPenalty, wu_penalty
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
     Cache,
-    Given,
+    DecodingConstraints,
     SearchResult,
     StepModel,
     given_id,
 )
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits, where_row
-from t2t_repro.kernels import best_extensions as fast
-from t2t_repro.ranges import Range, checked
+from t2t_repro.model import kernels
+from t2t_repro.model.kernels import decoding as fast
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 # The cache is as many times as large as that of a single hypothesis.
@@ -74,7 +74,7 @@ _best_extensions = kernels.fast(fast.best_extensions, best_extensions)
 
 
 @gin.configurable
-@checked
+@validated
 @dataclass(frozen=True)
 class BeamSearch:
     """Finds ids y with a high score(y) = log P(y) / lp(|y|) (paper, section 6.1).
@@ -105,7 +105,7 @@ class BeamSearch:
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: Given | None = None,
+        given: DecodingConstraints | None = None,
     ) -> SearchResult:
         """Decodes a batch of sentences.
 

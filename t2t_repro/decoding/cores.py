@@ -7,7 +7,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.data.parallel import usable_cores
-from t2t_repro.kernels import gpu
+from t2t_repro.model.kernels import gpu
 
 
 def idle_workers() -> int:

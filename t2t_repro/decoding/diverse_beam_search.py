@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 import gin
 import tensorflow as tf
 
+from t2t_repro.config.values import Range, validated
 from t2t_repro.decoding.beam_search import (
     MAX_BEAM,
     MAX_PENALTY,
@@ -24,7 +25,7 @@ from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
     Cache,
-    Given,
+    DecodingConstraints,
     SearchResult,
     StepModel,
     given_id,
@@ -32,7 +33,6 @@ from t2t_repro.decoding.search import (
 )
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import Range, checked
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 # Every group is a part of the graph by itself.
@@ -55,7 +55,7 @@ class _State(NamedTuple):
 
 
 @gin.configurable
-@checked
+@validated
 @dataclass(frozen=True)
 class DiverseBeamSearch:
     """Finds hypotheses y with a high log P(y) - strength · Σ_t (how many others have y_t at t).
@@ -96,7 +96,7 @@ class DiverseBeamSearch:
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: Given | None = None,
+        given: DecodingConstraints | None = None,
     ) -> SearchResult:
         """Decodes a batch of sentences; see `BeamSearch.search`."""
         limits = checked_limits(self.beam_size, cache, limits, max_steps, n_best)

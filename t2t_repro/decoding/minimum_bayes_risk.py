@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU, CHRF
 
+from t2t_repro.config.values import validated
 from t2t_repro.decoding.translator import Translation
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import checked
 
 Utility = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """(hypotheses, references) -> how good each hypothesis is if the reference beside it is right."""
@@ -50,7 +50,7 @@ def _scores(
 
 
 @gin.configurable
-@checked
+@validated
 @dataclass(frozen=True)
 class MinimumBayesRisk:
     """Chooses the hypothesis h with the highest mean utility u(h, h') over all others h'.
@@ -63,7 +63,7 @@ class MinimumBayesRisk:
 
     utility: Utility = sentence_chrf
 
-    def choose(self, hypotheses: Sequence[Translation]) -> list[Translation]:
+    def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
         """Orders the different hypotheses of a sentence; a score is the expected utility.
 
         Args:

@@ -9,9 +9,9 @@ from absl import logging
 from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair
 from t2t_repro.decoding.cores import for_each_batch
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 from t2t_repro.vocabulary import PAD_ID
 
 

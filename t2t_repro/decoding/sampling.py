@@ -12,17 +12,17 @@ from typing import Annotated, NamedTuple
 import gin
 import tensorflow as tf
 
+from t2t_repro.config.values import Count, Range, Seed, validated
 from t2t_repro.decoding.random_numbers import exponentials, hashed
 from t2t_repro.decoding.search import (
     Cache,
-    Given,
+    DecodingConstraints,
     SearchResult,
     StepModel,
     given_id,
     without_pad,
 )
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits
-from t2t_repro.ranges import Count, Range, Seed, checked
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 _MAX_SAMPLES = 1024
@@ -39,7 +39,7 @@ class _State(NamedTuple):
 
 
 @gin.configurable
-@checked
+@validated
 @dataclass(frozen=True)
 class Sampling:
     """Draws translations y of a sentence x from P(y | x), independently of each other.
@@ -82,7 +82,7 @@ class Sampling:
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: Given | None = None,
+        given: DecodingConstraints | None = None,
     ) -> SearchResult:
         """Draws translations for a batch of sentences.
 
@@ -102,7 +102,7 @@ class Sampling:
                 is not in 1 ... samples.
         """
         limits = checked_limits(self.samples, cache, limits, max_steps, n_best)
-        given = given or Given(tf.zeros_like(limits, tf.int64))
+        given = given or DecodingConstraints(tf.zeros_like(limits, tf.int64))
         prefix = () if given.prefix is None else (given.prefix,)
 
         def advance(state: _State, logits: tf.Tensor, step: tf.Tensor, row: Row) -> _State:
@@ -134,7 +134,7 @@ class Sampling:
             steps=steps,
         )
 
-    def _random_states(self, given: Given) -> tf.Tensor:
+    def _random_states(self, given: DecodingConstraints) -> tf.Tensor:
         """What the random numbers of each sample are made from, [batch, samples] int64."""
         seeds = given.seeds if given.seeds is not None else tf.constant(self.seed, tf.int64)
         return hashed(hashed(given.keys, seeds)[:, None], tf.range(self.samples))

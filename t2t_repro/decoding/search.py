@@ -63,7 +63,7 @@ class WithoutPad(NamedTuple):
         return without_pad(logits), cache
 
 
-class Given(NamedTuple):
+class DecodingConstraints(NamedTuple):
     """What a search may know of the sentences of a batch, besides what the model makes of them.
 
     Attributes:
@@ -131,7 +131,7 @@ class Search(Protocol):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: Given | None = None,
+        given: DecodingConstraints | None = None,
     ) -> SearchResult:
         """Decodes a batch of sentences, in a `tf.function` too.
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair
+from t2t_repro.config.values import Range, validated
 from t2t_repro.decoding.alignment import Aligner, Sentences
 from t2t_repro.decoding.batch_plan import BatchPlanner
 from t2t_repro.decoding.beam_search import BeamSearch
@@ -20,15 +20,15 @@ from t2t_repro.decoding.pair_scores import PairScore, PairScorer, cut_off, padde
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
-    Given,
+    DecodingConstraints,
     Search,
     SearchResult,
     WithoutPad,
 )
 from t2t_repro.errors import UserError
-from t2t_repro.models.ensemble import Ensemble
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import Range, checked
+from t2t_repro.model.ensemble import Ensemble
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 from t2t_repro.vocabulary import PAD_ID
 
 
@@ -46,16 +46,16 @@ class Translation(NamedTuple):
 
 
 @runtime_checkable
-class Choice(Protocol):
+class Reranker(Protocol):
     """Chooses among the hypotheses that a search has found; `MinimumBayesRisk` is one."""
 
-    def choose(self, hypotheses: Sequence[Translation]) -> list[Translation]:
+    def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
         """Orders the hypotheses of a sentence, one at least: the best first, each text once."""
         ...
 
 
 @gin.configurable(denylist=["model", "subwords"])
-@checked
+@validated
 class Translator:
     """Translates sentences with a model, the same whatever is translated with them.
 
@@ -75,7 +75,7 @@ class Translator:
             where sentences are so long that there is no memory for as many. (Two cores do two
             batches in less time than they do one batch twice: the more so where the process has
             called `one_core_a_batch`, as the command lines do.)
-        choose: chooses among all that the search has found; by default its own order stays.
+        rerank: chooses among all that the search has found; by default its own order stays.
         forbid_pad: whether PAD is kept out of translations, for models that were never trained not
             to write it, such as Marian's; see `decoding.search.Given`.
         renormalize: whether scores, too, give the probability of a forbidden PAD to the other ids.
@@ -95,14 +95,14 @@ class Translator:
         max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024,
         tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192,
         workers: Annotated[int, Range(least=1, most=1024)] | None = None,
-        choose: Choice | None = None,
+        rerank: Reranker | None = None,
         forbid_pad: bool = False,
         renormalize: bool = False,
     ) -> None:
         self._ensemble = model if isinstance(model, Ensemble) else Ensemble([model])
         self.subwords = subwords
         self.search: Search = search or BeamSearch()
-        self.choose = choose
+        self.rerank = rerank
         self.forbid_pad = forbid_pad
         self.renormalize = renormalize
         self.max_extra_length = max_extra_length
@@ -165,7 +165,7 @@ class Translator:
             max_source_length=self.max_source_length,
             tokens_per_batch=self.tokens_per_batch,
             workers=self.workers,
-            choose=self.choose,
+            rerank=self.rerank,
             forbid_pad=self.forbid_pad,
             renormalize=self.renormalize,
         )
@@ -214,7 +214,7 @@ class Translator:
         planner = self._planner
         memory = planner.memory_for(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
-        searched = self.search.beam_size if self.choose else n_best
+        searched = self.search.beam_size if self.rerank else n_best
         # One graph for batches of every shape.
         ids = tf.TensorSpec([None, None], tf.int32)
         # Where nothing is given, in no batch, nothing has to be looked for.
@@ -228,7 +228,7 @@ class Translator:
                 batch, found.ids.numpy(), found.scores.numpy(), strict=True
             ):
                 texts = self._texts(*hypotheses)
-                results[number] = (self.choose.choose(texts) if self.choose else texts)[:n_best]
+                results[number] = (self.rerank.rerank(texts) if self.rerank else texts)[:n_best]
 
         batches = planner.batches(sources, memory)
         for_each_batch(translate_batch, batches, planner.workers_for(batches, sources, memory))
@@ -379,7 +379,7 @@ class Translator:
         decoder = self._ensemble.decoder(self.search.beam_size)
         begun = decoder.begin(source)
         scored = WithoutPad(decoder) if self.forbid_pad and self.renormalize else decoder
-        given = Given(keys_of(source), prefix, seeds, self.forbid_pad)
+        given = DecodingConstraints(keys_of(source), prefix, seeds, self.forbid_pad)
         return self.search.search(scored, begun, limits, max_steps, n_best, given)
 
     def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:

@@ -22,15 +22,15 @@ from collections.abc import Callable, Sequence
 import gin
 from sacrebleu.metrics import BLEU
 
+from t2t_repro.config.values import Text, validated
 from t2t_repro.evaluation.scores import Score, sacrebleu_score
-from t2t_repro.ranges import Text, checked
 
 PAPER_BLEU = "BLEU as in the paper (tokenised)"
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
-@checked
+@validated
 def paper_bleu(
     hypotheses: Sequence[str],
     references: Sequence[str],

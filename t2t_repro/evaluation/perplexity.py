@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.data.token_store import TokenStore
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.loss import CrossEntropy
+from t2t_repro.model.loss import CrossEntropy
+from t2t_repro.model.transformer import Transformer
 
 _WITHOUT_SMOOTHING = CrossEntropy(0.0)
 

@@ -44,7 +44,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held_alone(path: Path, what: str, mend: str) -> Iterator[Callable[[], None]]:
+def exclusive_lock(path: Path, what: str, mend: str) -> Iterator[Callable[[], None]]:
     """Holds a lock that nobody waits for; a killed holder frees it.
 
     Args:

@@ -16,9 +16,9 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
 from t2t_repro.serving.asked import Asked
-from t2t_repro.serving.json_tensors import read_request, write_answer
 from t2t_repro.serving.loaded_model import LoadedModel
 from t2t_repro.serving.model_status import status_of
+from t2t_repro.serving.predict import read_request, write_answer
 from t2t_repro.serving.proto_tensors import (
     chosen_outputs,
     read_inputs,

@@ -12,11 +12,11 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from t2t_repro.errors import UserError
 from t2t_repro.files.literal_paths import literal
 from t2t_repro.files.plain_file import read_at_most
+from t2t_repro.formats.saved_model.warm_up import read_warm_up
 from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.proto_tensors import read_inputs
 from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits, Signature
-from t2t_repro.serving.warm_up import read_warm_up
 from t2t_repro.strangers.graph import check_graph
 
 _LIMITS = RequestLimits()

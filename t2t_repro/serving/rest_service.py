@@ -8,13 +8,13 @@ from typing import NamedTuple
 from absl import logging
 from aiohttp import web
 
+from t2t_repro.formats.saved_model.version_numbers import LARGEST_VERSION
 from t2t_repro.serving.allowed_hosts import AllowedHosts
 from t2t_repro.serving.asked import NONE_REFUSED, Asked
 from t2t_repro.serving.open_connection import OpenConnection, OpenSite
 from t2t_repro.serving.request_error import RequestError, invalid
 from t2t_repro.serving.request_room import RequestRoom
 from t2t_repro.serving.served_versions import ServedVersions
-from t2t_repro.serving.version_numbers import LARGEST_VERSION
 
 _MODEL = "/v1/models/{name:[^/:]+}"
 _VERSION = _MODEL + r"/versions/{version:\d+}"

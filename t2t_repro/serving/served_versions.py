@@ -9,9 +9,9 @@ import grpc
 from absl import logging
 
 from t2t_repro.errors import UserError, printable
+from t2t_repro.formats.saved_model.version_numbers import LARGEST_VERSION
 from t2t_repro.serving.model_process import ModelProcess, VersionError, VersionLimits
 from t2t_repro.serving.request_error import RequestError
-from t2t_repro.serving.version_numbers import LARGEST_VERSION
 
 # Name, size and time of every file of a version.
 _Files = tuple[tuple[str, int, int], ...]

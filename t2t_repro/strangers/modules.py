@@ -21,7 +21,7 @@ from types import ModuleType
 
 from absl import logging
 
-from t2t_repro.bindings.modules import find_module, folder_of, import_found, is_missing
+from t2t_repro.config.modules import find_module, folder_of, import_found, is_missing
 from t2t_repro.errors import UserError
 from t2t_repro.files.whole_files import whole_file
 from t2t_repro.strangers.json_files import read_json

@@ -3,8 +3,8 @@
 With XLA it is less: see `compiled_memory`.
 """
 
-from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.model.transformer import Transformer
 
 _FLOAT_BYTES = 4
 
@@ -13,7 +13,7 @@ _OF_SUBLAYER = 5  # Its output, that after dropout, the sum, the sum normalised,
 _OF_ATTENTION = 4  # Queries, keys, values, and what the heads give.
 
 
-def activation_bytes(model: Transformer, shape: SliceShape) -> int:
+def activation_bytes(model: Transformer, shape: BatchShape) -> int:
     """Estimates what the forward pass of a slice keeps for the backward pass without XLA, in bytes.
 
     Counted per slot and layer: vectors of d_model, see above, and the feed-forward network's hidden
@@ -26,7 +26,7 @@ def activation_bytes(model: Transformer, shape: SliceShape) -> int:
     # Sub-layers and attentions of a layer: two and one, three and two.
     in_encoder = 2 * _OF_SUBLAYER + _OF_ATTENTION
     in_decoder = 3 * _OF_SUBLAYER + 2 * _OF_ATTENTION
-    source_slots, target_slots = shape.slots
+    source_slots, target_slots = shape.capacity
     vectors = source_slots * (in_encoder * d_model + 2 * d_ff)
     vectors += target_slots * (in_decoder * d_model + 2 * d_ff)
     weights = 3 * heads * shape.rows * (source * source + target * (target + source))

@@ -7,9 +7,9 @@ from pathlib import Path
 from absl import logging
 
 from t2t_repro.durations import in_words
-from t2t_repro.training.checkpoint_folder import CheckpointFolder
-from t2t_repro.training.model_directory import ModelDirectory
-from t2t_repro.training.run_state import Pace, RunState
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.training.run_state import RunState, TrainingSchedule
 from t2t_repro.training.train_step import TrainStep
 
 _PAPER_AVERAGES = 5  # Checkpoints of the base model (section 6.1).
@@ -23,7 +23,7 @@ def announce_model(step: TrainStep) -> None:
     """
     logging.info(
         f"train: {step.model.count_params():,} parameters; replicas: "
-        f"{step.strategy.num_replicas_in_sync}; slices a batch: {step.slices}; XLA: "
+        f"{step.strategy.num_replicas_in_sync}; slices a batch: {step.micro_batches}; XLA: "
         f"{'on' if step.jit_compile else 'off'}"
     )
     if step.frozen:
@@ -32,7 +32,7 @@ def announce_model(step: TrainStep) -> None:
 
 
 def announce_start(
-    directory: ModelDirectory, pace: Pace, state: RunState, differing: Sequence[str]
+    directory: ModelDirectory, pace: TrainingSchedule, state: RunState, differing: Sequence[str]
 ) -> None:
     """Says where a run goes on, or why it does not.
 
@@ -49,19 +49,19 @@ def announce_start(
         logging.info("train: going on after step %d", state.step)
     elif state.step >= pace.steps:
         logging.info(
-            f"train: finished already, after step {state.step}; to train longer, bind Pace.steps "
-            f"to more than {state.step}"
+            f"train: finished already, after step {state.step}; to train longer, bind "
+            f"TrainingSchedule.steps to more than {state.step}"
         )
     else:
         logging.info(
             f"train: finished already, after step {state.step}, for want of patience: dev "
             f"{state.judged_by} has not improved in {state.stale} evaluations; to train longer, "
-            f"bind Pace.patience to more than {state.stale}, or to None"
+            f"bind TrainingSchedule.patience to more than {state.stale}, or to None"
         )
     going_on = "the run had" if pace.is_over(state) else "going on with"
     for difference in differing:
         logging.warning("train: %s another configuration: %s", going_on, difference)
-    is_longer = all(difference.startswith("Pace.") for difference in differing)
+    is_longer = all(difference.startswith("TrainingSchedule.") for difference in differing)
     if pace.is_over(state) or not is_longer:
         logging.info(
             "train: to start from this model's weights with a fresh optimizer, on other data or "

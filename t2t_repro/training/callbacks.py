@@ -126,5 +126,5 @@ class Callbacks:
             self._warned = True
             logging.warning(
                 "train: a callback has set stop_training, which ends no run here: bind "
-                "Pace.patience or Pace.steps"
+                "TrainingSchedule.patience or TrainingSchedule.steps"
             )

@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from t2t_repro.config.values import Count, Range, validated
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files.literal_paths import literal
-from t2t_repro.ranges import Count, Range, checked
-from t2t_repro.training.checkpoint_folder import CheckpointFolder, damage
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder, damage
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
 
@@ -29,7 +29,7 @@ _DO_NOT_FIT = (AssertionError, IndexError, TypeError, ValueError, RecursionError
 
 
 @gin.configurable(denylist=["directory", "model", "optimizer", "average", "is_writer", "frozen"])
-@checked
+@validated
 class Checkpoints:
     """Writes, keeps and restores checkpoints in a model directory.
 

@@ -6,9 +6,9 @@ and no statistics of a norm. Seen in the programs that benchmarks/memory.py comp
 
 import tensorflow as tf
 
-from t2t_repro.data.slice_shapes import SliceShape
-from t2t_repro.kernels.cross_entropy import LOGITS_ON_A_CPU, LOGITS_ON_A_GPU
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.model.kernels.cross_entropy import LOGITS_ON_A_CPU, LOGITS_ON_A_GPU
+from t2t_repro.model.transformer import Transformer
 
 _FLOAT32 = tf.float32.size
 _DROPOUT_ON_A_CPU = tf.uint16.size  # Random bits of an element.
@@ -20,7 +20,7 @@ _OF_RELU_ON_A_GPU = 1  # See `kernels.relu`.
 _IN_ENCODER, _IN_DECODER = 2, 3  # Sub-layers.
 
 
-def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
+def compiled_bytes(model: Transformer, shape: BatchShape, on_gpu: bool) -> int:
     """Estimates what a slice takes at its peak, beside float32 weights and gradients, in bytes.
 
     The peak is between the passes, when the activations of all layers and the logits are there.
@@ -40,9 +40,9 @@ def compiled_bytes(model: Transformer, shape: SliceShape, on_gpu: bool) -> int:
     number = tf.as_dtype(model.compute_dtype).size if on_gpu else _FLOAT32
     most = LOGITS_ON_A_GPU if on_gpu else LOGITS_ON_A_CPU
     # Themselves, and their softmax.
-    logits = 2 * min(shape.slots[1] * model.vocab_size, most) * number
+    logits = 2 * min(shape.capacity[1] * model.vocab_size, most) * number
     in_encoder, in_decoder = _layer_bytes(model, shape, number, on_gpu)
-    vectors = sum(shape.slots) * model.config.d_model
+    vectors = sum(shape.capacity) * model.config.d_model
     if model.config.recompute:
         in_decoder += _gathered_bytes(model, shape, number, on_gpu)
         between = logits if on_gpu else max(logits, _ahead_bytes(model, shape))
@@ -61,17 +61,17 @@ def _dropout_bytes(model: Transformer, on_gpu: bool) -> int:
     return _DROPOUT_ON_A_GPU if on_gpu else _DROPOUT_ON_A_CPU
 
 
-def _gathered_bytes(model: Transformer, shape: SliceShape, number: int, on_gpu: bool) -> int:
+def _gathered_bytes(model: Transformer, shape: BatchShape, number: int, on_gpu: bool) -> int:
     """What is more when the decoder's lowest layer is computed again than at its highest.
 
     What went into the layers that are done is gone. The gradients by the encoder's output that they
     have given are there: one of the keys and one of the values, which are one product on a GPU.
     """
-    given, gone = shape.slots[0] * (1 if on_gpu else 2), shape.slots[1]
+    given, gone = shape.capacity[0] * (1 if on_gpu else 2), shape.capacity[1]
     return max(0, (model.num_layers - 1) * (given - gone) * model.config.d_model * number)
 
 
-def _ahead_bytes(model: Transformer, shape: SliceShape) -> int:
+def _ahead_bytes(model: Transformer, shape: BatchShape) -> int:
     """What a CPU makes ahead in the forward pass where layers are computed again.
 
     Keys and values of the encoder's output for all layers of the decoder; and, as zeros, the sum of
@@ -102,7 +102,7 @@ def _weights_bytes(model: Transformer, number: int, on_gpu: bool) -> int:
 
 
 def _layer_bytes(
-    model: Transformer, shape: SliceShape, number: int, on_gpu: bool
+    model: Transformer, shape: BatchShape, number: int, on_gpu: bool
 ) -> tuple[int, int]:
     """What a layer of the encoder keeps, and one of the decoder.
 
@@ -139,6 +139,6 @@ def _layer_bytes(
     in_decoder = target * (own + keys + weights * (target + source)) + source * (keys + values)
     rows = (shape.rows + 1) * number
     return (
-        shape.slots[0] * of_slot(_IN_ENCODER) + rows * in_encoder,
-        shape.slots[1] * of_slot(_IN_DECODER) + rows * in_decoder,
+        shape.capacity[0] * of_slot(_IN_ENCODER) + rows * in_encoder,
+        shape.capacity[1] * of_slot(_IN_DECODER) + rows * in_decoder,
     )

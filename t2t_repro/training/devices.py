@@ -5,15 +5,15 @@ from typing import Annotated
 import gin
 import tensorflow as tf
 
+from t2t_repro.config.values import Range, validated
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import Range, checked
 from t2t_repro.training.cluster import Cluster
 
 Replicas = Annotated[int, Range(least=1, most=256)]
 
 
 @gin.configurable(denylist=["cluster"])
-@checked
+@validated
 def choose_strategy(
     cluster: Cluster | None = None,
     cpu_replicas: Replicas = 1,
@@ -53,7 +53,7 @@ def choose_strategy(
 
 
 @gin.configurable
-@checked
+@validated
 def use_xla(jit_compile: bool | None = None) -> bool:
     """Whether XLA compiles forward and backward pass.
 

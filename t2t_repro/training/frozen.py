@@ -9,7 +9,7 @@ from typing import NamedTuple
 import keras
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.weights import name_of
+from t2t_repro.runs.weights import name_of
 
 
 class Division(NamedTuple):

@@ -11,14 +11,14 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.available_memory import available_memory, gigabytes
-from t2t_repro.data.slice_shapes import SliceShape
+from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.decoding.available_memory import available_memory, gigabytes
 from t2t_repro.errors import UserError
 from t2t_repro.files.whole_files import nearest_folder
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.activation_memory import activation_bytes
 from t2t_repro.training.compiled_memory import compiled_bytes
-from t2t_repro.training.model_directory import ModelDirectory
 
 _FLOAT_BYTES = 4
 
@@ -97,7 +97,7 @@ def check_disk(
 
 def check_memory(
     model: Transformer,
-    shapes: Sequence[SliceShape],
+    shapes: Sequence[BatchShape],
     slices_per_replica: int,
     replicas: int,
     jit_compile: bool,
@@ -134,7 +134,7 @@ def check_memory(
     text = (
         f"an update needs about {gigabytes(needed)} of memory ({gigabytes(gradients)} for "
         f"gradients), but {gigabytes(available)} are available: lower Batches.tokens_per_batch, "
-        "raise TrainStep.slices, give LayerConfig.recompute = True, or end other programs"
+        "raise TrainStep.micro_batches, give LayerConfig.recompute = True, or end other programs"
     )
     _refuse_or_warn(text, is_certain=gradients > available, is_likely=needed > available)
 

@@ -7,12 +7,12 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from t2t_repro.ranges import Count, Positive, checked
+from t2t_repro.config.values import Count, Positive, validated
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @gin.configurable
-@checked
+@validated
 class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """rate = peak · min(step / warmup_steps, sqrt(warmup_steps / step)), step = 1, 2, ...
 
@@ -43,7 +43,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @gin.configurable
-@checked
+@validated
 class TransformerSchedule(InverseSquareRoot):
     """rate = constant · d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
 

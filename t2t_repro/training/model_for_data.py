@@ -8,12 +8,12 @@ from typing import Any
 import gin
 from absl import logging
 
-from t2t_repro.data.given_subwords import GivenSubwords
 from t2t_repro.data.prepared import Preparation, PreparedData
-from t2t_repro.data.subword_model import SubwordRecipe
 from t2t_repro.errors import UserError
-from t2t_repro.models.transformer import OWN_SOURCE_EMBEDDING, Transformer
-from t2t_repro.training.model_directory import ModelDirectory, Precision
+from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.runs.model_directory import ModelDirectory, Precision
+from t2t_repro.text.given import GivenSubwords
+from t2t_repro.text.subword_model import SubwordRecipe
 
 
 def configured_preparation(origin: ModelDirectory | None = None) -> Preparation:

@@ -11,11 +11,11 @@ import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro.ranges import Range, checked
+from t2t_repro.config.values import Range, validated
 
 
 @gin.configurable(denylist=["weights"])
-@checked
+@validated
 class MovingAverage(tf.Module):
     """The average θ̄ of the weights θ, which follows every update.
 

@@ -6,11 +6,11 @@ import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro import kernels
+from t2t_repro.config.values import Positive, Rate, validated
 from t2t_repro.errors import UserError
-from t2t_repro.kernels import global_norm as fast_norm
-from t2t_repro.kernels.adam import FusedAdam
-from t2t_repro.ranges import Positive, Rate, checked
+from t2t_repro.model import kernels
+from t2t_repro.model.kernels.adam import FusedAdam
+from t2t_repro.training import global_norm as fast_norm
 from t2t_repro.training.moving_average import MovingAverage
 
 _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
@@ -21,7 +21,7 @@ LARGEST_NORM = 1.8e19
 
 
 @gin.configurable
-@checked
+@validated
 def adam(
     learning_rate: Positive | keras.optimizers.schedules.LearningRateSchedule = gin.REQUIRED,
     beta_1: Rate = 0.9,
@@ -160,7 +160,7 @@ def _check_optimizer(optimizer: keras.Optimizer) -> None:
     for name, instead in (
         ("use_ema", "bind MovingAverage.decay"),
         ("loss_scale_factor", "train in mixed_bfloat16, which needs none"),
-        ("gradient_accumulation_steps", "bind TrainStep.slices"),
+        ("gradient_accumulation_steps", "bind TrainStep.micro_batches"),
     ):
         if value := getattr(optimizer, name):
             raise UserError(

@@ -15,8 +15,8 @@ from typing import Annotated
 import gin
 from absl import logging
 
+from t2t_repro.config.values import Range, validated
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import Range, checked
 from t2t_repro.training.admission import Admission, Limit, hello_of
 from t2t_repro.training.cluster import Cluster
 from t2t_repro.training.connections import Connection, Connections, Gone, LostWorker, value_of
@@ -28,7 +28,7 @@ _REPORT_SECONDS = 30.0
 
 
 @gin.configurable(denylist=["cluster"])
-@checked
+@validated
 def find_workers(
     cluster: Cluster, limit_minutes: Annotated[float, Range(above=0, most=1e5)] = 10.0
 ) -> Connections:

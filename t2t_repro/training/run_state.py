@@ -9,7 +9,7 @@ import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.ranges import Count, checked
+from t2t_repro.config.values import Count, validated
 
 Images = Sequence[tuple[str, NDArray[np.uint8]]]
 """Name and pixels, [height, width, 3], of each."""
@@ -149,14 +149,14 @@ def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool
 
 
 @gin.configurable
-@checked
+@validated
 @dataclasses.dataclass(frozen=True)
-class Pace:
+class TrainingSchedule:
     """What happens when, in optimizer updates.
 
     Attributes:
         steps: the last step of the run.
-        report_every: how often scalars are written.
+        log_every: how often scalars are written.
         evaluate_every: how often the dev set is scored; it is after the last step too.
         patience: the run ends after so many dev evaluations without a better one, or None.
         criterion: which dev evaluation is the best: that of the best "score", by
@@ -167,14 +167,14 @@ class Pace:
     """
 
     steps: Count = 100_000
-    report_every: Count = 50
+    log_every: Count = 50
     evaluate_every: Count = 1000
     patience: Count | None = None
     criterion: Criterion = "score"
 
     def reports(self, step: int) -> bool:
         """Returns whether scalars are written after update `step`."""
-        return step % self.report_every == 0 or step == self.steps
+        return step % self.log_every == 0 or step == self.steps
 
     def evaluates(self, step: int) -> bool:
         """Returns whether the dev set is scored after update `step`."""

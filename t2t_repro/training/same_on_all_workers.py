@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro import kernels
-from t2t_repro.bindings.text import modules_in
-from t2t_repro.training.checkpoint_folder import CheckpointFolder
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.config.gin_text import modules_in
+from t2t_repro.model import kernels
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.source_digest import source_digest
 from t2t_repro.training.workers import Workers
 

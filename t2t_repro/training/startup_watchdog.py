@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from t2t_repro.training.connections import Connections, Gone
-from t2t_repro.training.preemption import SIGNALS, signals_kept
+from t2t_repro.training.signals import SIGNALS, signals_kept
 
 # TensorFlow notices within ten seconds that a process is gone, once it has met it.
 _TENSORFLOW_SECONDS = 20

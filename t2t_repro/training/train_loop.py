@@ -13,11 +13,11 @@ from absl import logging
 from t2t_repro.data.batches import Batches
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.journal import Journal
 from t2t_repro.training.loss_spikes import LossSpikes
+from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.optimizer import LARGEST_NORM
-from t2t_repro.training.preemption import Preempted, StopRequest, stop_requested
-from t2t_repro.training.run_state import DevScores, Pace, RunState
+from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
+from t2t_repro.training.signals import Preempted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
 from t2t_repro.training.workers import Workers
 
@@ -53,10 +53,10 @@ class TrainLoop:
     step: TrainStep
     batches: Batches
     checkpoints: Checkpoints
-    pace: Pace
+    pace: TrainingSchedule
     evaluation: Evaluation
     workers: Workers
-    journal: Journal
+    journal: MetricsLog
 
     def __post_init__(self) -> None:
         # An update whose result has not been looked at, and may still be under way: where the run
@@ -94,12 +94,12 @@ class TrainLoop:
         if batches is None or not all_have_theirs:
             self._stop_at = state.step
             return state
-        for source, target, slots in batches:
-            result = step(state.step, source, target, slots, self._stop())
+        for source, target, capacity in batches:
+            result = step(state.step, source, target, capacity, self._stop())
             # A GPU computes still, and has the next update waiting: what is read is the last one.
             self._read_last_update()
             tokens = self.batches.count_tokens(state.epoch, state.batch)
-            self._unread = state, result, tokens, step.slices * int(slots.numpy().sum())
+            self._unread = state, result, tokens, step.micro_batches * int(capacity.numpy().sum())
             state = state.after_update()
             if self.pace.evaluates(state.step):
                 state = self._evaluate(state)
@@ -151,14 +151,14 @@ class TrainLoop:
         """Looks at the result of the update made last, and reports it, once."""
         if not self._unread:
             return
-        (before, result, tokens, slots), self._unread = self._unread, None
+        (before, result, tokens, capacity), self._unread = self._unread, None
         self._check_usable(before, result)
         step = before.step + 1
         if result.stop_votes:
             # A worker that writes a checkpoint reads this before the next update, another after it.
             self._stop_at = min(self._stop_at, step + 1)
         self._spikes.observe(step, float(result.loss))
-        self.journal.update(step, result, tokens, slots)
+        self.journal.update(step, result, tokens, capacity)
 
     def _check_usable(self, before: RunState, result: StepResult) -> None:
         if result.usable:

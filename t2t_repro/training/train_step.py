@@ -1,6 +1,6 @@
 """One optimizer update, the same whatever the devices.
 
-    TrainStep → on every replica: `_gradients` → SliceGradients → Transformer.loss_sums
+    TrainStep → on every replica: `_gradients` → MicroBatchGradients → Transformer.loss_sums
 
 R replicas take their share of a batch's slices each; "gradient accumulation" is nothing but fewer
 replicas than slices. The sum over replicas and the optimizer stay outside what XLA compiles.
@@ -15,15 +15,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from t2t_repro.data.slice_shapes import SliceShape, slots_needed
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.ranges import Count, Text, checked
+from t2t_repro.config.values import Count, Text, validated
+from t2t_repro.data.batch_shapes import BatchShape, slots_needed
+from t2t_repro.model.loss import CrossEntropy, LossSums
+from t2t_repro.model.transformer import Transformer
 from t2t_repro.training.devices import own_replicas
 from t2t_repro.training.frozen import divide
-from t2t_repro.training.loss import CrossEntropy, LossSums
+from t2t_repro.training.gradients import MicroBatchGradients
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import SummedUpdate, global_norm
-from t2t_repro.training.slice_gradients import SliceGradients
 
 
 class StepResult(NamedTuple):
@@ -49,7 +49,7 @@ class StepResult(NamedTuple):
 
 
 @gin.configurable(denylist=["model", "optimizer", "seed", "jit_compile"])
-@checked
+@validated
 class TrainStep:
     """The update: forward, loss, backward, sum over slices and replicas, clip, Adam.
 
@@ -59,8 +59,8 @@ class TrainStep:
         seed: of dropout, which is a function of (seed, step, slice).
         jit_compile: whether XLA compiles the forward and backward pass.
         loss: of the decoder's vectors; the paper's by default.
-        slices: how many slices a global batch is cut into at least; rounded up to a multiple of
-            the number of replicas.
+        micro_batches: how many slices a global batch is cut into at least; rounded up to a
+            multiple of the number of replicas.
         frozen: parts of the model that the update leaves as they are, by their names; see `divide`.
 
     Attributes:
@@ -69,7 +69,7 @@ class TrainStep:
         seed: as given.
         jit_compile: as given.
         strategy: the current one, when it was made.
-        slices: of a global batch.
+        micro_batches: of a global batch.
         slices_per_replica: those that each replica takes, one after the other.
         slice_gradients: computes the gradients of a slice.
         own_slices: those of them that the replicas of this process take.
@@ -89,7 +89,7 @@ class TrainStep:
         seed: int,
         jit_compile: bool = False,
         loss: CrossEntropy | None = None,
-        slices: Count = 1,
+        micro_batches: Count = 1,
         frozen: Sequence[Text] = (),
     ) -> None:
         self.model = model
@@ -97,8 +97,8 @@ class TrainStep:
         self.optimizer = optimizer
         self.strategy = tf.distribute.get_strategy()
         replicas = self.strategy.num_replicas_in_sync
-        self.slices_per_replica = -(-slices // replicas)
-        self.slices = self.slices_per_replica * replicas
+        self.slices_per_replica = -(-micro_batches // replicas)
+        self.micro_batches = self.slices_per_replica * replicas
         own = own_replicas(self.strategy)
         self.own_slices = range(
             own.start * self.slices_per_replica, own.stop * self.slices_per_replica
@@ -106,28 +106,28 @@ class TrainStep:
         self.jit_compile = jit_compile
         self.updated, self.frozen = divide(model, frozen)
         optimizer.build(self.updated)
-        self.slice_gradients = SliceGradients(
+        self.slice_gradients = MicroBatchGradients(
             model, loss or CrossEntropy(), seed, jit_compile, self.updated
         )
         # Of all weights: whoever loads a checkpoint need not know what was frozen.
         self.average = MovingAverage(model.trainable_variables)
         self._apply = SummedUpdate(optimizer, self.updated, self.average)
         batch = tf.TensorSpec([len(self.own_slices), None, None], tf.int32)
-        slots = tf.TensorSpec([2], tf.int32)
+        capacity = tf.TensorSpec([2], tf.int32)
         self._update_all = tf.function(
             self._update,
             input_signature=[
                 tf.TensorSpec([], tf.int64),
                 batch,
                 batch,
-                slots,
+                capacity,
                 tf.TensorSpec([], tf.float32),
             ],
             autograph=False,
         )
         self._rehearse_all = tf.function(
             self._rehearse,
-            input_signature=[batch, batch, slots],
+            input_signature=[batch, batch, capacity],
             autograph=False,
         )
 
@@ -136,7 +136,7 @@ class TrainStep:
         step: int,
         source: np.ndarray,
         target: np.ndarray,
-        slots: ArrayLike | None = None,
+        capacity: ArrayLike | None = None,
         asks_to_stop: bool = False,
     ) -> StepResult:
         """Updates the weights once.
@@ -145,9 +145,9 @@ class TrainStep:
             step: number of updates before this one.
             source: [own slices, rows, source_length], token ids.
             target: [own slices, rows, target_length], token ids.
-            slots: [2], into how many vectors source and target of a slice are packed, one more than
-                it has tokens at least; by default so many as the fullest slice asks for. For each
-                pair of numbers XLA compiles a program.
+            capacity: [2], into how many vectors source and target of a slice are packed, one more
+                than it has tokens at least; by default so many as the fullest slice asks for. For
+                each pair of numbers XLA compiles a program.
             asks_to_stop: whether this worker votes for it.
 
         Returns:
@@ -165,11 +165,11 @@ class TrainStep:
                     f"[{len(self.own_slices)} slices, rows, length]."
                 )
         needed = slots_needed(source, target)
-        slots = needed if slots is None else np.asarray(slots, np.int32)
-        if (slots < needed).any():
-            raise ValueError(f"slots are {slots}, expected {needed} at least.")
+        capacity = needed if capacity is None else np.asarray(capacity, np.int32)
+        if (capacity < needed).any():
+            raise ValueError(f"capacity is {capacity}, expected {needed} at least.")
         vote = tf.constant(asks_to_stop, tf.float32)
-        return self._update_all(tf.constant(step, tf.int64), source, target, slots, vote)
+        return self._update_all(tf.constant(step, tf.int64), source, target, capacity, vote)
 
     def _update(self, *step_batch_and_vote: tf.Tensor) -> StepResult:
         """Updates the weights by the gradient of a global batch; arguments as `_gradients` has."""
@@ -194,7 +194,7 @@ class TrainStep:
         step: tf.Tensor,
         source: tf.Tensor,
         target: tf.Tensor,
-        slots: tf.Tensor,
+        capacity: tf.Tensor,
         vote: tf.Tensor,
     ) -> tuple[LossSums, tf.Tensor, list[tf.Tensor]]:
         """What every replica does: sums over all replicas of loss, votes and gradients."""
@@ -202,7 +202,7 @@ class TrainStep:
         number, source, target = self._share(source, target)
         own_tokens = tf.math.count_nonzero(target, dtype=tf.float32)
         tokens, votes = replica.all_reduce(tf.distribute.ReduceOp.SUM, [own_tokens, 1.0 * vote])
-        sums, gradients = self.slice_gradients(step, number, source, target, slots, 1.0 / tokens)
+        sums, gradients = self.slice_gradients(step, number, source, target, capacity, 1.0 / tokens)
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         return sums, votes, gradients
 
@@ -221,11 +221,11 @@ class TrainStep:
             variable that is updated, not clipped.
         """
         scale = tf.constant(1.0 / np.count_nonzero(target), tf.float32)
-        slots = tf.constant(slots_needed(source, target))
+        capacity = tf.constant(slots_needed(source, target))
         ids = tf.constant(source), tf.constant(target)
-        return self.slice_gradients(tf.constant(step, tf.int64), 0, *ids, slots, scale)
+        return self.slice_gradients(tf.constant(step, tf.int64), 0, *ids, capacity, scale)
 
-    def compile(self, shapes: Sequence[SliceShape]) -> int:
+    def compile(self, shapes: Sequence[BatchShape]) -> int:
         """Compiles, and runs once, the forward and backward pass of every shape.
 
         Finds a batch that does not fit the memory now, not hours later. Without XLA there is
@@ -241,22 +241,22 @@ class TrainStep:
                 np.zeros((len(self.own_slices), shape.rows, length), np.int32)
                 for length in shape.lengths
             )
-            self._rehearse_all(source, target, np.array(shape.slots, np.int32))
+            self._rehearse_all(source, target, np.array(shape.capacity, np.int32))
         return len(shapes)
 
-    def _rehearse(self, source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
+    def _rehearse(self, source: tf.Tensor, target: tf.Tensor, capacity: tf.Tensor) -> tf.Tensor:
         """Target tokens of this worker's slices.
 
         Every replica's result is read: TensorFlow leaves out a replica whose result nobody uses.
         """
 
-        def own_tokens(source: tf.Tensor, target: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
+        def own_tokens(source: tf.Tensor, target: tf.Tensor, capacity: tf.Tensor) -> tf.Tensor:
             number, source, target = self._share(source, target)
             step, scale = tf.constant(0, tf.int64), tf.constant(1.0)
-            sums, _ = self.slice_gradients(step, number, source, target, slots, scale)
+            sums, _ = self.slice_gradients(step, number, source, target, capacity, scale)
             return sums.tokens
 
-        tokens = self.strategy.run(own_tokens, args=(source, target, slots))
+        tokens = self.strategy.run(own_tokens, args=(source, target, capacity))
         return tf.add_n(self.strategy.experimental_local_results(tokens))
 
     def _any_of(self, everywhere: Any) -> Any:

@@ -10,22 +10,22 @@ import gin
 import keras
 from absl import logging
 
-from t2t_repro.bindings.text import modules_in
+from t2t_repro.config.gin_text import modules_in
 from t2t_repro.data.batches import Batches, EpochReport
 from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
-from t2t_repro.evaluation.dev_evaluation import DevEvaluation
-from t2t_repro.kernels import gpu
+from t2t_repro.model.kernels import gpu
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.compiled_memory import compiled_bytes
+from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.devices import own_replicas
+from t2t_repro.training.fine_tuning import InitialModel
 from t2t_repro.training.guard_rails import check_disk, check_memory
-from t2t_repro.training.journal import Journal
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import check_fit
-from t2t_repro.training.parent import Parent
-from t2t_repro.training.run_state import Pace, RunState
+from t2t_repro.training.run_state import RunState, TrainingSchedule
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.workers import Workers
@@ -48,7 +48,7 @@ class TrainingRun:
         directory: ModelDirectory,
         workers: Workers,
         callbacks: Sequence[keras.callbacks.Callback] = (),
-        parent: Parent | None = None,
+        parent: InitialModel | None = None,
     ) -> None:
         self.step = step
         self.model = step.model
@@ -64,7 +64,7 @@ class TrainingRun:
             is_writer=workers.is_chief,
             frozen=step.frozen,
         )
-        self.pace = Pace()
+        self.pace = TrainingSchedule()
         told = callbacks if workers.is_chief else ()
         self.listeners = Callbacks(told, step.model, self.pace.steps, step.optimizer)
 
@@ -99,7 +99,7 @@ class TrainingRun:
             batches.plan(state.epoch)
             self._compile(batches, is_new=not state.step)
         tensorboard = self.directory.tensorboard if self.workers.is_chief else None
-        with closing(batches), Journal(tensorboard, self.pace, state, self.listeners) as journal:
+        with closing(batches), MetricsLog(tensorboard, self.pace, state, self.listeners) as journal:
             if differing or not state.step:
                 journal.text("configuration", gin.config.markdown(operative), state.step)
             loop = TrainLoop(
@@ -123,7 +123,7 @@ class TrainingRun:
         is_static = step.jit_compile or self.model.config.attention_dropout > 0
         mixing = mixing_of(preparation.corpus, data, step.seed)
         batches = Batches(
-            data.store("train"), step.seed, step.slices, is_static, mixing=mixing, data=data
+            data.store("train"), step.seed, step.micro_batches, is_static, mixing=mixing, data=data
         )
         return data, batches
 
@@ -174,7 +174,7 @@ class TrainingRun:
     def _has_ended(self, state: RunState) -> bool:
         return self.pace.is_over(state) and not self.pace.owes_evaluation(state)
 
-    def _start_from(self, parent: Parent, data: PreparedData) -> RunState:
+    def _start_from(self, parent: InitialModel, data: PreparedData) -> RunState:
         """Takes over a parent's weights; the first evaluation is of them."""
         ancestor = parent.give(self.model, data.subwords)
         self.step.average.restart()

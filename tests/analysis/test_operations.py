@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import forward_operations, training_operations
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
 
 BASE = ModelShape(40_960, 6, LayerConfig())
 

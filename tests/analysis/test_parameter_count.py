@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.parameter_count import parameter_count
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
 
 BIG = LayerConfig(d_model=1024, d_ff=4096, num_heads=16)
 ROWS_OF_TABLE_3 = [

@@ -14,8 +14,8 @@ from t2t_repro.analysis.run_record import Evaluation, read_run
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.runs.model_directory import ModelDirectory
 
 SHAPE = ModelShape(50, 2, LayerConfig(8, 16, 2))
 MODEL = {

@@ -8,7 +8,7 @@ from t2t_repro.analysis.run_record import Evaluation
 from t2t_repro.analysis.seeds import Sample, model_directories, other_differences, score_tables
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.runs.model_directory import ModelDirectory
 
 
 def write_run(model_dir, split, bleu, perplexity=5.0, seed=1, more=""):

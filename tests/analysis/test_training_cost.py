@@ -5,7 +5,7 @@ import pytest
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import training_operations
 from t2t_repro.analysis.training_cost import TABLE_2, Result, System, table_2
-from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.model.layer_config import LayerConfig
 
 # The paper's footnote 5: a GPU's sustained float32 rate, in 10^12 operations a second.
 SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}

@@ -12,7 +12,7 @@ import operations
 from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.analysis.training_cost import TABLE_2
 from t2t_repro.experiment import configure_experiment
-from t2t_repro.layers.layer_config import LayerConfig
+from t2t_repro.model.layer_config import LayerConfig
 from tests.processes import CHECKOUT
 from work import Batch, ModelSize
 
@@ -43,9 +43,9 @@ def test_the_sizes_are_those_of_the_gin_file(experiment):
     assert experiment.shape.vocab_size == (rows or subwords)
     assert experiment.shape.num_layers == gin.query_parameter("Transformer.num_layers")
     assert experiment.shape.config == LayerConfig()
-    assert experiment.steps == gin.query_parameter("Pace.steps")
+    assert experiment.steps == gin.query_parameter("TrainingSchedule.steps")
     assert gin.query_parameter("Batches.tokens_per_batch") == cost.TOKENS
-    assert gin.query_parameter("TrainStep.slices") == cost.SLICES
+    assert gin.query_parameter("TrainStep.micro_batches") == cost.SLICES
     assert gin.query_parameter("Checkpoints.keep") + 2 == cost.KEPT
 
 

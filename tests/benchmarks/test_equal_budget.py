@@ -4,7 +4,7 @@ import gin
 import numpy as np
 
 from equal_budget import RECIPE, as_pieces, as_text
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.text.sentencepiece import SubwordTraining
 from toolkits.our_commands import gin_text, training_facts
 
 _WORDS = ["der", "Hund", "läuft", "über", "die", "Straße", "2014", "laut", ",", "schläft", "."]

@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 
 import evalb
-from t2t_repro.data.linear_trees import delinearise, linearise
-from t2t_repro.data.trees import ParsedSentence, bracketed, read_trees
-from t2t_repro.evaluation.bracket_f1 import count_brackets
 from t2t_repro.parse import NO_TREE
-from tests.data.test_trees import TREEBANK
+from t2t_repro.parsing.bracket_f1 import count_brackets
+from t2t_repro.parsing.linear_trees import delinearise, linearise
+from t2t_repro.parsing.trees import ParsedSentence, bracketed, read_trees
+from tests.parsing.test_trees import TREEBANK
 
 GOLDS = [sentence for path in sorted(TREEBANK.rglob("*_*")) for _, sentence in read_trees(path)]
 GOLD = ParsedSentence(tuple("abcdef"), delinearise("S NP DT NN /NP VP VB ADVP RB /ADVP /VP . /S"))

@@ -10,7 +10,7 @@ import pytest
 from environments import DEFAULT_ENV_DIR
 from exported_in_jax import Case, error, relative_errors
 from exported_step import shape_of
-from t2t_repro.data.slice_shapes import slots_needed
+from t2t_repro.data.batch_shapes import slots_needed
 from tests.processes import CHECKOUT
 from work import SIZES
 
@@ -25,7 +25,7 @@ def test_sentences_are_of_the_program_s_shape_and_fit_its_slots(tmp_path):
     assert case.size == SIZES["smoke"]
     assert case.batch.source.shape == case.batch.target.shape == (32, 16)
     needed = slots_needed(case.batch.source[None], case.batch.target[None])
-    assert (needed <= shape.slots).all()
+    assert (needed <= shape.capacity).all()
     again = Case.read(tmp_path)
     np.testing.assert_array_equal(case.batch.target, again.batch.target)
 

@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 import exported_step
-from t2t_repro.data.slice_shapes import SliceShape
+from t2t_repro.data.batch_shapes import BatchShape
 from work import ModelSize
 
 TINY = ModelSize(50, 1, 16, 32, 2, 0.1)
-SHAPE = SliceShape(8, 6, 5, 40, 40)
+SHAPE = BatchShape(8, 6, 5, 40, 40)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_the_exported_update_is_the_trainers(step):
         *state, loss, nll, tokens, norm, rate = update(
             *state, tf.constant(number, tf.int64), seeds, *ids
         )
-        expected = step(number, *(of_side[None] for of_side in ids), SHAPE.slots)
+        expected = step(number, *(of_side[None] for of_side in ids), SHAPE.capacity)
         found = [float(value) for value in (loss, nll, tokens, norm, rate)]
         np.testing.assert_allclose(found, [float(value) for value in expected[:5]], rtol=1e-5)
     for tensor, variable in zip(state, step.updated, strict=False):

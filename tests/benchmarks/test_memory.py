@@ -4,11 +4,11 @@ import pytest
 
 import memory
 from exported_step import train_step
-from t2t_repro.data.slice_shapes import SliceShape
+from t2t_repro.data.batch_shapes import BatchShape
 from work import ModelSize
 
 SMALL = ModelSize(50, 2, 64, 256, 2, 0.1)
-SHAPE = SliceShape(16, 40, 40, 500, 500)
+SHAPE = BatchShape(16, 40, 40, 500, 500)
 
 
 @pytest.mark.parametrize("recompute", [False, True])

@@ -6,8 +6,8 @@ import pytest
 
 import parse_lengths
 from parse_lengths import column, table
-from t2t_repro.data.linear_trees import linearise
-from t2t_repro.data.trees import read_trees
+from t2t_repro.parsing.linear_trees import linearise
+from t2t_repro.parsing.trees import read_trees
 
 TREE = "(S (NP (NN a)) (VP (VBZ b)))"
 LONG = "(S (NP (NN a) (NN a) (NN a) (NN a) (NN a)) (VP (VBZ b)))"

@@ -6,8 +6,8 @@ import weakref
 import numpy as np
 import pytest
 
+from t2t_repro.data.batch_shapes import slots_needed
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.slice_shapes import slots_needed
 from t2t_repro.errors import UserError
 from tests.token_stores import read_pair, write_token_store
 
@@ -27,8 +27,8 @@ def store(tmp_path_factory):
     return write_token_store(tmp_path_factory.mktemp("store") / "x", pairs, vocab_size=300)
 
 
-def batches_of(store, slices, is_static=False, seed=1):
-    return Batches(store, seed, slices, is_static, TOKENS_PER_BATCH, MOST_SHAPES)
+def batches_of(store, micro_batches, is_static=False, seed=1):
+    return Batches(store, seed, micro_batches, is_static, TOKENS_PER_BATCH, MOST_SHAPES)
 
 
 def arrays(dataset):
@@ -48,13 +48,15 @@ def unpadded(row):
 
 
 @pytest.mark.parametrize("is_static", [False, True])
-@pytest.mark.parametrize("slices", SLICES)
-def test_an_epoch_has_every_sentence_once_whole_and_beside_its_partner(store, slices, is_static):
+@pytest.mark.parametrize("micro_batches", SLICES)
+def test_an_epoch_has_every_sentence_once_whole_and_beside_its_partner(
+    store, micro_batches, is_static
+):
     seen = []
-    for source, target, slots in arrays(batches_of(store, slices, is_static).epoch(2, 0)):
-        assert source.dtype == target.dtype == slots.dtype == np.int32
+    for source, target, capacity in arrays(batches_of(store, micro_batches, is_static).epoch(2, 0)):
+        assert source.dtype == target.dtype == capacity.dtype == np.int32
         assert source.shape[:2] == target.shape[:2]
-        assert source.shape[0] == slices
+        assert source.shape[0] == micro_batches
         for source_row, target_row in zip(rows_of(source), rows_of(target), strict=True):
             if not source_row.any():
                 assert not target_row.any()
@@ -65,17 +67,18 @@ def test_an_epoch_has_every_sentence_once_whole_and_beside_its_partner(store, sl
     assert sorted(seen) == list(range(SENTENCES))
 
 
-@pytest.mark.parametrize("slices", SLICES)
-def test_a_compiler_s_batches_are_the_others_with_room(store, slices):
+@pytest.mark.parametrize("micro_batches", SLICES)
+def test_a_compiler_s_batches_are_the_others_with_room(store, micro_batches):
     """The same sentences in the same slices; the static ones have shapes that were promised."""
-    static, tight = (batches_of(store, slices, is_static) for is_static in (True, False))
+    static, tight = (batches_of(store, micro_batches, is_static) for is_static in (True, False))
     pairs = zip(arrays(static.epoch(1, 0)), arrays(tight.epoch(1, 0)), strict=True)
     for number, ((*wide, room), (*narrow, needed)) in enumerate(pairs):
         shape = static.shapes[static.plan(1).shape_of_batch[number]]
         assert [ids.shape for ids in wide] == [
-            (slices, shape.rows, length) for length in (shape.source_length, shape.target_length)
+            (micro_batches, shape.rows, length)
+            for length in (shape.source_length, shape.target_length)
         ]
-        assert tuple(room) == shape.slots
+        assert tuple(room) == shape.capacity
         assert (needed <= room).all()
         assert needed.tolist() == slots_needed(*wide).tolist()
         for ids, tight_ids in zip(wide, narrow, strict=True):
@@ -86,18 +89,18 @@ def test_a_compiler_s_batches_are_the_others_with_room(store, slices):
             assert tight_ids.any(axis=(0, 1)).all()
 
 
-@pytest.mark.parametrize("slices", SLICES)
-def test_batches_stay_within_the_budget(store, slices):
-    batches = batches_of(store, slices)
+@pytest.mark.parametrize("micro_batches", SLICES)
+def test_batches_stay_within_the_budget(store, micro_batches):
+    batches = batches_of(store, micro_batches)
     for source, target, _ in arrays(batches.epoch(1, 0)):
         for ids in (source, target):
             assert np.count_nonzero(ids) <= TOKENS_PER_BATCH
     assert len(batches.shapes) <= MOST_SHAPES
 
 
-@pytest.mark.parametrize("slices", [1, 3])
-def test_an_epoch_from_batch_k_on_is_the_tail_of_the_epoch(store, slices):
-    batches = batches_of(store, slices)
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_an_epoch_from_batch_k_on_is_the_tail_of_the_epoch(store, micro_batches):
+    batches = batches_of(store, micro_batches)
     whole = arrays(batches.epoch(1, 0))
     assert len(whole) == len(batches.plan(1))
     for first in (1, 5, len(whole) - 1):
@@ -136,7 +139,7 @@ def test_the_report_counts_what_the_first_epoch_holds(store):
     assert (report.batches, report.sentences) == (len(made), SENTENCES)
     assert report.source_tokens == sum(np.count_nonzero(source) for source, *_ in made)
     assert report.target_tokens == sum(np.count_nonzero(target) for _, target, _ in made)
-    assert report.slots == sum(3 * slots.sum() for *_, slots in made)
+    assert report.capacity == sum(3 * capacity.sum() for *_, capacity in made)
     assert f"{report.real_share:.1%} real tokens" in str(report)
 
 
@@ -158,13 +161,15 @@ def test_numbers_that_are_none_are_refused(store, name, value):
         Batches(store, 1, **{name: value})
 
 
-@pytest.mark.parametrize("slices", [3, 8])
-def test_the_slices_of_several_workers_are_those_of_one(store, slices):
-    batches = batches_of(store, slices, is_static=True)
+@pytest.mark.parametrize("micro_batches", [3, 8])
+def test_the_slices_of_several_workers_are_those_of_one(store, micro_batches):
+    batches = batches_of(store, micro_batches, is_static=True)
     for number, (*whole, _) in enumerate(arrays(batches.epoch(2, 0))):
         assert batches.count_tokens(2, number) == sum(map(np.count_nonzero, whole))
-    middle = slices // 2
-    parts = [arrays(batches.epoch(2, 3, range(*own))) for own in ((0, middle), (middle, slices))]
+    middle = micro_batches // 2
+    parts = [
+        arrays(batches.epoch(2, 3, range(*own))) for own in ((0, middle), (middle, micro_batches))
+    ]
     for first, second, whole in zip(*parts, arrays(batches.epoch(2, 3)), strict=True):
         for side in range(2):
             together = np.concatenate([first[side], second[side]])

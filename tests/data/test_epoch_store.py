@@ -8,7 +8,7 @@ import pytest
 
 from t2t_repro.data.epoch_store import EpochStores
 from t2t_repro.errors import UserError
-from tests.segmentations import Doubling
+from tests.text.segmentations import Doubling
 from tests.token_stores import read_pair, write_token_store
 
 COUNT, LONGEST = 2500, 30

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.mixing import Mixing, Shares, apportion
+from t2t_repro.data.mixing import EpochMixture, MixtureWeights, apportion
 from t2t_repro.errors import UserError
 
 weights = st.lists(
@@ -55,14 +55,14 @@ def test_every_epoch_has_exact_shares_and_sentences_are_taken_evenly(
 ):
     sizes = named(size for size, _ in corpora)
     of_weight = named(weight for _, weight in corpora)
-    shares = Shares(of_weight, sentences=sentences)
+    shares = MixtureWeights(of_weight, sentences=sentences)
     expected = apportion(sentences or sum(sizes.values()), of_weight)
     if not all(expected.values()):
         with pytest.raises(UserError, match="has none of 'c"):
-            Mixing(laid_out(sizes), shares, seed)
+            EpochMixture(laid_out(sizes), shares, seed)
         return
     places = laid_out(sizes)
-    mixing = Mixing(places, shares, seed)
+    mixing = EpochMixture(places, shares, seed)
     so_far: Counter[int] = Counter()
     for epoch in range(epochs):
         taken = mixing.sentences(epoch)
@@ -77,10 +77,10 @@ def test_every_epoch_has_exact_shares_and_sentences_are_taken_evenly(
 
 
 def test_an_epoch_is_a_function_of_seed_and_number():
-    corpora, shares = {"a": range(50), "b": range(50, 150)}, Shares({"a": 1, "b": 1})
+    corpora, shares = {"a": range(50), "b": range(50, 150)}, MixtureWeights({"a": 1, "b": 1})
 
     def taken(seed, epoch):
-        return Mixing(corpora, shares, seed).sentences(epoch).tolist()
+        return EpochMixture(corpora, shares, seed).sentences(epoch).tolist()
 
     assert taken(1, 3) == taken(1, 3)
     others = [taken(seed, epoch) for seed, epoch in ((1, 4), (2, 3), (3, 1))]
@@ -90,7 +90,7 @@ def test_an_epoch_is_a_function_of_seed_and_number():
 def test_a_round_of_a_corpus_is_none_of_another_s_and_draws_from_all_of_it():
     """Corpora of one size, of which an epoch has the tenth, take other sentences."""
     corpora = {"a": range(1000), "b": range(1000, 2000)}
-    mixing = Mixing(corpora, Shares({"a": 1, "b": 1}, sentences=200), 5)
+    mixing = EpochMixture(corpora, MixtureWeights({"a": 1, "b": 1}, sentences=200), 5)
     halves = np.split(mixing.sentences(0), 2)
     common = set(halves[0].tolist()) & set((halves[1] - 1000).tolist())
     assert len(common) < 30
@@ -99,14 +99,14 @@ def test_a_round_of_a_corpus_is_none_of_another_s_and_draws_from_all_of_it():
 
 
 def test_every_round_has_an_order_of_its_own():
-    mixing = Mixing({"a": range(100)}, Shares(sentences=50), 5)
+    mixing = EpochMixture({"a": range(100)}, MixtureWeights(sentences=50), 5)
     halves = [mixing.sentences(epoch).tolist() for epoch in range(4)]
     assert sorted(halves[0] + halves[1]) == sorted(halves[2] + halves[3]) == list(range(100))
     assert halves[0] not in halves[2:]
 
 
 def test_by_default_an_epoch_has_every_sentence_once():
-    mixing = Mixing({"a": range(7), "b": range(7, 30)}, Shares(), 1)
+    mixing = EpochMixture({"a": range(7), "b": range(7, 30)}, MixtureWeights(), 1)
     for epoch in range(3):
         assert mixing.sentences(epoch).tolist() == list(range(30))
 
@@ -114,7 +114,7 @@ def test_by_default_an_epoch_has_every_sentence_once():
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 5.0, 1e9])
 def test_shares_by_temperature_are_those_of_the_formula(temperature):
     sizes = {"small": 1_000, "middle": 40_000, "large": 2_000_000}
-    counts = Shares(temperature=temperature).counts(sizes)
+    counts = MixtureWeights(temperature=temperature).counts(sizes)
     total = sum(sizes.values())
     powers = {name: size ** (1 / temperature) for name, size in sizes.items()}
     for name, count in counts.items():
@@ -128,7 +128,9 @@ def test_shares_by_temperature_are_those_of_the_formula(temperature):
 def test_a_corpus_without_a_sentence_is_said_unless_its_weight_is_zero():
     sizes = {"small": 10, "large": 100_000}
     with pytest.raises(UserError, match="an epoch of 50 sentences has none of 'small', whose"):
-        Shares(sentences=50).counts(sizes)
-    counts = Shares({"small": 0, "large": 1}).counts(sizes)
+        MixtureWeights(sentences=50).counts(sizes)
+    counts = MixtureWeights({"small": 0, "large": 1}).counts(sizes)
     assert counts == {"small": 0, "large": 100_010}
-    assert 5 not in Mixing(laid_out(sizes), Shares({"small": 0, "large": 1}), 1).sentences(0)
+    assert 5 not in EpochMixture(
+        laid_out(sizes), MixtureWeights({"small": 0, "large": 1}), 1
+    ).sentences(0)

@@ -24,9 +24,9 @@ from t2t_repro.data.cleaning import REASONS, Cleaning
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import Preparation, PreparedData
-from t2t_repro.data.subword_model import SHARED_SUBWORDS
-from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import Unfinished, UserError
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import SHARED_SUBWORDS
 from tests.token_stores import read_pair
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
@@ -78,7 +78,7 @@ def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
     corpus = corpus_of(tmp_path, train, dev=pairs_of(5, 2) + ODD_PAIRS[:1])
     rules = Cleaning(drop_held_out=False)
     data = Preparation(corpus, rules, SUBWORDS).run(tmp_path / "data")
-    subwords = Subwords(data.subwords.target.model_path)
+    subwords = SentencePieceModel(data.subwords.target.model_path)
     assert data.splits == SPLITS
     assert subwords.size == 300
     read = list(zip(*data.text("train"), strict=True))
@@ -690,7 +690,7 @@ import sys
 from pathlib import Path
 from t2t_repro.data import clean_text
 from t2t_repro.data.prepared import Preparation
-from t2t_repro.data.subwords import Subwords, SubwordTraining
+from t2t_repro.text.sentencepiece import Subwords, SubwordTraining
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from t2t_repro.data.batches import Batches
-from t2t_repro.data.mixing import Mixing, Shares
-from t2t_repro.data.subword_dropout import SubwordDropout
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import SubwordTraining
+from t2t_repro.data.mixing import EpochMixture, MixtureWeights
 from t2t_repro.errors import UserError
+from t2t_repro.text.bpe_dropout import SubwordDropout
+from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.subword_model import shared
 from tests.data.test_batches import arrays, rows_of, unpadded
-from tests.data.test_subwords import sentences
+from tests.text.test_sentencepiece import sentences
 from tests.token_stores import write_token_store
 
 COUNT, TOKENS, SLICES, EPOCH = 400, 600, 2, 3
@@ -129,7 +129,7 @@ def test_a_mixture_has_its_sentences_in_other_subwords(prepared, opened):
     """One corpus gives a few of its sentences, the other one every sentence several times."""
     data, store = prepared
     corpora = {"large": range(380), "small": range(380, COUNT)}
-    mixing = Mixing(corpora, Shares({"large": 1, "small": 1}, sentences=200), seed=1)
+    mixing = EpochMixture(corpora, MixtureWeights({"large": 1, "small": 1}, sentences=200), seed=1)
     batches = opened(SubwordDropout(0.5), mixing=mixing)
     taken = mixing.sentences(EPOCH)
     decode = data.subwords.source.decode

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.analysis.attention_maps import collect_weights
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
-from t2t_repro.data.t2t_subwords import T2TSubwords
+from t2t_repro.attention.maps import collect_weights
 from t2t_repro.decoding.alignment import Aligner, Sentences, linked_words, pharaoh
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.models.ensemble import Ensemble
-from tests.data.test_t2t_subwords import VOCABULARY, write
+from t2t_repro.model.ensemble import Ensemble
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
+from t2t_repro.text.t2t import T2TSubwords
 from tests.decoding.random_translator import random_model, write_subwords
+from tests.text.test_t2t import VOCABULARY, write
 
 SOURCES = [
     "the red bird sees a tree",
@@ -39,7 +39,9 @@ TARGETS = [
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
-    return shared(Subwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model")))
+    return shared(
+        SentencePieceModel(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
+    )
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from t2t_repro.decoding.batch_plan import BatchPlanner
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.models.step_decoder import bytes_of_row
+from t2t_repro.model.step_decoder import bytes_of_row
 from tests.training.tiny import tiny_model
 
 

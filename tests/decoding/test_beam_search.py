@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from t2t_repro.decoding import step_loop
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.length_penalty import power_penalty, wu_penalty
-from t2t_repro.decoding.search import UNFILLED_SCORE, Given, SearchResult
+from t2t_repro.decoding.search import UNFILLED_SCORE, DecodingConstraints, SearchResult
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
@@ -124,7 +124,9 @@ def search(
         limits,
         tf.reduce_max(limits) if max_steps is None else max_steps,
         n_best,
-        Given(keys, prefix, forbid_pad=forbid_pad) if forbid_pad or prefix is not None else None,
+        DecodingConstraints(keys, prefix, forbid_pad=forbid_pad)
+        if forbid_pad or prefix is not None
+        else None,
     )
 
 

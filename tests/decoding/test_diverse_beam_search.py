@@ -7,10 +7,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.bindings.configuration import configure
+from t2t_repro.config.gin_files import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch
-from t2t_repro.decoding.search import UNFILLED_SCORE, Given
+from t2t_repro.decoding.search import UNFILLED_SCORE, DecodingConstraints
 from t2t_repro.errors import UserError
 from t2t_repro.experiment import TRAINING_ROOTS
 from t2t_repro.vocabulary import EOS_ID
@@ -30,7 +30,7 @@ def run(search, tables, limits, n_best=1, prefix=None, forbid_pad=False):
     tables, limits = tf.convert_to_tensor(tables), tf.convert_to_tensor(limits)
     batch = tf.shape(tables)[0]
     cache = (tables, tf.zeros([batch, search.beam_size], tf.int32))
-    known = Given(tf.zeros([batch], tf.int64), prefix, forbid_pad=forbid_pad)
+    known = DecodingConstraints(tf.zeros([batch], tf.int64), prefix, forbid_pad=forbid_pad)
     return search.search(TableModel(), cache, limits, tf.reduce_max(limits), n_best, known)
 
 

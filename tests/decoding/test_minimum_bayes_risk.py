@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro import experiment
-from t2t_repro.bindings.configuration import configure
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.config.gin_files import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_bleu, sentence_chrf
 from t2t_repro.decoding.translator import Translation, Translator
 from t2t_repro.errors import UserError
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 
 TEXTS = ["the red bird", "the red bird sees", "a red bird", "the blue house", "", "the red bird."]
@@ -55,7 +55,7 @@ UTILITIES = [(sentence_chrf, chrf), (sentence_bleu, bleu), (common_words_of_all,
 )
 def test_is_the_highest_mean_utility_against_all_others(texts, pair):
     utility, of_one = pair
-    found = MinimumBayesRisk(utility).choose(translations(texts))
+    found = MinimumBayesRisk(utility).rerank(translations(texts))
     expected = {text: expected_utility(texts, place, of_one) for place, text in enumerate(texts)}
     assert {one.text: one.score for one in found} == pytest.approx(expected)
     scores = [one.score for one in found]
@@ -63,15 +63,15 @@ def test_is_the_highest_mean_utility_against_all_others(texts, pair):
 
 
 def test_equal_samples_count_as_often_as_they_were_drawn():
-    once = MinimumBayesRisk().choose(translations(["a b c", "a b d", "x y z"]))
+    once = MinimumBayesRisk().rerank(translations(["a b c", "a b d", "x y z"]))
     assert once[-1].text == "x y z"
-    thrice = MinimumBayesRisk().choose(translations(["a b c", "a b d", *["x y z"] * 3]))
+    thrice = MinimumBayesRisk().rerank(translations(["a b c", "a b d", *["x y z"] * 3]))
     assert thrice[0].text == "x y z"
     assert len(thrice) == 3
 
 
 def test_of_equal_ones_the_first_is_first():
-    assert [one.text for one in MinimumBayesRisk().choose(translations(["x", "y", "z"]))] == [
+    assert [one.text for one in MinimumBayesRisk().rerank(translations(["x", "y", "z"]))] == [
         "x", "y", "z",
     ]  # fmt: skip
 
@@ -79,12 +79,14 @@ def test_of_equal_ones_the_first_is_first():
 @pytest.mark.parametrize("given", [[1.0], [float("nan")] * 4, ["a"] * 4, None, 3.0, [[1.0] * 5]])
 def test_a_utility_that_is_none(given):
     with pytest.raises(UserError, match=r"utility gave .*, expected 4 finite numbers"):
-        MinimumBayesRisk(lambda hypotheses, references: given).choose(translations(["a", "b"]))
+        MinimumBayesRisk(lambda hypotheses, references: given).rerank(translations(["a", "b"]))
 
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    subwords = Subwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
+    subwords = SentencePieceModel(
+        write_subwords(tmp_path_factory.mktemp("subwords") / "made.model")
+    )
     return random_model(subwords), shared(subwords)
 
 
@@ -95,9 +97,9 @@ def test_the_translator_chooses_among_all_that_its_search_has_found(parts):
     model, subwords = parts
     search = BeamSearch(beam_size=4)
     plain = Translator(model, subwords, search, 8).translate(LINES, n_best=4)
-    translator = Translator(model, subwords, search, 8, choose=MinimumBayesRisk())
+    translator = Translator(model, subwords, search, 8, rerank=MinimumBayesRisk())
     chosen = translator.translate(LINES, n_best=4)
-    expected = [MinimumBayesRisk().choose(found) for found in plain]
+    expected = [MinimumBayesRisk().rerank(found) for found in plain]
     expected[1] = plain[1]  # Nothing was searched for in a blank line.
     assert chosen == expected
     assert [found[0].text for found in chosen] != [found[0].text for found in plain]
@@ -109,7 +111,7 @@ def test_gin_binds_it_and_its_utility(parts):
     configure(
         None,
         [
-            "Translator.choose = @MinimumBayesRisk()",
+            "Translator.rerank = @MinimumBayesRisk()",
             "MinimumBayesRisk.utility = @sentence_bleu",
             "BeamSearch.beam_size = 3",
         ],
@@ -117,11 +119,11 @@ def test_gin_binds_it_and_its_utility(parts):
     )
     translator = Translator(*parts)
     gin.clear_config()
-    assert translator.choose == MinimumBayesRisk(sentence_bleu)
+    assert translator.rerank == MinimumBayesRisk(sentence_bleu)
 
 
 @pytest.mark.parametrize("value", ["@BeamSearch()", "@MinimumBayesRisk", "'chrf'"])
 def test_what_chooses_nothing(value):
-    with pytest.raises(UserError, match=r"^Translator.choose is .*, expected a Choice, @name\(\)"):
-        configure(None, [f"Translator.choose = {value}"], experiment.TRAINING_ROOTS)
+    with pytest.raises(UserError, match=r"^Translator.rerank is .*, expected a Choice, @name\(\)"):
+        configure(None, [f"Translator.rerank = {value}"], experiment.TRAINING_ROOTS)
     gin.clear_config()

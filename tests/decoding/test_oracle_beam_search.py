@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.models.step_decoder import StepDecoder
-from t2t_repro.models.t2t_checkpoint import transformer_from_t2t
+from t2t_repro.formats.tensor2tensor.checkpoint import transformer_from_t2t
+from t2t_repro.model.step_decoder import StepDecoder
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.oracle import VARIANTS, oracle_arrays, oracle_folder
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 
 TARGETS = ["a house", "", "the river", " \u2028 ", *ODD_LINES[4:][::-1]]
@@ -15,7 +15,7 @@ TARGETS = ["a house", "", "the river", " \u2028 ", *ODD_LINES[4:][::-1]]
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
-    return Subwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
+    return SentencePieceModel(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.random_numbers import hashed
 from t2t_repro.decoding.sampling import Sampling, draw, draw_from_nucleus, draw_from_top_k
-from t2t_repro.decoding.search import Given
+from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.test_beam_search import (
@@ -31,7 +31,7 @@ def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None, fo
     """Samples, from tables [batch, nodes, vocab] of `TableModel`."""
     tables, limits = tf.convert_to_tensor(tables), tf.convert_to_tensor(limits)
     cache = (tables, tf.zeros([tf.shape(tables)[0], search.beam_size], tf.int32))
-    known = Given(
+    known = DecodingConstraints(
         tf.convert_to_tensor(keys),
         None if prefix is None else tf.constant(prefix),
         None if seeds is None else tf.constant(seeds, tf.int64),

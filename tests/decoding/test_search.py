@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.subword_model import shared
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.sampling import Sampling
-from t2t_repro.decoding.search import Given
+from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.models.step_decoder import StepDecoder
+from t2t_repro.model.step_decoder import StepDecoder
+from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.extending import examples
-from tests.models.test_transformer import SOURCE, small_model
+from tests.model.test_transformer import SOURCE, small_model
 
 [MODULE] = [part.modules["my_search.py"] for part in examples() if part.title == "A search"]
 _made: dict[str, Any] = {"__name__": "my_search"}
@@ -29,7 +29,10 @@ EpsilonSampling = _made["EpsilonSampling"]
 def found_by(search, limits):
     model = small_model("paper")
     decoder = StepDecoder(model, search.beam_size)
-    begun, given = decoder.begin(tf.constant(SOURCE)), Given(keys_of(tf.constant(SOURCE)))
+    begun, given = (
+        decoder.begin(tf.constant(SOURCE)),
+        DecodingConstraints(keys_of(tf.constant(SOURCE))),
+    )
     return search.search(decoder, begun, tf.constant(limits), max(limits), 1, given)
 
 

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
 
 ALPHA = 0.6
 
 
-class RecordingSubwords(Subwords):
+class RecordingSubwords(SentencePieceModel):
     """Remembers the ids that it was last asked to decode."""
 
     def decode(self, ids):

@@ -13,7 +13,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.corpora.tfds_corpus import TfdsCorpus
+from t2t_repro.data.corpora.tfds import TfdsCorpus
 from t2t_repro.evaluation.paper_bleu import at_compounds, moses_words, paper_bleu
 from t2t_repro.evaluation.scores import bleu
 from tests.real_corpora import corpus_folder

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from t2t_repro.evaluation.perplexity import HeldOutLoss
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
 from tests.layer_test import randomize
 from tests.reference import log_softmax
 from tests.token_stores import read_pair, write_token_store

@@ -11,4 +11,4 @@ def leave_untranslated(patch: pytest.MonkeyPatch) -> None:
     """Has every dev evaluation take its sources for translations: a search takes longer."""
     translator = MagicMock()
     translator.return_value.translate = lambda lines: [[Translation(x, 0.0)] for x in lines]
-    patch.setattr("t2t_repro.evaluation.dev_evaluation.Translator", translator)
+    patch.setattr("t2t_repro.training.dev_evaluation.Translator", translator)

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from t2t_repro.training.checkpoint_folder import CheckpointFolder
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from tests.faults.pipeline import attempt, fingerprint, write_corpus
 from tests.faults.system_calls import system_call
 from tests.processes import in_child

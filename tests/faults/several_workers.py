@@ -217,7 +217,10 @@ def _work(
         if len(addresses) > 1:
             task = {"type": "worker", "index": index}
             os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
-        bindings = [f"--gin_param={binding}" for binding in (*_BINDINGS, f"Pace.steps = {steps}")]
+        bindings = [
+            f"--gin_param={binding}"
+            for binding in (*_BINDINGS, f"TrainingSchedule.steps = {steps}")
+        ]
         sys.argv = ["trainer", *EXPERIMENT, "--model_dir=model", *bindings, *flags]
         runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
         status = 0

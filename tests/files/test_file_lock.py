@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.files.file_lock import held_alone, locked
+from t2t_repro.files.file_lock import exclusive_lock, locked
 from tests.processes import CHECKOUT, in_child
 
 HOLDER = """
@@ -62,12 +62,15 @@ def no_locks(monkeypatch):
 
 
 def assert_held(path, by=".*"):
-    with pytest.raises(UserError, match=f"^it is in use by {by}"), held_alone(path, "it", "leave"):
+    with (
+        pytest.raises(UserError, match=f"^it is in use by {by}"),
+        exclusive_lock(path, "it", "leave"),
+    ):
         pass
 
 
 def assert_free(path):
-    with held_alone(path, "it", "leave it"):
+    with exclusive_lock(path, "it", "leave it"):
         assert_held(path)
 
 
@@ -93,24 +96,24 @@ def test_who_holds_it_is_named_and_a_killed_holder_frees_it(tmp_path):
         assert_held(path, named)
         assert_held(path, named)
     assert path.exists()
-    with held_alone(path, "the model", "go away"):
+    with exclusive_lock(path, "the model", "go away"):
         assert f"process {os.getpid()} on" in path.read_text()
     assert not path.exists()
 
 
 def test_a_folder_made_for_the_lock_goes_with_it_unless_it_is_used(tmp_path):
     path = tmp_path / "model" / "lock"
-    with held_alone(path, "the model", "go away"):
+    with exclusive_lock(path, "the model", "go away"):
         pass
     assert not path.parent.exists()
-    with held_alone(path, "the model", "go away"):
+    with exclusive_lock(path, "the model", "go away"):
         (path.parent / "model.json").touch()
     assert [file.name for file in path.parent.iterdir()] == ["model.json"]
 
 
 def test_where_a_lock_was_deleted_and_taken_anew_its_first_holder_does_not_free_it(tmp_path):
     path = tmp_path / "model" / "lock"
-    with held_alone(path, "it", "leave it") as hold:
+    with exclusive_lock(path, "it", "leave it") as hold:
         hold()
         shutil.rmtree(path.parent)
         hold()
@@ -127,13 +130,13 @@ def test_a_file_that_was_left_stops_nobody(tmp_path):
     path.write_text("process 1 on another since 2026-01-01 00:00:00")
     assert_free(path)
     path.mkdir()
-    with pytest.raises(OSError, match="directory"), held_alone(path, "it", "leave it"):
+    with pytest.raises(OSError, match="directory"), exclusive_lock(path, "it", "leave it"):
         pass
 
 
 def test_what_can_be_done_where_a_machine_was_lost_is_said(tmp_path):
     path = tmp_path / "lock"
-    with held_alone(path, "it", "leave it"):
+    with exclusive_lock(path, "it", "leave it"):
         path.write_text("process 7 on another since 2026-01-01 00:00:00")
         says = (
             r"process 7 on another since [\d :-]+ \(delete .*/lock if that machine is lost\): wait"
@@ -152,7 +155,7 @@ def test_another_user_s_dead_process_stops_nobody(tmp_path):
 
         def hold():
             os.setuid(65534)
-            with held_alone(folder / "lock", "it", "leave it"):
+            with exclusive_lock(folder / "lock", "it", "leave it"):
                 pass
 
         assert in_child(hold) == 0
@@ -172,7 +175,7 @@ def test_a_file_system_without_locks_has_one_holder_too(tmp_path, no_locks):
 
 def test_a_lease_that_nobody_renews_runs_out(tmp_path, no_locks):
     path = tmp_path / "lock"
-    with held_alone(path, "it", "leave it"):
+    with exclusive_lock(path, "it", "leave it"):
         marker = path.read_text().replace(socket.gethostname(), "another")
     path.write_text(marker)
     renewal = threading.Timer(1, path.touch)
@@ -184,7 +187,7 @@ def test_a_lease_that_nobody_renews_runs_out(tmp_path, no_locks):
 
 def test_a_lease_that_was_lost_is_noticed(tmp_path, no_locks):
     path = tmp_path / "lock"
-    with held_alone(path, "it", "leave it") as hold:
+    with exclusive_lock(path, "it", "leave it") as hold:
         path.unlink()
         hold()
         assert_held(path)

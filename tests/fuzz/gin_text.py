@@ -6,7 +6,7 @@ from tests.fuzz.mutations import NUMBERS, spoil_bytes
 
 _OWNERS = [
     "BeamSearch", "Translator", "evaluate", "paper_bleu", "adam", "InverseSquareRoot", "train",
-    "TextFilesCorpus", "prepare", "Pace", "LayerConfig", "Transformer", "DevEvaluation",
+    "TextFilesCorpus", "prepare", "TrainingSchedule", "LayerConfig", "Transformer", "DevEvaluation",
     "Checkpoints", "bleu", "chrf", "singleton", "macro", "gin.macro", "constant", "Nobody",
 ]  # fmt: skip
 _PARAMETERS = [
@@ -43,7 +43,7 @@ def spoil_gin(rng: random.Random, content: bytes) -> bytes:
     lines = content.decode().splitlines()
     names = [f"m{number}" for number in range(rng.choice((1, 3, 60)))]
     # What nothing refers to is refused.
-    lines += ["Pace.steps = %m0", "m0 = 5"]
+    lines += ["TrainingSchedule.steps = %m0", "m0 = 5"]
     for number in range(rng.choice((1, 1, 1, 2, 5, 60))):
         lines.insert(rng.randrange(len(lines) + 1), _statement(rng, names, number))
     text = ("\n".join(lines) + "\n").encode()

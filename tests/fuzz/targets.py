@@ -26,36 +26,36 @@ from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
 from t2t_repro import experiment
 from t2t_repro.analysis.run_record import Evaluation, read_run
+from t2t_repro.config.decoding_bindings import check_harmless
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
-from t2t_repro.data.corpora.treebank import TreebankCorpus
-from t2t_repro.data.linear_trees import delinearise
-from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.data.prepared import Preparation, PreparedData
-from t2t_repro.data.subword_model import open_pair, open_subwords, shared
-from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
+from t2t_repro.formats.marian.config import read_marian_config
+from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
+from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.formats.saved_model.warm_up import WARM_UP_FILE, read_warm_up
+from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.import_t2t import DECODING
-from t2t_repro.models.marian_config import read_marian_config
-from t2t_repro.models.marian_model import transformer_from_marian, weights_file
-from t2t_repro.models.t2t_checkpoint import step_of_t2t, transformer_from_t2t
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.serving.json_tensors import read_request
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.parsing.linear_trees import delinearise
+from t2t_repro.parsing.treebank import TreebankCorpus
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.serving.predict import read_request
 from t2t_repro.serving.proto_tensors import chosen_outputs, read_inputs, read_message
 from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits
-from t2t_repro.serving.warm_up import WARM_UP_FILE, read_warm_up
-from t2t_repro.strangers.bindings import check_harmless
 from t2t_repro.strangers.graph import check_graph
 from t2t_repro.strangers.weights_file import WeightsFile
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import open_pair, open_subwords, shared
 from t2t_repro.training.event_files import rewind
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import read_batch
-from tests.data.marian_directory import write_marian_text
-from tests.data.test_t2t_subwords import VOCABULARY
-from tests.data.test_t2t_subwords import write as write_vocabulary
 from tests.decoding.random_translator import ODD_LINES, TEXT, write_subwords
+from tests.formats.marian.marian_directory import write_marian_model
+from tests.formats.saved_model.signatures import signature_of
+from tests.formats.tensor2tensor.test_checkpoint import t2t_variables, write_checkpoint
 from tests.fuzz.gin_text import spoil_gin
 from tests.fuzz.mutations import (
     Mutation,
@@ -66,10 +66,10 @@ from tests.fuzz.mutations import (
     spoil_saved_model,
     spoil_sentencepiece,
 )
-from tests.models.marian_directory import write_marian_model
-from tests.models.test_t2t_checkpoint import t2t_variables, write_checkpoint
-from tests.serving.signatures import signature_of
 from tests.strangers.exports import write_tiny
+from tests.text.marian_directory import write_marian_text
+from tests.text.test_t2t import VOCABULARY
+from tests.text.test_t2t import write as write_vocabulary
 from tests.token_stores import write_token_store
 from tests.training.tiny import tiny_model
 
@@ -92,7 +92,7 @@ LayerConfig:
   num_heads = 2
 TextFilesCorpus.train = [('a.en', 'b.de'), 'c.tsv']
 prepare.corpus = @TextFilesCorpus()
-Pace.steps = 3
+TrainingSchedule.steps = 3
 train.seed = 1
 choose_strategy.cpu_replicas = 1
 """
@@ -280,7 +280,7 @@ def _model() -> Transformer:
 
 def _write_model(folder: Path) -> None:
     directory = ModelDirectory(folder / "model")
-    subwords = shared(Subwords(write_subwords(folder / "subwords.model")))
+    subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
     directory.describe(tiny_model(d_model=8), subwords, DECODING, "")
     directory.write_imported(tiny_model(d_model=8), 5)
     (folder / "subwords.model").unlink()

@@ -21,14 +21,14 @@ Transformer.num_layers = 1
 LayerConfig.d_model = 8
 LayerConfig.d_ff = 8
 LayerConfig.num_heads = 2
-TrainStep.slices = 1
+TrainStep.micro_batches = 1
 choose_strategy.cpu_replicas = 1
 use_xla.jit_compile = False
 Batches.tokens_per_batch = 256
 Batches.max_shapes = 1
 adam.learning_rate = 0.001
 Translator.max_extra_length = 2
-Pace.steps = 3
+TrainingSchedule.steps = 3
 Checkpoints.every_steps = 2
 """
 

@@ -11,10 +11,10 @@ import gin
 import pytest
 
 from t2t_repro.analysis.table_3 import TABLE_3
-from t2t_repro.bindings.configuration import configure
+from t2t_repro.config.gin_files import configure
 from t2t_repro.experiment import TRAINING_ROOTS
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.training.train_loop import Pace
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.training.train_loop import TrainingSchedule
 from tests.processes import CHECKOUT, interruptible
 
 # In place of the script's own, which makes an environment.
@@ -250,7 +250,7 @@ def test_the_rows_in_small_differ_from_base_as_the_paper_s_do(checkout, monkeypa
         others = [re.findall(rf"^{name} = (.*)$", bound, re.MULTILINE) for name in names]
         sizes = (config.d_model, config.d_ff, config.key_depth, config.value_depth)
         layers = gin.query_parameter("Transformer.num_layers")
-        return sizes, layers, config.num_heads, config.dropout, others, Pace().steps
+        return sizes, layers, config.num_heads, config.dropout, others, TrainingSchedule().steps
 
     small = {row.name: settings(f"runs/table_3_multi30k/gin/{row.name}.gin") for row in TABLE_3}
     base = small["base_ende"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.serving.warm_up import WARM_UP_FILE, Request, write_warm_up
+from t2t_repro.formats.saved_model.warm_up import WARM_UP_FILE, Request, write_warm_up
 
 _FLOATS = tf.TensorSpec([None], tf.float32)
 

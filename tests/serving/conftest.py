@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.serving.saved_model import write_saved_model
-from t2t_repro.serving.servable import Servable
+from t2t_repro.formats.saved_model.export import write_saved_model
+from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
-from tests.serving.cpp_client import answer_of, cpp_session, text_libraries
+from tests.formats.saved_model.cpp_client import answer_of, cpp_session, text_libraries
 from tests.serving.server_process import server_process
 
 
 @pytest.fixture(scope="session")
 def subwords(tmp_path_factory):
-    return Subwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
+    return SentencePieceModel(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
 
 
 @pytest.fixture(scope="session")

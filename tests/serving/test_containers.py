@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from t2t_repro.serving.server_files import SERVER_FILES, write_server_files
+from t2t_repro.formats.saved_model.server_files import SERVER_FILES, write_server_files
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 ENGINE = """#!/bin/sh

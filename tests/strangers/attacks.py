@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.serving.warm_up import Request, write_warm_up
+from t2t_repro.formats.saved_model.warm_up import Request, write_warm_up
 
 SECRET = "what nobody else may read"
 

@@ -16,24 +16,24 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from t2t_repro.data.marian_text import read_marian_text
-from t2t_repro.data.subword_model import SubwordModel, SubwordPair, shared
-from t2t_repro.data.subwords import Subwords
-from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import Search
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.serving.saved_model import write_saved_model
-from t2t_repro.serving.servable import Servable
-from t2t_repro.serving.stored_weights import PRECISIONS
-from tests.data.marian_directory import write_marian_text
-from tests.data.test_t2t_subwords import VOCABULARY, write
+from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.formats.saved_model.export import write_saved_model
+from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.formats.saved_model.stored_weights import PRECISIONS
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair, shared
+from t2t_repro.text.t2t import T2TSubwords
 from tests.decoding.random_translator import write_subwords
-from tests.serving.test_t2t_text_ops import WITHOUT_LETTERS
+from tests.text.marian_directory import write_marian_text
+from tests.text.test_t2t import VOCABULARY, write
+from tests.text.test_t2t_in_graph import WITHOUT_LETTERS
 
 _LIMITS: dict[str, Any] = {"max_extra_length": 4, "max_source_length": 24, "tokens_per_batch": 160}
 
@@ -59,7 +59,7 @@ class Kind(NamedTuple):
 
 
 def _sentencepiece(folder: Path) -> SubwordPair[SubwordModel]:
-    return shared(Subwords(write_subwords(folder / "subwords.model")))
+    return shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
 
 
 def _t2t(folder: Path) -> SubwordPair[SubwordModel]:
@@ -72,7 +72,7 @@ def _t2t_without_letters(folder: Path) -> SubwordPair[SubwordModel]:
 
 def _two(folder: Path) -> SubwordPair[SubwordModel]:
     return SubwordPair(
-        Subwords(write_subwords(folder / "source.model")),
+        SentencePieceModel(write_subwords(folder / "source.model")),
         T2TSubwords(write(folder / "target.model", VOCABULARY)),
     )
 

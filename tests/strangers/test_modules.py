@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from t2t_repro import experiment
-from t2t_repro.bindings.modules import find_module, import_found
+from t2t_repro.config.modules import find_module, import_found
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 
@@ -275,7 +275,7 @@ def test_a_module_beside_a_gin_file_is_found_and_hides_nothing(tmp_path, monkeyp
     (folder / "parts_helper.py").write_text("import colorsys\n")
     included = tmp_path / "included"
     included.mkdir()
-    (included / "base.gin").write_text("Pace.steps = 3\n")
+    (included / "base.gin").write_text("TrainingSchedule.steps = 3\n")
     (folder / "main.gin").write_text(f"include '{included}/base.gin'\nimport own_parts\n")
     sys.modules.pop("colorsys", None)
     experiment.configure_experiment(folder / "main.gin", [])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_repro.data.subwords import Subwords, SubwordTraining
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
 from tests.decoding.random_translator import TEXT, write_subwords
 
 LEAF, VALUE = 1 << 8, 1 << 31
@@ -57,7 +57,7 @@ def test_a_table_that_leads_out_of_itself(tmp_path):
             check_sentencepiece(model.SerializeToString())
         path.write_bytes(model.SerializeToString())
         with pytest.raises(UserError, match="is not a SentencePiece model"):
-            Subwords(path)
+            SentencePieceModel(path)
 
 
 def test_a_table_that_finds_a_text_where_there_is_none(tmp_path):

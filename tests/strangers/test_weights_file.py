@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving.safetensors_file import write_safetensors
+from t2t_repro.formats.marian.safetensors_file import write_safetensors
 from t2t_repro.strangers.safetensors_file import SafetensorsFile
 from t2t_repro.strangers.tf_weights_file import TFWeightsFile
-from tests.models.marian_directory import write_h5
+from tests.formats.marian.marian_directory import write_h5
 
 VALUES = np.array([[1.5, -2.25, 3e-5], [0.0, 1024.0, -0.125]], np.float32)
 

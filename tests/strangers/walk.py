@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro import experiment
-from t2t_repro.analysis.attention_maps import PairAttention
-from t2t_repro.bindings.configurables import parameters_of
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
+from t2t_repro.attention.maps import PairAttention
+from t2t_repro.config.configurables import parameters_of
 from t2t_repro.errors import UserError
-from t2t_repro.serving.servable import Servable
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
 
 SECONDS = 120
@@ -62,7 +62,7 @@ class Late(BaseException):
 
 def write_directory(folder: Path) -> ModelDirectory:
     """Writes a model directory that can be used."""
-    subwords = shared(Subwords(write_subwords(folder / "subwords.model")))
+    subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
     directory, model = ModelDirectory(folder / "model"), random_model(subwords.target)
     directory.describe(model, subwords, "", "")
     directory.write_imported(model, 5)

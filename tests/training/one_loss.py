@@ -16,8 +16,8 @@ import numpy as np
 import tests.conftest  # noqa: F401 (eight logical devices)
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.token_store import TokenStore
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.run_state import RunState
 from t2t_repro.training.train_step import TrainStep
 from tests.token_stores import write_token_store
@@ -60,7 +60,7 @@ def _on_replicas(folder: Path, replicas: int, is_first: bool, last: int) -> tupl
     """
     store = _store(folder / "store")
     step, xla = (
-        tiny_step(replicas=replicas, dropout=0.2, slices=SLICES, jit_compile=is_compiled)
+        tiny_step(replicas=replicas, dropout=0.2, micro_batches=SLICES, jit_compile=is_compiled)
         for is_compiled in (False, True)
     )
     checkpoints = Checkpoints(ModelDirectory(folder / "resumed"), step.model, step.optimizer)

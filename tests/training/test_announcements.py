@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.announcements import announce_end, announce_start
-from t2t_repro.training.model_directory import ModelDirectory
-from t2t_repro.training.run_state import Pace, RunState
+from t2t_repro.training.run_state import RunState, TrainingSchedule
 
 ELSEWHERE = (
     "train: to start from this model's weights with a fresh optimizer, on other data or the same, "
@@ -28,8 +28,8 @@ def said(caplog):
         (
             RunState(step=12),
             [
-                "train: finished already, after step 12; to train longer, bind Pace.steps to more "
-                "than 12",
+                "train: finished already, after step 12; to train longer, bind "
+                "TrainingSchedule.steps to more than 12",
                 ELSEWHERE,
             ],
         ),
@@ -37,28 +37,30 @@ def said(caplog):
             RunState(step=4, stale=3, metric="TER", criterion="score"),
             [
                 "train: finished already, after step 4, for want of patience: dev TER has not "
-                "improved in 3 evaluations; to train longer, bind Pace.patience to more than 3, "
-                "or to None",
+                "improved in 3 evaluations; to train longer, bind "
+                "TrainingSchedule.patience to more than 3, or to None",
                 ELSEWHERE,
             ],
         ),
     ],
 )
 def test_a_run_goes_on_or_says_how_it_could(said, state, expected):
-    announce_start(ModelDirectory("a model"), Pace(steps=10, patience=3), state, [])
+    announce_start(ModelDirectory("a model"), TrainingSchedule(steps=10, patience=3), state, [])
     assert said() == expected
 
 
 @pytest.mark.parametrize(("step", "words"), [(4, "going on with"), (12, "the run had")])
 def test_another_configuration_is_named_by_what_the_run_does(said, step, words):
     directory, difference = ModelDirectory("a model"), "train.seed 1 there, 2 now"
-    announce_start(directory, Pace(steps=10), RunState(step=step), [difference])
+    announce_start(directory, TrainingSchedule(steps=10), RunState(step=step), [difference])
     assert said()[1:] == [f"train: {words} another configuration: {difference}", ELSEWHERE]
 
 
 def test_to_train_longer_is_to_go_on(said):
-    difference = "Pace.steps 8 there, 10 now"
-    announce_start(ModelDirectory("a model"), Pace(steps=10), RunState(step=8), [difference])
+    difference = "TrainingSchedule.steps 8 there, 10 now"
+    announce_start(
+        ModelDirectory("a model"), TrainingSchedule(steps=10), RunState(step=8), [difference]
+    )
     assert len(said()) == 2
 
 

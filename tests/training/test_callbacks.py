@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.training.callbacks import Callbacks
-from t2t_repro.training.journal import Journal
-from t2t_repro.training.run_state import CorpusScores, DevScores, Pace, RunState
+from t2t_repro.training.metrics_log import MetricsLog
+from t2t_repro.training.run_state import CorpusScores, DevScores, RunState, TrainingSchedule
 from t2t_repro.training.train_step import StepResult
 from tests.training.tiny import tiny_model, tiny_step
 
@@ -39,7 +39,9 @@ class Told(keras.callbacks.Callback):
 def test_what_callbacks_are_told(tmp_path):
     model, told = tiny_model(), Told()
     listeners = Callbacks([told], model, 9)
-    with Journal(tmp_path, Pace(9, report_every=100), RunState(step=4), listeners) as journal:
+    with MetricsLog(
+        tmp_path, TrainingSchedule(9, log_every=100), RunState(step=4), listeners
+    ) as journal:
         journal.update(5, RESULT, 90, 100)
         journal.evaluation(5, DevScores(1.5, 30.0, "| a |", "strict BLEU"), 0.1)
     assert told.calls == [
@@ -62,7 +64,7 @@ def test_callbacks_find_the_optimizer_where_keras_has_it(tmp_path):
 
     before = [variable.path for variable in step.model.variables]
     listeners = Callbacks([Asks()], step.model, 9, step.optimizer)
-    with Journal(tmp_path, Pace(9), RunState(), listeners) as journal:
+    with MetricsLog(tmp_path, TrainingSchedule(9), RunState(), listeners) as journal:
         journal.update(1, RESULT, 90, 100)
     assert found == [(0, float(step.optimizer.learning_rate))]
     assert [variable.path for variable in step.model.variables] == before
@@ -72,7 +74,9 @@ def test_callbacks_are_told_of_every_corpus(tmp_path):
     told = Told()
     corpora = [CorpusScores("news", 1.0, 20.0)]
     scores = DevScores(1.5, 30.0, "| a |", corpora=corpora)
-    with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), 9)) as journal:
+    with MetricsLog(
+        tmp_path, TrainingSchedule(9), RunState(), Callbacks([told], tiny_model(), 9)
+    ) as journal:
         journal.evaluation(5, scores, 0.1)
     assert told.calls[1] == ("test", {"nll": 1.5, "bleu": 30.0, "news/nll": 1.0, "news/bleu": 20.0})
 
@@ -81,7 +85,9 @@ def test_the_end_is_told_where_an_error_ends_the_run(tmp_path):
     told = Told()
 
     def fail():
-        with Journal(tmp_path, Pace(9), RunState(), Callbacks([told], tiny_model(), 9)):
+        with MetricsLog(
+            tmp_path, TrainingSchedule(9), RunState(), Callbacks([told], tiny_model(), 9)
+        ):
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -98,7 +104,12 @@ def test_a_callback_does_not_end_the_run(caplog):
     listeners.begin()
     for step in (1, 2):
         listeners.update(step, RESULT)
-    assert caplog.text.count("set stop_training, which ends no run here: bind Pace.patience") == 1
+    assert (
+        caplog.text.count(
+            "set stop_training, which ends no run here: bind TrainingSchedule.patience"
+        )
+        == 1
+    )
 
 
 def test_a_callback_does_not_change_the_learning_rate():

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.learning_rate import InverseSquareRoot
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
 from tests.training.tiny import assert_same, devices, tiny_model

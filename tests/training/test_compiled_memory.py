@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from t2t_repro.data.slice_shapes import SliceShape
+from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.training.compiled_memory import compiled_bytes
 from tests.training.tiny import tiny_model
 
-SHAPE = SliceShape(8, 10, 12, 80, 96)
+SHAPE = BatchShape(8, 10, 12, 80, 96)
 
 
 def changed(model, **changes):
@@ -26,7 +26,7 @@ def test_layers_that_are_computed_again_keep_less():
         ]
         for recompute in (False, True)
     )
-    source, target = SHAPE.slots
+    source, target = SHAPE.capacity
     # What goes in; two gradients by the encoder's output come, as the layer's input goes.
     assert again[1] - again[0] == 4 * 16 * (source + target + 2 * source - target)
     assert again[1] - again[0] < (once[1] - once[0]) / 4
@@ -49,9 +49,9 @@ def test_copies_in_bfloat16_lie_where_gradients_will_be_unless_layers_are_comput
     recompute, of_weight
 ):
     """Where a layer is at the peak, and not the logits, a larger vocabulary is weights alone."""
-    shape, vocab = SliceShape(8, 10, 12, 80, 96), (40, 41)
+    shape, vocab = BatchShape(8, 10, 12, 80, 96), (40, 41)
     model = changed(tiny_model(dtype="mixed_bfloat16"), recompute=recompute, d_ff=4096)
-    logits = 0 if recompute else 2 * 2 * shape.slots[1]
+    logits = 0 if recompute else 2 * 2 * shape.capacity[1]
     taken = []
     for model.vocab_size in vocab:
         # The embedding's new row has as many weights as the model is wide.
@@ -73,7 +73,7 @@ def test_a_gpu_s_relu_keeps_its_output_alone(on_gpu, vectors):
         compiled_bytes(changed(tiny_model(), activation=name), SHAPE, on_gpu)
         for name in ("relu", "swish")
     )
-    assert swish - relu == 4 * vectors * sum(SHAPE.slots) * tiny_model().config.d_ff
+    assert swish - relu == 4 * vectors * sum(SHAPE.capacity) * tiny_model().config.d_ff
 
 
 @pytest.mark.parametrize(("on_gpu", "less"), [(True, True), (False, False)])
@@ -92,6 +92,6 @@ def test_dropout_keeps_random_bits_or_what_they_decide(on_gpu, of_element):
         compiled_bytes(changed(tiny_model(num_layers=2), dropout=dropout), SHAPE, on_gpu)
         for dropout in (0.0, 0.1)
     )
-    source, target = SHAPE.slots
+    source, target = SHAPE.capacity
     # 2 × 2 sub-layers there, 2 × 3 here, and what either embeds.
     assert with_it - without == of_element * 16 * (5 * source + 7 * target)

@@ -19,25 +19,25 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro import experiment
-from t2t_repro.data.marian_text import read_marian_text
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.errors import UserError
-from t2t_repro.evaluation.dev_evaluation import DevEvaluation
 from t2t_repro.evaluation.perplexity import HeldOutLoss
+from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.import_t2t import DECODING
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.ancestry import weights_hash
-from t2t_repro.training.journal import Journal
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import weights_hash
+from t2t_repro.runs.weights import name_of, named_values
+from t2t_repro.text.subword_model import shared
+from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.training.dev_evaluation import DevEvaluation
+from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.train_step import TrainStep
-from t2t_repro.training.weights import name_of, named_values
-from tests.data.marian_directory import write_marian_text
-from tests.data.test_t2t_subwords import VOCABULARY, write
 from tests.evaluation.untranslated import leave_untranslated
+from tests.text.marian_directory import write_marian_text
+from tests.text.test_t2t import VOCABULARY, write
 from tests.training.tiny import assert_same, copies
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
@@ -58,9 +58,9 @@ LayerConfig.dropout = 0.1
 Batches.tokens_per_batch = 200
 Batches.max_shapes = 1
 adam.learning_rate = 0.01
-Pace.steps = 6
-Pace.report_every = 2
-Pace.evaluate_every = 100
+TrainingSchedule.steps = 6
+TrainingSchedule.log_every = 2
+TrainingSchedule.evaluate_every = 100
 DevEvaluation.sentences = 2
 Translator.max_extra_length = 2
 BeamSearch.beam_size = 1
@@ -109,7 +109,7 @@ def parent(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parent")
     write_corpus(folder, WORDS, 1)
     bindings = ["MovingAverage.decay = 0.9", "Transformer.vocab_size = 290"]
-    train(folder, *bindings, "Pace.steps = 4", "Checkpoints.every_steps = 2")
+    train(folder, *bindings, "TrainingSchedule.steps = 4", "Checkpoints.every_steps = 2")
     return folder
 
 
@@ -143,7 +143,7 @@ def said(caplog):
 def recorded():
     """What is logged, and of every dev evaluation its step and its nll, exactly."""
     found = SimpleNamespace(text="", evaluations=[])
-    report = Journal.evaluation
+    report = MetricsLog.evaluation
 
     def evaluation(self, step, scores, seconds):
         found.evaluations.append((step, scores.nll))
@@ -153,7 +153,7 @@ def recorded():
         found.text += f"{text % values if values else text}\n"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Journal, "evaluation", evaluation)
+        patch.setattr(MetricsLog, "evaluation", evaluation)
         patch.setattr(logging, "info", info)
         yield found
 
@@ -188,7 +188,9 @@ def begun(parent, tmp_path_factory):
     """A folder with a child of two updates, the rest of it being frozen, and what it said."""
     folder = write_child(tmp_path_factory.mktemp("begun"))
     with recorded() as found:
-        state = train(folder, from_model(parent), "Pace.steps = 2", FROZEN, translates=True)
+        state = train(
+            folder, from_model(parent), "TrainingSchedule.steps = 2", FROZEN, translates=True
+        )
     assert state.step == 2
     found.folder = folder
     return found
@@ -237,7 +239,7 @@ def test_frozen_parts_stay_what_the_parent_had(begun):
 
 
 def test_a_grandchild_remembers_both(parent, begun, child):
-    bindings = ["Pace.steps = 1", "MovingAverage.decay = 0.9"]
+    bindings = ["TrainingSchedule.steps = 1", "MovingAverage.decay = 0.9"]
     start = [from_model(begun.folder), "train.init_checkpoint = 'checkpoints/step-2'"]
     with recorded() as found:
         train(child, *start, *bindings)
@@ -265,7 +267,12 @@ def test_an_imported_model_s_data_are_prepared_with_its_subwords(child):
         train(child, start)
     assert not (child / "data").exists()
     with recorded() as found:
-        train(child, start, "Pace.steps = 1", "Transformer.positional_encoding = 'concatenated'")
+        train(
+            child,
+            start,
+            "TrainingSchedule.steps = 1",
+            "Transformer.positional_encoding = 'concatenated'",
+        )
     assert found.evaluations[0] == (0, dev_nll(model, child))
     translator = experiment.load_translator(child / "model")
     assert isinstance(translator.translate(["ant bee"])[0][0].text, str)
@@ -277,7 +284,7 @@ def test_both_vocabularies_of_a_parent_are_taken(child):
         "prepare.source_subwords = @source/SubwordTraining()",
         "source/SubwordTraining.vocab_size = 285",
     ]
-    bindings = ["Transformer.tied_embeddings = 'target_softmax'", "Pace.steps = 1"]
+    bindings = ["Transformer.tied_embeddings = 'target_softmax'", "TrainingSchedule.steps = 1"]
     train(child, *two, *bindings, model="two", data="two_data")
     with pytest.raises(UserError, match=r"bind Transformer\.tied_embeddings = 'target_softmax'"):
         train(child, from_model(child, "two"))
@@ -321,7 +328,7 @@ def test_a_marian_model_is_trained_on_killed_and_resumed(marian, child):
     whole = child.with_name(f"{child.name}_whole")
     shutil.copytree(child, whole)
     start = [from_model(marian, "imported"), *MARIAN]
-    bindings = [*start, "Checkpoints.every_steps = 2", "Pace.steps = 4"]
+    bindings = [*start, "Checkpoints.every_steps = 2", "TrainingSchedule.steps = 4"]
     with recorded() as found:
         train(whole, *bindings)
     rows = len(json.loads((marian / "theirs" / "vocab.json").read_text()))
@@ -378,7 +385,7 @@ def test_a_marian_model_s_tags_are_its_language_codes(marian, child):
 def test_a_vocabulary_of_its_own(parent, child):
     own = ["prepare.subwords = @SubwordTraining()", "SubwordTraining.vocab_size = 285"]
     with recorded() as found:
-        train(child, from_model(parent), *own, "Pace.steps = 1")
+        train(child, from_model(parent), *own, "TrainingSchedule.steps = 1")
     ours, theirs = ModelDirectory(child / "model"), ModelDirectory(parent / "model")
     pieces, before = (one.subwords().target.pieces() for one in (ours, theirs))
     common = set(pieces) & set(before)
@@ -440,7 +447,11 @@ def test_killed_and_resumed_is_uninterrupted_even_where_the_parent_is_gone(paren
     whole = child.with_name(f"{child.name}_whole")
     shutil.copytree(child, whole)
     bindings = [
-        *("train.init_from = 'parent'", "Checkpoints.every_steps = 2", "Pace.steps = 4"),
+        *(
+            "train.init_from = 'parent'",
+            "Checkpoints.every_steps = 2",
+            "TrainingSchedule.steps = 4",
+        ),
         *("MovingAverage.decay = 0.9", "TrainStep.frozen = ['encoder']"),
     ]
     train(whole, *bindings)
@@ -466,10 +477,10 @@ def test_stopped_before_its_first_update_it_goes_on_with_what_it_began_with(pare
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DevEvaluation, "share", stopped)
         with pytest.raises(SystemExit):
-            train(child, "train.init_from = 'parent'", "Pace.steps = 2")
+            train(child, "train.init_from = 'parent'", "TrainingSchedule.steps = 2")
     assert ModelDirectory(child / "model").has_begun()
     said()
-    train(child, from_model(parent), "Pace.steps = 2", "Checkpoints.every_steps = 9")
+    train(child, from_model(parent), "TrainingSchedule.steps = 2", "Checkpoints.every_steps = 9")
     text = said()
     assert "train: going on after step 0" in text
     assert "another configuration: train.init_from" in text
@@ -480,7 +491,7 @@ def test_stopped_before_its_first_update_it_goes_on_with_what_it_began_with(pare
 def test_other_parts_than_the_checkpoint_s_frozen_ones_are_one_line(parent, begun, child):
     shutil.copytree(begun.folder, child, dirs_exist_ok=True)
     before = values(child, 2)
-    longer = [from_model(parent), "Pace.steps = 3"]
+    longer = [from_model(parent), "TrainingSchedule.steps = 3"]
     for frozen, now in (("[]", r"\[\]"), ("['encoder/layer_0']", r"\['encoder'\]")):
         message = rf"frozen = \['encoder', 'decoder'\], expected {now}: .* with train\.init_from"
         with pytest.raises(UserError, match=message):
@@ -500,7 +511,7 @@ def test_other_parts_than_the_checkpoint_s_frozen_ones_are_one_line(parent, begu
 def test_where_a_run_has_begun_no_other_weights_are_taken(begun, child, said):
     shutil.copytree(begun.folder, child, dirs_exist_ok=True)
     before = values(child, 2)
-    train(child, "train.init_from = 'nowhere'", "Pace.steps = 2", FROZEN)
+    train(child, "train.init_from = 'nowhere'", "TrainingSchedule.steps = 2", FROZEN)
     text = said()
     assert "another configuration: train.init_from" in text
     assert f"give another --model_dir with train.init_from = '{child}/model'" in text
@@ -536,7 +547,7 @@ def test_other_data_in_the_parent_s_directory_are_told_of_init_from(parent, chil
     with pytest.raises(UserError, match=rf"has other subwords than the data, .* with {binding}\."):
         train(child, rows)
     given = ["prepare.subwords = @GivenSubwords()", "GivenSubwords.model_dir = 'model'"]
-    others = ["adam.learning_rate = 0.1", "MovingAverage.decay = 0.9", "Pace.steps = 4"]
+    others = ["adam.learning_rate = 0.1", "MovingAverage.decay = 0.9", "TrainingSchedule.steps = 4"]
     said()
     train(child, rows, *given, *others, data="other")
     text = said()

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.runs.weights import name_of
 from t2t_repro.training.frozen import divide
-from t2t_repro.training.weights import name_of
 from tests.training.tiny import assert_same, copies, random_ids, tiny_model, tiny_step
 
 
@@ -54,12 +54,14 @@ def updated(step, updates=2):
     before = copies(step.model)
     rng = np.random.default_rng(0)
     for number in range(updates):
-        ids = [random_ids(rng, step.slices, [5, 3] * step.slices, 6) for _ in range(2)]
+        ids = [
+            random_ids(rng, step.micro_batches, [5, 3] * step.micro_batches, 6) for _ in range(2)
+        ]
         result = step(number, *ids)
     return before, copies(step.model), result
 
 
-@pytest.mark.parametrize("options", [{"slices": 2}, {"jit_compile": True}])
+@pytest.mark.parametrize("options", [{"micro_batches": 2}, {"jit_compile": True}])
 def test_frozen_weights_stay_bit_equal_and_all_others_move(options):
     step = tiny_step(frozen=["embedding", "decoder/layer_0/memory_attention"], **options)
     before, after, result = updated(step)

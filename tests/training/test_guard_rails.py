@@ -7,9 +7,10 @@ from collections import namedtuple
 import pytest
 import tensorflow as tf
 
-from t2t_repro.available_memory import available_memory
-from t2t_repro.data.slice_shapes import SliceShape
+from t2t_repro.data.batch_shapes import BatchShape
+from t2t_repro.decoding.available_memory import available_memory
 from t2t_repro.errors import UserError
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training import guard_rails
 from t2t_repro.training.activation_memory import activation_bytes
 from t2t_repro.training.checkpoints import Checkpoints
@@ -19,12 +20,11 @@ from t2t_repro.training.guard_rails import (
     check_memory,
     check_writable,
 )
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
 from tests.training.tiny import tiny_model
 
-SHAPES = [SliceShape(8, 10, 12, 80, 96), SliceShape(4, 30, 20, 120, 80)]
+SHAPES = [BatchShape(8, 10, 12, 80, 96), BatchShape(4, 30, 20, 120, 80)]
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,9 @@ def test_too_little_memory_for_gradients_is_an_error(monkeypatch, run):
     gradients = 4 * run[0].count_params()
     monkeypatch.setattr(guard_rails, "available_memory", lambda: 2 * gradients - 1)
     check_memory(run[0], SHAPES, slices_per_replica=1, replicas=1, jit_compile=False)
-    for slices, replicas in ((2, 1), (1, 2)):
+    for micro_batches, replicas in ((2, 1), (1, 2)):
         with pytest.raises(UserError, match=r"^an update needs .* are available: lower Batches"):
-            check_memory(run[0], SHAPES, slices, replicas, jit_compile=False)
+            check_memory(run[0], SHAPES, micro_batches, replicas, jit_compile=False)
 
 
 def test_too_little_for_the_activations_is_a_warning(monkeypatch, caplog, run):
@@ -109,7 +109,7 @@ def test_layers_that_are_computed_again_keep_less():
         model.config = dataclasses.replace(model.config, recompute=recompute)
         return activation_bytes(model, SHAPES[1])
 
-    inputs = 4 * sum(SHAPES[1].slots) * 16
+    inputs = 4 * sum(SHAPES[1].capacity) * 16
     assert estimated(5, True) == estimated(4, True) + inputs
     assert estimated(5, True) < estimated(2, False)
 

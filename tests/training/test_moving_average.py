@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import load_last_weights, load_weights
 from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
-from t2t_repro.training.weights import load_last_weights, load_weights
 from tests.training.test_train_step import global_batches
 from tests.training.tiny import assert_close, assert_same, copies, tiny_model, tiny_step
 
@@ -39,7 +39,7 @@ def checkpoints_of(step, folder):
 
 
 def test_the_formula_on_one_replica_and_on_two():
-    of_one, of_two = tiny_step(1, slices=2), tiny_step(2, slices=2)
+    of_one, of_two = tiny_step(1, micro_batches=2), tiny_step(2, micro_batches=2)
     expected = copies(of_one.model)
     for number, batch in enumerate(global_batches(8, 2)):
         for step in (of_one, of_two):
@@ -57,11 +57,11 @@ def test_the_formula_on_one_replica_and_on_two():
 
 
 def test_a_run_that_goes_on_has_the_average_of_one_that_never_stopped(tmp_path):
-    whole, first = tiny_step(slices=2), tiny_step(slices=2)
+    whole, first = tiny_step(micro_batches=2), tiny_step(micro_batches=2)
     train(whole, 0, 6)
     train(first, 0, 3)
     checkpoints_of(first, tmp_path).save(RunState(step=3))
-    second = tiny_step(slices=2)
+    second = tiny_step(micro_batches=2)
     checkpoints_of(second, tmp_path).restore()
     train(second, 3, 6)
     assert_same(averages(second), averages(whole))
@@ -70,7 +70,7 @@ def test_a_run_that_goes_on_has_the_average_of_one_that_never_stopped(tmp_path):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_checkpoint_is_used_with_its_average(tmp_path, replicas):
-    step = tiny_step(replicas, slices=2)
+    step = tiny_step(replicas, micro_batches=2)
     train(step, 0, 3)
     checkpoints = checkpoints_of(step, tmp_path)
     checkpoints.save(RunState(step=3))
@@ -84,7 +84,7 @@ def test_a_checkpoint_is_used_with_its_average(tmp_path, replicas):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_the_average_stands_in_for_the_weights_for_a_while(replicas):
-    step = tiny_step(replicas, slices=2)
+    step = tiny_step(replicas, micro_batches=2)
     train(step, 0, 3)
     before = copies(step.model)
     try:
@@ -98,7 +98,7 @@ def test_the_average_stands_in_for_the_weights_for_a_while(replicas):
 
 def test_the_paper_has_none(tmp_path):
     gin.clear_config()
-    step = tiny_step(slices=2)
+    step = tiny_step(micro_batches=2)
     before = copies(step.model)
     with step.average.in_place():
         assert_same(copies(step.model), before)
@@ -109,7 +109,7 @@ def test_the_paper_has_none(tmp_path):
     Checkpoints(ModelDirectory(tmp_path), step.model, step.optimizer).restore()
     gin.parse_config(f"MovingAverage.decay = {DECAY}")
     with pytest.raises(UserError, match="step-1 does not fit this model"):
-        checkpoints_of(tiny_step(slices=2), tmp_path).restore()
+        checkpoints_of(tiny_step(micro_batches=2), tmp_path).restore()
 
 
 @pytest.mark.parametrize("decay", [0.0, 1.0, -0.5, 2, "0.9"])

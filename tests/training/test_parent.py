@@ -7,18 +7,18 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro.data.subword_model import SubwordPair, matching_ids, shared
-from t2t_repro.data.subwords import SubwordTraining
-from t2t_repro.data.t2t_subwords import T2TSubwords
 from t2t_repro.errors import UserError
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.ancestry import weights_hash
-from t2t_repro.training.model_directory import ModelDirectory
-from t2t_repro.training.parent import Parent
-from t2t_repro.training.weights import name_of, named_values
-from tests.data.test_t2t_subwords import VOCABULARY, write
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import weights_hash
+from t2t_repro.runs.weights import name_of, named_values
+from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.subword_model import SubwordPair, matching_ids, shared
+from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.training.fine_tuning import InitialModel
 from tests.layer_test import randomize
+from tests.text.test_t2t import VOCABULARY, write
 
 CONFIG = LayerConfig(d_model=4, d_ff=4, num_heads=2)
 OWN_SOURCE = ("target_softmax", "none")
@@ -79,7 +79,7 @@ def test_rows_are_carried_over_by_piece_whatever_is_tied(there, now, subwords, t
         new = SubwordPair(subwords["one"], subwords["two"])
     theirs = write_parent(tmp_path, old, tied=there)
     ours, fresh = (model_of(new, tied=now, seed=5) for _ in range(2))
-    parent = Parent(tmp_path)
+    parent = InitialModel(tmp_path)
     parent.check_fits(ours)
     found = parent.give(ours, new)
     for role, rows in tables(ours).items():
@@ -109,7 +109,7 @@ def test_the_bias_of_the_logits_is_carried_over_by_piece(tied, subwords, tmp_pat
     options = {"tied": tied, "logits_bias": True, "config": {"attention_biases": True}}
     theirs = write_parent(tmp_path, old, **options)
     ours = model_of(new, seed=5, **options)
-    parent = Parent(tmp_path)
+    parent = InitialModel(tmp_path)
     parent.check_fits(ours)
     found = parent.give(ours, new)
     before = old.target.pieces()
@@ -128,7 +128,7 @@ def test_rows_that_no_piece_has_are_carried_with_the_same_vocabulary(
     pair = shared(subwords["one"])
     theirs = write_parent(tmp_path, pair, rows=there)
     ours, fresh = (model_of(pair, rows=now, seed=5) for _ in range(2))
-    found = Parent(tmp_path).give(ours, pair)
+    found = InitialModel(tmp_path).give(ours, pair)
     both = min(there, now)
     rows = tables(ours)["target"]
     np.testing.assert_array_equal(rows[:both], tables(theirs)["target"][:both])
@@ -142,7 +142,7 @@ def test_rows_that_no_piece_has_are_carried_with_the_same_vocabulary(
 def test_rows_that_no_piece_has_are_fresh_with_another_vocabulary(subwords, tmp_path):
     write_parent(tmp_path, shared(subwords["one"]), rows=290)
     ours, fresh = (model_of(shared(subwords["two"]), rows=290, seed=5) for _ in range(2))
-    Parent(tmp_path).give(ours, shared(subwords["two"]))
+    InitialModel(tmp_path).give(ours, shared(subwords["two"]))
     np.testing.assert_array_equal(tables(ours)["target"][275:], tables(fresh)["target"][275:])
 
 
@@ -158,7 +158,7 @@ def test_what_was_trained_apart_is_not_tied(there, now, roles, subwords, tmp_pat
     pair = shared(subwords["one"])
     write_parent(tmp_path, pair, tied=there)
     with pytest.raises(UserError, match=rf"'{now}' ties {roles}, trained apart .* bind '{there}'"):
-        Parent(tmp_path).check_fits(model_of(pair, tied=now))
+        InitialModel(tmp_path).check_fits(model_of(pair, tied=now))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_other_sizes_are_one_line_that_says_what_differs(sizes, message, subword
     pair = shared(subwords["one"])
     write_parent(tmp_path, pair)
     with pytest.raises(UserError, match=rf"of other sizes \({message}\): bind") as error:
-        Parent(tmp_path).check_fits(model_of(pair, **sizes))
+        InitialModel(tmp_path).check_fits(model_of(pair, **sizes))
     assert "\n" not in str(error.value)
 
 
@@ -186,8 +186,8 @@ def test_rates_and_precision_are_a_run_s_own(subwords, tmp_path):
     pair = shared(subwords["one"])
     write_parent(tmp_path, pair)
     ours = model_of(pair, dtype="mixed_bfloat16", config={"dropout": 0.3, "relu_dropout": 0.1})
-    Parent(tmp_path).check_fits(ours)
-    Parent(tmp_path).give(ours, pair)
+    InitialModel(tmp_path).check_fits(ours)
+    InitialModel(tmp_path).give(ours, pair)
 
 
 def test_pieces_of_tensor2tensor_s_and_sentencepiece_s(subwords, tmp_path):
@@ -222,21 +222,21 @@ def test_a_parent_that_cannot_be_used_is_one_line(spoil, message, subwords, tmp_
     write_parent(folder, shared(subwords["one"]))
     spoil(folder)
     with pytest.raises(UserError, match=rf"^train\.init_from: .*{message}") as error:
-        Parent(folder)
+        InitialModel(folder)
     assert "\n" not in str(error.value)
 
 
 def test_a_parent_with_fewer_rows_than_pieces(subwords, tmp_path):
     write_parent(tmp_path, shared(subwords["one"]), rows=270)
     with pytest.raises(UserError, match="has 275 subwords, but the model was trained with 270"):
-        Parent(tmp_path)
+        InitialModel(tmp_path)
 
 
 def test_what_strangers_say_of_ancestors_is_looked_at(subwords, tmp_path):
     write_parent(tmp_path, shared(subwords["one"]))
     directory = ModelDirectory(tmp_path)
     ours = model_of(shared(subwords["one"]))
-    first = Parent(tmp_path).give(ours, shared(subwords["one"]))
+    first = InitialModel(tmp_path).give(ours, shared(subwords["one"]))
     directory.write_ancestor(first, ModelDirectory(tmp_path / "none"))
     assert directory.ancestors() == [first]
     entry = first.to_dict()

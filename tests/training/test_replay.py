@@ -5,18 +5,18 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import load_last_weights
 from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.replay import BadBatch, read_batch, replay
 from t2t_repro.training.run_state import RunState
-from t2t_repro.training.weights import load_last_weights
 from tests.training.test_train_step import Huge, global_batches
 from tests.training.tiny import tiny_model, tiny_step
 
 
 @pytest.fixture(scope="module")
 def step():
-    return tiny_step(slices=2, dropout=0.2)
+    return tiny_step(micro_batches=2, dropout=0.2)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_first_operation_is_named(step, batch):
 
 
 def test_a_norm_whose_square_is_no_float_is_not_called_damaged_memory(batch):
-    step = tiny_step(slices=2, loss=Huge())
+    step = tiny_step(micro_batches=2, loss=Huge())
     lines = replay(step, batch)
     norm = float(lines[2].removeprefix("gradient norm ").partition(",")[0])
     result = step(7, batch.source, batch.target)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.run_state import DevScores, Pace, RunState
+from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
 
 
 def test_updates_and_epochs_are_counted():
@@ -62,8 +62,8 @@ def test_another_metric_or_criterion_begins_anew():
     after = BEFORE.after_evaluation(DevScores(9.0, 5.0, ""), "nll")
     assert (after.best_nll, after.criterion, after.stale) == (3.0, "nll", 1)
     ended = dataclasses.replace(BEFORE, stale=9)
-    assert Pace(patience=3).is_over(ended)
-    assert not Pace(patience=3, criterion="nll").is_over(ended)
+    assert TrainingSchedule(patience=3).is_over(ended)
+    assert not TrainingSchedule(patience=3, criterion="nll").is_over(ended)
 
 
 def test_states_written_before_criteria_had_names_are_read():
@@ -75,8 +75,8 @@ def test_states_written_before_criteria_had_names_are_read():
     scored = old | {"best_score": 12.5, "best_nll": 2.5, "stale": 2, "evaluated_at": 4}
     state = RunState.read(scored)
     # Patience counted nll, and what is bound now is judged by counts anew.
-    assert Pace(criterion="nll", patience=2).is_over(state)
-    assert not Pace(patience=2).is_over(state)
+    assert TrainingSchedule(criterion="nll", patience=2).is_over(state)
+    assert not TrainingSchedule(patience=2).is_over(state)
     after = state.after_evaluation(DevScores(9.0, 12.0, ""), "score")
     assert (after.best_score, after.stale) == (12.5, 1)
     for one in (state, after, RunState(best_score=-1.0, metric="mine")):
@@ -84,20 +84,20 @@ def test_states_written_before_criteria_had_names_are_read():
 
 
 def test_a_run_ends_with_its_last_step_or_with_patience():
-    pace = Pace(steps=10, report_every=4, evaluate_every=5, patience=2)
+    pace = TrainingSchedule(steps=10, log_every=4, evaluate_every=5, patience=2)
     assert [step for step in range(1, 11) if pace.reports(step)] == [4, 8, 10]
     assert [step for step in range(1, 11) if pace.evaluates(step)] == [5, 10]
-    longer = Pace(12, evaluate_every=5)
+    longer = TrainingSchedule(12, evaluate_every=5)
     assert [step for step in range(1, 13) if longer.evaluates(step)] == [5, 10, 12]
     patient = RunState(step=5, stale=2, criterion="score")
     ends = [RunState(step=9), RunState(step=10), patient]
     assert list(map(pace.is_over, ends)) == [False, True, True]
     assert list(map(pace.is_out_of_patience, ends)) == [False, False, True]
-    assert not Pace(patience=None).is_over(dataclasses.replace(patient, stale=99))
+    assert not TrainingSchedule(patience=None).is_over(dataclasses.replace(patient, stale=99))
 
 
 def test_an_end_that_was_not_evaluated_and_a_put_off_evaluation_are_owed():
-    pace = Pace(steps=10, evaluate_every=4)
+    pace = TrainingSchedule(steps=10, evaluate_every=4)
     states = [
         RunState(step=9, evaluated_at=8),
         RunState(step=10, evaluated_at=8),
@@ -108,13 +108,17 @@ def test_an_end_that_was_not_evaluated_and_a_put_off_evaluation_are_owed():
     assert list(map(pace.owes_evaluation, states)) == [False, True, True, False, True]
 
 
-@pytest.mark.parametrize("name", ["steps", "report_every", "evaluate_every", "patience"])
+@pytest.mark.parametrize("name", ["steps", "log_every", "evaluate_every", "patience"])
 @pytest.mark.parametrize("value", [0, -5])
 def test_what_is_no_number_of_updates_is_refused(name, value):
-    with pytest.raises(UserError, match=rf"^Pace\.{name} is {value}, expected an integer"):
-        Pace(**{name: value})
+    with pytest.raises(
+        UserError, match=rf"^TrainingSchedule\.{name} is {value}, expected an integer"
+    ):
+        TrainingSchedule(**{name: value})
 
 
 def test_there_are_two_criteria():
-    with pytest.raises(UserError, match=r"^Pace\.criterion is 'bleu', expected 'score' or 'nll'"):
-        Pace(criterion="bleu")  # type: ignore[arg-type]
+    with pytest.raises(
+        UserError, match=r"^TrainingSchedule\.criterion is 'bleu', expected 'score' or 'nll'"
+    ):
+        TrainingSchedule(criterion="bleu")  # type: ignore[arg-type]

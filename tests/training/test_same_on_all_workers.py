@@ -6,8 +6,8 @@ import gin
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training import same_on_all_workers
-from t2t_repro.training.model_directory import ModelDirectory
 from t2t_repro.training.optimizer import adam  # noqa: F401 (for gin)
 from t2t_repro.training.same_on_all_workers import check_same
 from t2t_repro.training.source_digest import source_digest

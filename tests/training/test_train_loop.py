@@ -18,18 +18,18 @@ import tensorflow as tf
 
 from t2t_repro.data.batches import Batches
 from t2t_repro.errors import UserError
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.journal import Journal
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.optimizer import LARGEST_NORM, adam
-from t2t_repro.training.preemption import Preempted
 from t2t_repro.training.replay import read_batch
-from t2t_repro.training.run_state import DevScores, Pace, RunState
+from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
+from t2t_repro.training.signals import Preempted
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import StepResult
 from t2t_repro.training.workers import Workers
-from tests.segmentations import Doubled
+from tests.text.segmentations import Doubled
 from tests.token_stores import write_token_store
 from tests.training.test_event_files import curve
 from tests.training.tiny import VOCAB, assert_same, tiny_step
@@ -57,7 +57,7 @@ def batches(tmp_path_factory):
 
     pairs = [(sentence(), sentence()) for _ in range(SENTENCES)]
     store = write_token_store(tmp_path_factory.mktemp("store") / "train", pairs, vocab_size=VOCAB)
-    made = Batches(store, seed=3, slices=2, tokens_per_batch=38, max_shapes=2)
+    made = Batches(store, seed=3, micro_batches=2, tokens_per_batch=38, max_shapes=2)
     assert len(made.plan(0)) == len(made.plan(1)) == 4
     return made
 
@@ -82,7 +82,7 @@ class FakeStep:
     """An update that only counts: it adds 1 to a weight, and records what it was given."""
 
     def __init__(self, losses=None):
-        self.slices = 2
+        self.micro_batches = 2
         self.own_slices = range(2)
         self.seen = []
         self._losses = losses or {}
@@ -92,7 +92,7 @@ class FakeStep:
         self.optimizer.build(self.model.trainable_variables)
         self.average = MovingAverage(self.model.trainable_variables)
 
-    def __call__(self, step, source, target, slots, asks_to_stop):
+    def __call__(self, step, source, target, capacity, asks_to_stop):
         self.seen.append((step, np.asarray(source), np.asarray(target)))
         loss, norm = self._losses.get(step + 1, (2.0, 1.0))
         self.model.trainable_variables[0].assign_add([[1.0]])
@@ -110,7 +110,9 @@ class Run:
         self.evaluated = []
         self.directory = ModelDirectory(model_dir)
         self.checkpoints = Checkpoints(self.directory, step.model, step.optimizer, **checkpoints)
-        self.pace = Pace(steps, **{"report_every": 1, "evaluate_every": 1000, **(pace or {})})
+        self.pace = TrainingSchedule(
+            steps, **{"log_every": 1, "evaluate_every": 1000, **(pace or {})}
+        )
         self.batches = batches
         self.stopped_by = None
 
@@ -130,7 +132,7 @@ class Run:
         state = self.checkpoints.restore()
         self.checkpoints.tidy()
         workers = Workers()
-        with Journal(self.directory.tensorboard, self.pace, state) as journal:
+        with MetricsLog(self.directory.tensorboard, self.pace, state) as journal:
             loop = TrainLoop(
                 self.step, self.batches, self.checkpoints, self.pace, self, workers, journal
             )
@@ -161,7 +163,7 @@ def uninterrupted(tmp_path_factory, batches):
 
     Yields a function that makes the same run from its beginning, and the values at its end.
     """
-    step = tiny_step(dropout=0.2, slices=2)
+    step = tiny_step(dropout=0.2, micro_batches=2)
     variables = [*step.model.trainable_variables, *step.optimizer.variables]
     initial = [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
 
@@ -183,7 +185,7 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted):
     assert first.go() == RunState(step=3, batch=3)
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
     assert written(tmp_path) == [3]
-    second = Run(tmp_path, tiny_step(dropout=0.2, slices=2), batches, 6)
+    second = Run(tmp_path, tiny_step(dropout=0.2, micro_batches=2), batches, 6)
     second.step.model.set_weights([0 * w for w in second.step.model.get_weights()])
     assert second.go() == finished(step=6, epoch=1, batch=2)
     assert_same(second.values(), end)
@@ -280,7 +282,7 @@ def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupt
 
 def test_killed_and_resumed_with_epochs_segmented_anew(tmp_path, batches):
     """Bit for bit, on two replicas; who goes on begins with epoch 1."""
-    step = tiny_step(replicas=2, dropout=0.2, slices=2)
+    step = tiny_step(replicas=2, dropout=0.2, micro_batches=2)
     variables = [*step.model.trainable_variables, *step.optimizer.variables]
     initial = [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
     data = SimpleNamespace(subwords=None, max_length=16)
@@ -319,7 +321,7 @@ def test_killed_and_resumed_with_epochs_segmented_anew(tmp_path, batches):
 
 def test_curves_do_not_show_where_a_run_was_stopped(tmp_path, batches):
     """Nor which batches the run that goes on has not seen itself."""
-    pace = {"report_every": 3}
+    pace = {"log_every": 3}
     Run(tmp_path / "whole", FakeStep(), batches, 6, pace=pace).go()
     for steps in (2, 6):
         Run(tmp_path / "cut", FakeStep(), batches, steps, pace=pace).go()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.slice_shapes import SliceShape
+from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.errors import UserError
-from t2t_repro.kernels import gpu
+from t2t_repro.model.kernels import gpu
+from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.training.devices import use_xla
-from t2t_repro.training.loss import CrossEntropy
 from t2t_repro.training.optimizer import adam
 from tests.training.tiny import assert_close, assert_same, copies, random_ids, tiny_model, tiny_step
 
@@ -21,21 +21,21 @@ from tests.training.tiny import assert_close, assert_same, copies, random_ids, t
 LENGTHS = ([6, 5, 6, 4, 6, 6], [6, 6, 5, 1, 2, 0], [6, 3, 6, 0, 0, 0])
 
 
-def global_batches(count, slices, seed=0):
+def global_batches(count, micro_batches, seed=0):
     """The same sentences in the same order, however they are cut into slices."""
     rng = np.random.default_rng(seed)
     for number in range(count):
         target_lengths = LENGTHS[number % len(LENGTHS)]
         source_lengths = [min(length, 4) for length in target_lengths]
         yield (
-            random_ids(rng, slices, source_lengths, 5),
-            random_ids(rng, slices, target_lengths, 6),
+            random_ids(rng, micro_batches, source_lengths, 5),
+            random_ids(rng, micro_batches, target_lengths, 6),
         )
 
 
 def train(step, steps=20):
     """The results of the updates and the weights after them."""
-    batches = global_batches(steps, step.slices)
+    batches = global_batches(steps, step.micro_batches)
     results = [step(n, *map(tf.constant, batch)) for n, batch in enumerate(batches)]
     return np.array(results), copies(step.model)
 
@@ -52,7 +52,7 @@ def one_device():
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_nothing_is_updated_from_a_bad_batch_on(replicas):
     """The host sees it an update later: until then the weights must stay what they were."""
-    step = tiny_step(replicas=replicas, slices=2, dropout=0.1)
+    step = tiny_step(replicas=replicas, micro_batches=2, dropout=0.1)
     batches = list(global_batches(3, 2))
     step(0, *batches[0])
     weight = step.model.trainable_variables[5]
@@ -94,7 +94,9 @@ def test_a_gradient_whose_square_is_no_float_is_not_used():
 def test_clipped_it_is_what_any_gradient_is(option, replicas):
     """In its direction, as long as it may be, whatever its length was."""
     make = functools.partial(keras.optimizers.SGD, 1.0, **{option: 1e-3})
-    steps = [tiny_step(replicas, slices=2, optimizer=make, loss=loss) for loss in (Huge(), None)]
+    steps = [
+        tiny_step(replicas, micro_batches=2, optimizer=make, loss=loss) for loss in (Huge(), None)
+    ]
     for number, batch in enumerate(global_batches(3, 2)):
         results = [step(number, *batch) for step in steps]
         assert [float(result.usable) for result in results] == [1.0, 1.0]
@@ -108,10 +110,10 @@ def test_clipped_it_is_what_any_gradient_is(option, replicas):
 def test_two_replicas_with_xla_are_one_device(one_device):
     """Above all where one replica has fewer tokens, or none: the mean is over all tokens."""
     step = tiny_step(replicas=2, jit_compile=True)
-    assert (step.slices, step.slices_per_replica) == (2, 1)
+    assert (step.micro_batches, step.slices_per_replica) == (2, 1)
     # Rehearsing all shapes beforehand changes nothing.
     before = copies(step.model)
-    assert step.compile([SliceShape(6, 5, 6, 30, 36)]) == 1
+    assert step.compile([BatchShape(6, 5, 6, 30, 36)]) == 1
     assert_same(copies(step.model), before)
     assert step.optimizer.iterations.numpy() == 0
     results, weights = train(step)
@@ -128,7 +130,7 @@ def test_two_replicas_with_xla_are_one_device(one_device):
 
 def test_four_slices_on_one_device_are_one_slice():
     lengths, rng = [6, 5, 1, 0, 4, 6, 0, 0], np.random.default_rng(0)
-    four, one = tiny_step(slices=4), tiny_step()
+    four, one = tiny_step(micro_batches=4), tiny_step()
     for number in range(3):
         batch = [random_ids(rng, 4, np.minimum(lengths, top), 6) for top in (4, 6)]
         ours = four(number, *batch)
@@ -139,14 +141,14 @@ def test_four_slices_on_one_device_are_one_slice():
 
 def test_two_replicas_draw_the_dropout_of_two_slices():
     two_replicas = train(tiny_step(replicas=2, dropout=0.3), 6)
-    two_slices = train(tiny_step(slices=2, dropout=0.3), 6)
+    two_slices = train(tiny_step(micro_batches=2, dropout=0.3), 6)
     np.testing.assert_allclose(two_replicas[0], two_slices[0], rtol=1e-5)
     assert_close(two_replicas[1], two_slices[1], atol=1e-6)
 
 
 def test_three_slices_on_two_replicas_become_four():
-    step = tiny_step(replicas=2, slices=3)
-    assert (step.slices, step.slices_per_replica) == (4, 2)
+    step = tiny_step(replicas=2, micro_batches=3)
+    assert (step.micro_batches, step.slices_per_replica) == (4, 2)
 
 
 # XLA
@@ -169,7 +171,7 @@ def test_xla_is_the_graph_is_eager(one_device, with_xla):
 def with_xla():
     """A step with two shapes, the one that the batches have compiled first."""
     step = tiny_step(jit_compile=True)
-    assert step.compile([SliceShape(6, 5, 6, 30, 36), SliceShape(1, 3, 4, 8, 8)]) == 2
+    assert step.compile([BatchShape(6, 5, 6, 30, 36), BatchShape(1, 3, 4, 8, 8)]) == 2
     yield step
     # All shapes go through one trace, the one that `compile` compiled: otherwise XLA would
     # compile the first shape again in the middle of the training.
@@ -180,7 +182,7 @@ def with_xla():
 
 def test_xla_says_how_much_memory_a_program_needs():
     step = tiny_step(jit_compile=True)
-    small, large = (SliceShape(rows, 8, 8, 8 * rows, 8 * rows) for rows in (4, 64))
+    small, large = (BatchShape(rows, 8, 8, 8 * rows, 8 * rows) for rows in (4, 64))
     needed, more = map(step.slice_gradients.peak_bytes, (small, large))
     # Weights and gradients; and for every slot and layer some vectors.
     assert needed > 2 * 4 * step.model.count_params()
@@ -201,7 +203,7 @@ def test_xla_draws_the_same_dropout(has_gpu, monkeypatch):
 
 
 def test_without_xla_nothing_is_compiled():
-    assert tiny_step().compile([SliceShape(2, 3, 4, 7, 9)]) == 0
+    assert tiny_step().compile([BatchShape(2, 3, 4, 7, 9)]) == 0
 
 
 def test_xla_is_for_gpus_unless_asked_for():
@@ -216,7 +218,7 @@ def test_xla_is_for_gpus_unless_asked_for():
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
-    options = {"slices": 2, "loss": CrossEntropy(0.2)}
+    options = {"micro_batches": 2, "loss": CrossEntropy(0.2)}
     batch = list(global_batches(2, 2))[1]
     source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
     model = tiny_model()
@@ -259,7 +261,7 @@ def test_what_is_reported_is_global_and_clipping_acts_on_the_sum(replicas):
 )
 def test_any_optimizer_is_keras_s_own_on_the_whole_batch(replicas, make):
     """Where Keras clips, it clips what is summed."""
-    model, step = tiny_model(), tiny_step(replicas, slices=2, optimizer=make)
+    model, step = tiny_model(), tiny_step(replicas, micro_batches=2, optimizer=make)
     optimizer = make()
     optimizer.build(model.trainable_variables)
     for number, batch in enumerate(global_batches(3, 2)):
@@ -302,7 +304,7 @@ def test_a_loss_of_one_s_own():
 
 
 def test_dropout_is_a_function_of_seed_step_and_slice():
-    step = tiny_step(dropout=0.3, slices=2, optimizer=lambda: keras.optimizers.SGD(0.0))
+    step = tiny_step(dropout=0.3, micro_batches=2, optimizer=lambda: keras.optimizers.SGD(0.0))
     batch = next(global_batches(1, 2))
 
     def loss(step, number, batch=batch):
@@ -312,7 +314,7 @@ def test_dropout_is_a_function_of_seed_step_and_slice():
     others = [loss(step, 5), loss(step, 2**32 + 4)]
     # Were the draws of the two slices alike, their order would be all the same.
     others.append(loss(step, 4, [ids[::-1] for ids in batch]))
-    others.append(loss(tiny_step(dropout=0.3, slices=2, seed=8), 4))
+    others.append(loss(tiny_step(dropout=0.3, micro_batches=2, seed=8), 4))
     assert min(abs(loss - first) for loss in others) > 1e-4
     assert loss(step, 4) == first
 
@@ -340,13 +342,15 @@ def test_mixed_bfloat16_learns(one_device):
 # What cannot be
 
 
-@pytest.mark.parametrize(("replicas", "slices"), [(1, 1), (2, 4)])
-def test_another_number_of_slices(replicas, slices):
-    step = tiny_step(replicas, slices=slices)
+@pytest.mark.parametrize(("replicas", "micro_batches"), [(1, 1), (2, 4)])
+def test_another_number_of_slices(replicas, micro_batches):
+    step = tiny_step(replicas, micro_batches=micro_batches)
     source, target = next(global_batches(1, 3))
-    with pytest.raises(ValueError, match=rf"source has .*\(3, 2, 5\), expected .*{slices} slices"):
+    with pytest.raises(
+        ValueError, match=rf"source has .*\(3, 2, 5\), expected .*{micro_batches} slices"
+    ):
         step(0, source, target)
-    source = np.zeros((slices, 2, 5), np.int32)
+    source = np.zeros((micro_batches, 2, 5), np.int32)
     with pytest.raises(ValueError, match=r"target has the shape \(3, 2, 6\)"):
         step(0, source, target)
     with pytest.raises(ValueError, match=r"source has the shape \(6, 5\)"):
@@ -358,7 +362,7 @@ def test_another_number_of_slices(replicas, slices):
     [
         ({"use_ema": True}, "MovingAverage.decay"),
         ({"loss_scale_factor": 8.0}, "mixed_bfloat16"),
-        ({"gradient_accumulation_steps": 2}, "TrainStep.slices"),
+        ({"gradient_accumulation_steps": 2}, "TrainStep.micro_batches"),
     ],
 )
 def test_an_optimizer_that_does_what_the_step_does(option, instead):
@@ -372,7 +376,7 @@ def test_an_optimizer_that_applies_gradients_in_a_way_of_its_own():
         tiny_step(optimizer=lambda: keras.optimizers.LossScaleOptimizer(inner))
 
 
-@pytest.mark.parametrize("slices", [0, -1, 1.5, "2"])
-def test_slices_that_are_no_number(slices):
-    with pytest.raises(UserError, match=r"TrainStep.slices is .*, expected .*at least 1"):
-        tiny_step(slices=slices)
+@pytest.mark.parametrize("micro_batches", [0, -1, 1.5, "2"])
+def test_slices_that_are_no_number(micro_batches):
+    with pytest.raises(UserError, match=r"TrainStep.micro_batches is .*, expected .*at least 1"):
+        tiny_step(micro_batches=micro_batches)

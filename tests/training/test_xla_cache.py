@@ -46,7 +46,11 @@ def run(folder, cache, steps):
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": str(cache)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": f"{READY}=1"}
     environment.pop("TF_XLA_FLAGS", None)
-    arguments = ["--gin_file=mine.gin", "--model_dir=model", f"--gin_param=Pace.steps = {steps}"]
+    arguments = [
+        "--gin_file=mine.gin",
+        "--model_dir=model",
+        f"--gin_param=TrainingSchedule.steps = {steps}",
+    ]
     found = subprocess.run(
         [sys.executable, "-m", "t2t_repro.trainer", *arguments],
         cwd=folder, env=environment, check=True, capture_output=True, text=True, timeout=500,

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.data.subword_model import shared
-from t2t_repro.data.subwords import Subwords
-from t2t_repro.layers.layer_config import LayerConfig
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.training.model_directory import ModelDirectory
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_step import TrainStep
 from tests.decoding.random_translator import write_subwords
@@ -28,7 +28,7 @@ def tiny_directory(folder):
     """A model directory, as an import writes it."""
     found = ModelDirectory(folder / "model")
     model = tiny_model(d_model=8)
-    subwords = shared(Subwords(write_subwords(folder / "subwords.model")))
+    subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
     found.describe(model, subwords, "a = 1\n", "")
     found.write_imported(model, 5)
     return found
@@ -49,14 +49,14 @@ def tiny_step(replicas=1, dropout=0.0, dtype="float32", optimizer=None, seed=7, 
         return TrainStep(model, update, seed, **options)
 
 
-def random_ids(rng, slices, lengths, width):
+def random_ids(rng, micro_batches, lengths, width):
     """Sentences of the given lengths, 0 for none: [slices, rows, width] int32."""
     ids = rng.integers(2, VOCAB, (len(lengths), width)).astype(np.int32)
     for row, length in zip(ids, lengths, strict=True):
         row[length:] = 0
         if length:
             row[length - 1] = 1
-    return ids.reshape(slices, -1, width)
+    return ids.reshape(micro_batches, -1, width)
 
 
 def copies(model):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from t2t_repro.data.mixing import Shares
+from t2t_repro.data.mixing import MixtureWeights
 from t2t_repro.errors import UserError
 
 _Entry = TypeVar("_Entry")
@@ -89,7 +89,7 @@ class Mixed(Corpus, Protocol):
     """
 
     parts: Sequence[Part]
-    shares: Shares
+    shares: MixtureWeights
 
 
 def parts_of(corpus: Corpus) -> Sequence[Part]:

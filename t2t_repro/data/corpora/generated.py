@@ -12,10 +12,10 @@ from typing import Any
 import babel
 import gin
 
+from t2t_repro.config.values import Count, validated
 from t2t_repro.data.corpora.corpus import Pair, check_split
 from t2t_repro.data.corpora.generated_pieces import pieces_of
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import Count, checked
 
 # English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
 # a digit behind it where one kind occurs twice; two pieces of one kind always differ. German
@@ -27,7 +27,7 @@ FRAMES: tuple[Pair, ...] = tuple(zip(_LINES[::2], _LINES[1::2], strict=True))
 
 
 @gin.configurable
-@checked
+@validated
 class GeneratedCorpus:
     """Synthetic English-German sentences: for trying the pipeline out, not for translating.
 

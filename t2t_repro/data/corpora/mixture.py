@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import gin
 
+from t2t_repro.config.values import AtMost, Count, NotEmpty, Range, Text, validated
 from t2t_repro.data.corpora.corpus import Corpus, Pair, Part, check_split, check_unmixed
-from t2t_repro.data.mixing import Shares
-from t2t_repro.data.symbols import check_symbols
+from t2t_repro.data.mixing import MixtureWeights
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import AtMost, Count, NotEmpty, Range, Text, checked
+from t2t_repro.text.training import check_symbols
 
 _NAME = re.compile(r"[\w-]+")
 _MOST_CORPORA = 1000
 
 
 @gin.configurable
-@checked
+@validated
 class Mixture:
     """A corpus made of several, each under a name of the user's.
 
@@ -72,7 +72,9 @@ class Mixture:
         given = {name: tuple(tags[name].split()) for name in tags}
         check_symbols("Mixture.tags", [symbol for tag in given.values() for symbol in tag])
         self.parts = tuple(Part(name, corpora[name], given.get(name, ())) for name in names)
-        self.shares = Shares(weights, 1.0 if temperature is None else temperature, epoch_sentences)
+        self.shares = MixtureWeights(
+            weights, 1.0 if temperature is None else temperature, epoch_sentences
+        )
         every = (split for part in self.parts for split in part.corpus.splits)
         self.splits = tuple(dict.fromkeys(every))
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import gin
 
+from t2t_repro.config.values import Text, validated
 from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split
 from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
 from t2t_repro.files.whole_files import whole_file
-from t2t_repro.ranges import Text, checked
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 
@@ -30,7 +30,7 @@ _SPLIT_FILES = {
 
 
 @gin.configurable
-@checked
+@validated
 class Multi30kCorpus:
     """Multi30k, task 1 (Elliott et al., 2016, arXiv:1605.00459), from github.com/multi30k/dataset.
 

@@ -14,15 +14,15 @@ from typing import Annotated, Any
 
 import gin
 
+from t2t_repro.config.values import Range, Seed, Text, validated
 from t2t_repro.data.corpora.corpus import Corpus, Pair, check_unmixed
 from t2t_repro.errors import UserError
-from t2t_repro.ranges import Range, Seed, Text, checked
 
 Share = Annotated[float, Range(least=0, most=1)]
 
 
 @gin.configurable
-@checked
+@validated
 class NoisedSource:
     """Another corpus with noise in the sources of its training pairs; what is held out stays.
 

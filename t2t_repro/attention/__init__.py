@@ -1,0 +1,1 @@
+"""Who attends to whom."""

@@ -1,0 +1,1 @@
+"""Models of other toolkits, in and out."""

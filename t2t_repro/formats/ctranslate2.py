@@ -1,0 +1,252 @@
+"""A trained model as CTranslate2, an engine in C++, reads it.
+
+export_dir/
+  model.bin                the weights
+  config.json              which tokens are special
+  shared_vocabulary.json   the token of every id; or source_ and target_vocabulary.json
+  subwords.model           SentencePiece's; or one for each side, see `data.subword_model`. Of a
+                           Marian model too: what an id is called, the vocabularies say
+
+CTranslate2's log-probabilities, and what it writes with a beam of 1, are ours: the very ids, with
+`min_decoding_length=0` and as long as no limit cuts them off. (Its default of 1 forbids the empty
+translation; its `max_decoding_length` is the same for all sentences, ours grows with the source.)
+With a wider beam it searches differently:
+
+- it divides by length^α, EOS not counted, where we have ((5 + length) / 6)^α, EOS counted, unless
+  another penalty is bound;
+- it stops at beam_size finished hypotheses (times its `patience`), or with α = 0 when the best
+  candidate is finished; ours goes on while a better one is possible;
+- of candidates that end it takes those among the best beam_size, ours among 2·beam_size;
+- hypotheses that reach the limit unfinished compete with finished ones, ours only where there is
+  no finished one.
+
+So with α = 0 and no limit reached, the scores of equal ids are equal, and none of its translations
+has a higher one than ours. With α > 0 scores mean different things.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ctranslate2.converters import Converter
+from ctranslate2.specs import TransformerSpec
+from ctranslate2.specs.common_spec import Activation
+from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
+from keras import ops
+from numpy.typing import NDArray
+
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.formats.export_directory import export_directory
+from t2t_repro.model.attention import MultiHeadAttention
+from t2t_repro.model.feed_forward import FeedForward
+from t2t_repro.model.layer_norm import LayerNorm
+from t2t_repro.model.positional_encoding import PositionalEncoding
+from t2t_repro.model.sublayer import SublayerConnection
+from t2t_repro.text.marian import MarianSubwords
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import SubwordModel
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+
+Spec = Any
+"""A part of CTranslate2's description of a model; the package has no types."""
+
+_ACTIVATIONS = {
+    "gelu": Activation.GELU,
+    "relu": Activation.RELU,
+    "sigmoid": Activation.Sigmoid,
+    "silu": Activation.SWISH,
+    "swish": Activation.SWISH,
+    "tanh": Activation.Tanh,
+}
+"""Keras's names of what CTranslate2 computes too."""
+
+_NEVER = -1e9
+"""The logit of what is never written."""
+
+_MAX_INPUT_LENGTH = 1024
+"""Where CTranslate2 cuts a source off unless told otherwise."""
+
+
+def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Path) -> None:
+    """Writes a model directory of CTranslate2, whole or not at all.
+
+    It is written aside and renamed.
+
+    Args:
+        translator: its model, in float32, its subwords and its limits are used; not its search.
+        weights: "float32" or "int8", CTranslate2's own, with a scale for each row.
+        export_dir: the directory to make.
+
+    Raises:
+        UserError: the model is one that CTranslate2 cannot express, or the directory is there
+            already or cannot be written.
+    """
+    converter = _TransformerConverter(translator)
+    with export_directory(export_dir) as aside:
+        # The directory is there, if empty.
+        converter.convert(str(aside), quantization=weights, force=True)
+        for name, content in converter.subword_files().items():
+            (aside / name).write_bytes(content)
+
+
+class _TransformerConverter(Converter):
+    """Describes a translator's model to CTranslate2.
+
+    Args:
+        translator: see `write_ctranslate2_model`.
+
+    Raises:
+        UserError: CTranslate2 cannot express the model.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self._subwords = translator.subwords
+        self._pieces = self._subwords.each(_pieces)
+        if translator.model.neighbourhood is not None:
+            raise UserError(
+                f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
+                "cannot express; expected full attention: give --format=saved_model."
+            )
+        for name, known in (("activation", _ACTIVATIONS), ("norm", ["LayerNorm"])):
+            if (found := getattr(translator.model.config, name)) not in known:
+                raise UserError(
+                    f"the model has {name}={found!r}, expected {' or '.join(map(repr, known))}, "
+                    "which is exported to CTranslate2: give --format=saved_model."
+                )
+        self._model = translator.model
+        self._forbid_pad = translator.forbid_pad
+        longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
+        self._positions = longest_source + translator.max_extra_length
+
+    def subword_files(self) -> dict[str, bytes]:
+        """SentencePiece's models, by the names that they have in the directory."""
+        # One model, where both sides share it.
+        models = map(_sentencepiece, dict.fromkeys(self._subwords))
+        return dict(zip(self._subwords.files(), models, strict=True))
+
+    def _load(self) -> Spec:
+        """What CTranslate2 asks a converter for: the description, filled in."""
+        model, layer = self._model, self._model.config
+        sizes = {"num_layers": model.num_layers, "num_heads": layer.num_heads}
+        options = {
+            "pre_norm": layer.normalization == "pre",
+            "head_dim": self._head_depth(),
+            "activation": _ACTIVATIONS[layer.activation],
+        }
+        encoder, decoder = (
+            stack(**sizes, **options) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
+        )
+        encoder.embeddings[0].weight = model.source_embedding.looked_up()
+        decoder.embeddings.weight = model.embedding.looked_up()
+        decoder.projection.weight = np.array(model.softmax.table)
+        if self._forbid_pad or model.logits_bias is not None:
+            decoder.projection.bias = self._logits_bias()
+        encoder.position_encodings.encodings = self._encodings(model.positional_encoding)
+        decoder.position_encodings.encodings = self._encodings(model.target_positional_encoding)
+        for spec, stack in ((encoder, model.encoder), (decoder, model.decoder)):
+            for layer_spec, one in zip(spec.layer, stack.layers, strict=True):
+                self._fill_layer(layer_spec, one)
+            if stack.final_norm:
+                _fill_norm(spec.layer_norm, stack.final_norm)
+        spec = TransformerSpec(encoder, decoder)
+        self._fill_texts(spec)
+        return spec
+
+    def _logits_bias(self) -> NDArray[np.float32]:
+        """[vocab]; CTranslate2 cannot be told in the model to leave PAD out in another way."""
+        model = self._model
+        bias = np.zeros(model.vocab_size, np.float32)
+        if model.logits_bias is not None:
+            bias = np.array(model.logits_bias)
+        if self._forbid_pad:
+            bias[PAD_ID] = _NEVER
+        return bias
+
+    def _head_depth(self) -> int:
+        """CTranslate2's heads have one depth: the smaller of d_k and d_v is filled with zeros."""
+        return max(self._model.config.key_depth, self._model.config.value_depth)
+
+    def _encodings(self, encoding: PositionalEncoding) -> NDArray[np.float32]:
+        """[positions, d_model]: all that were learned, or as many as sources and targets need."""
+        positions = ops.arange(encoding.max_length or self._positions)
+        return np.array(encoding.encode(positions))
+
+    def _fill_layer(self, spec: Spec, layer: Any) -> None:
+        self._fill_attention(spec.self_attention, layer.self_attention, layer.around_self_attention)
+        if hasattr(layer, "memory_attention"):
+            self._fill_attention(
+                spec.attention, layer.memory_attention, layer.around_memory_attention
+            )
+        _fill_feed_forward(spec.ffn, layer.feed_forward, layer.around_feed_forward)
+
+    def _fill_attention(
+        self, spec: Spec, attention: MultiHeadAttention, around: SublayerConnection
+    ) -> None:
+        layers = (
+            attention.query_projection, attention.key_projection, attention.value_projection,
+        )  # fmt: skip
+        # Self-attention has one product for Q, K and V; attention to the source one for K and V.
+        is_self = len(spec.linear) == 2
+        products = [layers] if is_self else [layers[:1], layers[1:]]
+        for linear, parts in zip(spec.linear, products, strict=False):
+            linear.weight = np.concatenate([self._of_heads(np.array(d.kernel).T) for d in parts])
+            if attention.use_bias:
+                biases = [self._of_heads(np.array(d.bias)[:, None])[:, 0] for d in parts]
+                linear.bias = np.concatenate(biases)
+        output = attention.output_projection
+        spec.linear[-1].weight = self._of_heads(np.array(output.kernel)).T
+        if attention.use_bias:
+            spec.linear[-1].bias = np.array(output.bias)
+        spec.queries_scale = attention.d_k**-0.5
+        _fill_norm(spec.layer_norm, around.norm)
+
+    def _of_heads(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """[heads·depth, width] → the same with zeros behind each head, up to the common depth."""
+        heads = rows.reshape(self._model.config.num_heads, -1, rows.shape[1])
+        missing = self._head_depth() - heads.shape[1]
+        return np.pad(heads, ((0, 0), (0, missing), (0, 0))).reshape(-1, heads.shape[2])
+
+    def _fill_texts(self, spec: Spec) -> None:
+        """The token of every id, and which of them are special."""
+        source, tokens = self._pieces
+        # Rows beyond the vocabulary count as UNK, as in `Subwords.decode`.
+        unknown = [tokens[UNK_ID]]
+        spec.register_source_vocabulary(
+            source + unknown * (self._model.source_vocab_size - len(source))
+        )
+        spec.register_target_vocabulary(tokens + unknown * (self._model.vocab_size - len(tokens)))
+        spec.config.unk_token = tokens[UNK_ID]
+        spec.config.eos_token = tokens[EOS_ID]
+        spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
+        spec.config.add_source_eos = True
+        spec.config.layer_norm_epsilon = self._model.config.norm_epsilon
+
+
+def _sentencepiece(subwords: SubwordModel) -> bytes:
+    """The file of SentencePiece, which cuts text into tokens."""
+    if isinstance(subwords, MarianSubwords):
+        return subwords.content.model
+    return subwords.model_path.read_bytes()
+
+
+def _pieces(subwords: SubwordModel) -> list[str]:
+    """The token of every id."""
+    if not isinstance(subwords, SentencePieceModel | MarianSubwords):
+        raise UserError(
+            f"{subwords.model_path} is a vocabulary of Tensor2Tensor, which no library beside "
+            "CTranslate2 applies; expected SentencePiece's: give --format=saved_model, or train a "
+            "model on data that datagen prepared."
+        )
+    return subwords.pieces()
+
+
+def _fill_feed_forward(spec: Spec, network: FeedForward, around: SublayerConnection) -> None:
+    for linear, dense in ((spec.linear_0, network.inner), (spec.linear_1, network.outer)):
+        linear.weight = np.array(dense.kernel).T
+        linear.bias = np.array(dense.bias)
+    _fill_norm(spec.layer_norm, around.norm)
+
+
+def _fill_norm(spec: Spec, norm: LayerNorm) -> None:
+    spec.gamma, spec.beta = np.array(norm.gamma), np.array(norm.beta)

@@ -1,0 +1,1 @@
+"""Marian's models, in the form of Hugging Face."""

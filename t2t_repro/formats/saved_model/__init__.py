@@ -1,0 +1,1 @@
+"""A translator as one graph: TensorFlow's SavedModel."""

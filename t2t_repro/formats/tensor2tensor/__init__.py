@@ -1,0 +1,1 @@
+"""Tensor2Tensor's checkpoints."""

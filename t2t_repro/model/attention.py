@@ -1,0 +1,310 @@
+"""Scaled dot-product and multi-head attention (paper, section 3.2)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.model import kernels
+from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.dense import Dense, Projection, side_by_side
+from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.initialization import Initialization, of_heads
+from t2t_repro.model.kernels import gpu
+from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
+from t2t_repro.model.kernels.softmax import softmax as fast_softmax
+from t2t_repro.model.masks import apply_mask, with_implicit_mask
+from t2t_repro.model.shapes import check_last_axis, leading_axes
+
+
+def softmax(scores: tf.Tensor) -> tf.Tensor:
+    """Computes e^z / Σ e^z, z the scores of a query, in float32 whatever their dtype.
+
+    Args:
+        scores: [batch, heads, query_length, key_length].
+
+    Returns:
+        the shape and dtype of `scores`.
+    """
+    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
+
+
+_softmax = kernels.fast(fast_softmax, softmax)
+
+
+def attention_weights(
+    query: tf.Tensor, key: tf.Tensor, attention_mask: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Computes softmax(Q K^T / sqrt(d_k)), the weights of the paper's equation 1.
+
+    Args:
+        query: [batch, heads, query_length, d_k].
+        key: [batch, heads, key_length, d_k].
+        attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may
+            attend.
+
+    Returns:
+        [batch, heads, query_length, key_length], the dtype of `query`.
+    """
+    d_k = query.shape[-1]
+    scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
+    return _softmax(apply_mask(scores, attention_mask))
+
+
+def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
+    """[batch, length, heads·depth] → [batch, heads, length, depth]."""
+    if isinstance(x, Packed):
+        return x.split_heads(num_heads)
+    shape = [*leading_axes(x), num_heads, x.shape[-1] // num_heads]
+    return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
+
+
+def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
+    """[batch, heads, length, depth] → [batch, length, heads·depth], packed if `like` is."""
+    if isinstance(like, Packed):
+        return like.with_heads(heads)
+    _, num_heads, _, depth = heads.shape
+    return tf.reshape(tf.transpose(heads, [0, 2, 1, 3]), [*leading_axes(like), num_heads * depth])
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class MultiHeadAttention(keras.layers.Layer):
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (paper, section 3.2.2).
+
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), in the paper without biases. The columns
+    i·d_k ... (i+1)·d_k - 1 of the projections belong to head i.
+
+    Args:
+        num_heads: h, the number of heads.
+        d_k: depth of a head's queries and keys.
+        d_v: depth of a head's values.
+        dropout: rate of dropout on the attention weights; 0 in the paper.
+        use_bias: whether the four projections have biases.
+        initialization: what W^Q, W^K and W^V start as; see `layers.initialization`.
+
+    Attributes:
+        recorder: is given the attention weights [batch, heads, query_length, key_length] at every
+            call, where someone wants to look at them; None otherwise.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        dropout: float = 0.0,
+        use_bias: bool = False,
+        initialization: Initialization = "glorot",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.d_k = d_k
+        self.d_v = d_v
+        self.dropout = dropout
+        self.use_bias = use_bias
+        self.initialization = initialization
+        self.query_projection = self._projection(num_heads * d_k, "query", initialization)
+        self.key_projection = self._projection(num_heads * d_k, "key", initialization)
+        self.value_projection = self._projection(num_heads * d_v, "value", initialization)
+        self.recorder: Callable[[tf.Tensor], None] | None = None
+        self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
+        self.supports_masking = True
+
+    def _projection(self, width: int, name: str, initialization: Initialization) -> Dense:
+        return Dense(
+            width,
+            use_bias=self.use_bias,
+            kernel_initializer=of_heads(initialization),
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, query_shape: tuple, memory_shape: tuple | None = None) -> None:
+        """Creates W^Q, W^K, W^V [d_model, heads·depth], W^O [heads·d_v, d_model], and biases."""
+        d_model = query_shape[-1]
+        memory_shape = memory_shape or query_shape
+        self.query_projection.build(query_shape)
+        self.key_projection.build(memory_shape)
+        self.value_projection.build(memory_shape)
+        self.output_projection = self._projection(d_model, "output", "glorot")
+        self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
+        self.built = True
+
+    def compute_output_shape(
+        self, query_shape: tuple, memory_shape: tuple | None = None
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of the queries."""
+        return tuple(query_shape)
+
+    def project_memory(self, memory: Vectors) -> KeysValues:
+        """K W^K and V W^V of what is attended to, [batch, key_length, d_model]."""
+        return KeysValues(*self._heads(memory, self.key_projection, self.value_projection))
+
+    def joint_projection(self) -> Projection:
+        """W^Q, W^K and W^V of a head side by side, then those of the next one.
+
+        Returns:
+            a projection to heads·(2·d_k + d_v).
+        """
+        return self._joint((self.query_projection, self.key_projection, self.value_projection))
+
+    def memory_projection(self) -> Projection:
+        """Likewise W^K and W^V: a projection to heads·(d_k + d_v)."""
+        return self._joint((self.key_projection, self.value_projection))
+
+    def _joint(self, layers: Sequence[Dense]) -> Projection:
+        matrix = self._of_heads([tf.convert_to_tensor(layer.kernel) for layer in layers])
+        if not self.use_bias:
+            return Projection(matrix, None)
+        biases = self._of_heads([tf.convert_to_tensor(layer.bias)[None] for layer in layers])
+        return Projection(matrix, tf.cast(biases[0], matrix.dtype))
+
+    def _of_heads(self, parts: list[tf.Tensor]) -> tf.Tensor:
+        """[rows, heads·depth] of each part → [rows, heads·(all depths)], a head after the other."""
+        rows = parts[0].shape[0]
+        heads = [tf.reshape(part, [rows, self.num_heads, -1]) for part in parts]
+        return tf.reshape(tf.concat(heads, axis=2), [rows, -1])
+
+    def _heads(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
+        """What each of some projections makes of x, [batch, heads, length, depth]."""
+        if len(layers) == 1 or not gpu.has_gpu():
+            # One product with all matrices side by side is slower on a CPU: they must be copied.
+            return [split_heads(map_positions(layer, x), self.num_heads) for layer in layers]
+        # On a GPU it is faster: they are cast in any case, and fewer kernels are started.
+        heads = split_heads(map_positions(self._joint(layers).of, x), self.num_heads)
+        return tf.split(heads, [layer.units // self.num_heads for layer in layers], axis=-1)
+
+    def call(
+        self,
+        query: Vectors,
+        memory: Vectors | KeysValues | None = None,
+        attention_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+        past: Past | None = None,
+    ) -> Vectors:
+        """Attends from `query` to `memory`, or to `query` itself where there is no memory.
+
+        Args:
+            query: [batch, query_length, d_model].
+            memory: [batch, key_length, d_model], or its keys and values, projected before; None
+                for self-attention.
+            attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
+                may attend; None for all. Keras's implicit mask of the memory applies too.
+            training: whether dropout is active.
+            past: the earlier positions, when decoding step by step, with a mask of their own; the
+                beam then takes the place of `query_length`.
+
+        Returns:
+            [batch, query_length, d_model].
+
+        Raises:
+            ValueError: if the width of `query` is not the one the layer was built for.
+        """
+        check_last_axis("query", query, self.query_projection.kernel.shape[0])
+        if past is None:
+            if memory is None:
+                attention_mask = with_implicit_mask(attention_mask, query)
+                queries, *of_memory = self._heads(
+                    query, self.query_projection, self.key_projection, self.value_projection
+                )
+                memory = KeysValues(*of_memory)
+            else:
+                (queries,) = self._heads(query, self.query_projection)
+            if not isinstance(memory, KeysValues):
+                attention_mask = with_implicit_mask(attention_mask, memory)
+                memory = self.project_memory(memory)
+            heads = self._attend(queries, memory, attention_mask, training)
+        else:
+            # With few vectors, one product and a copy of its parts are faster than three products.
+            projected = split_heads(past.projection.of(query), self.num_heads)
+            queries, *newest = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
+            everything = past.extend(KeysValues(*newest))
+            # The past's mask says all that a hypothesis may see, a neighbourhood too.
+            heads = self.scaled_dot_product_attention(queries, everything, past.mask, training)
+        return map_positions(self.output_projection, join_heads(heads, query))
+
+    def _attend(
+        self,
+        queries: tf.Tensor,
+        keys_values: KeysValues,
+        attention_mask: tf.Tensor | None,
+        training: bool | None,
+    ) -> tf.Tensor:
+        """Attention of every head, without a past; what a restricted attention overrides."""
+        return self.scaled_dot_product_attention(queries, keys_values, attention_mask, training)
+
+    def scaled_dot_product_attention(
+        self,
+        queries: tf.Tensor,
+        keys_values: KeysValues,
+        attention_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V of every head (paper, equation 1).
+
+        Dropout, where there is any, falls on the weights.
+
+        Args:
+            queries: [batch, heads, query_length, d_k].
+            keys_values: of `key_length` positions.
+            attention_mask: as in `call`.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, heads, query_length, d_v].
+        """
+        keys, values = keys_values
+        weights = attention_weights(queries, keys, attention_mask)
+        if self.recorder:
+            self.recorder(weights)
+        return tf.matmul(self.weights_dropout(weights, training=training), values)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "d_k": self.d_k,
+            "d_v": self.d_v,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "initialization": self.initialization,
+        }
+
+
+def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) -> list[KeysValues]:
+    """What each of some attentions reads of one memory; see `MultiHeadAttention.project_memory`.
+
+    Args:
+        attentions: all with heads of the same depths, and all with biases or all without.
+        memory: [batch, key_length, d_model].
+    """
+    if not gpu.has_gpu():
+        return [attention.project_memory(memory) for attention in attentions]
+    # As in `_heads`: one product for them all.
+    every = side_by_side([attention.memory_projection() for attention in attentions])
+    num_heads = [attention.num_heads for attention in attentions]
+    heads = split_heads(map_positions(every.of, memory), sum(num_heads))
+    depths = [attentions[0].d_k, attentions[0].d_v]
+    return [
+        KeysValues(*tf.split(of_one, depths, axis=-1))
+        for of_one in tf.split(heads, num_heads, axis=1)
+    ]
+
+
+@contextmanager
+def recorded_by(attention: MultiHeadAttention) -> Iterator[list[tf.Tensor]]:
+    """Keeps the attention weights of every call of a layer; nothing else may call it meanwhile.
+
+    Yields:
+        a list that gets [batch, heads, query_length, key_length] at every call.
+    """
+    weights: list[tf.Tensor] = []
+    attention.recorder = weights.append
+    try:
+        yield weights
+    finally:
+        attention.recorder = None

@@ -1,0 +1,171 @@
+"""The decoder: causal self-attention, attention to the source, feed-forward (paper, section 3.1).
+
+All positions go through it at once (training), or one more position of every hypothesis, which
+reads those before it from a cache, the past (beam search). Both give the same.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.model.attention import MultiHeadAttention, projected_memory
+from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.dense import Projection
+from t2t_repro.model.kernels.packing import Packed, Vectors
+from t2t_repro.model.kernels.recompute import recomputable
+from t2t_repro.model.masks import causal_mask, with_implicit_mask
+from t2t_repro.model.restricted_attention import self_attention
+from t2t_repro.model.shapes import check_last_axis
+from t2t_repro.model.stack import LayerStack, StackedLayer
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class DecoderLayer(StackedLayer):
+    """Self-attention, attention to the memory, then feed-forward; see `StackedLayer`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        config, dtype = self.config, self.dtype_policy
+        self.self_attention = self_attention(
+            config, self.neighbourhood, is_causal=True, name="self_attention", dtype=dtype
+        )
+        self.memory_attention = MultiHeadAttention(
+            config.num_heads,
+            config.key_depth,
+            config.value_depth,
+            config.attention_dropout,
+            config.attention_biases,
+            config.initialization,
+            name="memory_attention",
+            dtype=dtype,
+        )
+        self.feed_forward = self._new_feed_forward()
+        self.around_self_attention = self._new_connection("around_self_attention")
+        self.around_memory_attention = self._new_connection("around_memory_attention")
+        self.around_feed_forward = self._new_connection("around_feed_forward")
+
+    @recomputable
+    def call(
+        self,
+        x: Vectors,
+        memory: Vectors | KeysValues,
+        attention_mask: tf.Tensor | None = None,
+        source_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+        past: Past | None = None,
+    ) -> Vectors:
+        """Decodes one layer.
+
+        Args:
+            x: [batch, target_length, d_model]; with a past [batch, beam, d_model], the newest
+                position of every hypothesis.
+            memory: [batch, source_length, d_model], the encoder's output, or its keys and values.
+            attention_mask: boolean, broadcastable to [batch, target_length, target_length]; with a
+                neighbourhood, which looks back only, [batch, 1, target_length] or None.
+            source_mask: boolean, broadcastable to [batch, target_length, source_length].
+            training: whether dropout is active.
+            past: the positions before, under a mask of their own; the newest is added to it.
+
+        Returns:
+            the shape of `x`.
+        """
+
+        def attend_to_target(y: Vectors) -> Vectors:
+            return self.self_attention(
+                y, attention_mask=attention_mask, training=training, past=past
+            )
+
+        def attend_to_memory(y: Vectors) -> Vectors:
+            return self.memory_attention(y, memory, attention_mask=source_mask, training=training)
+
+        def feed_forward(y: Vectors) -> Vectors:
+            return self.feed_forward(y, training=training)
+
+        x = self.around_self_attention(x, sublayer=attend_to_target, training=training)
+        x = self.around_memory_attention(x, sublayer=attend_to_memory, training=training)
+        return self.around_feed_forward(x, sublayer=feed_forward, training=training)
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class Decoder(LayerStack):
+    """N decoder layers; see `LayerStack`."""
+
+    layer_type = DecoderLayer
+
+    def build(self, x_shape: tuple, memory_shape: tuple | None = None) -> None:
+        """Builds all layers for targets and a memory [batch, length, d_model]."""
+        super().build(x_shape)
+
+    def compute_output_shape(
+        self, x_shape: tuple, memory_shape: tuple | None = None
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return super().compute_output_shape(x_shape)
+
+    def call(
+        self,
+        x: Vectors,
+        memory: Vectors | list[KeysValues],
+        source_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+        past: list[Past] | None = None,
+    ) -> Vectors:
+        """Decodes all positions, each from those before it (teacher forcing), or one more.
+
+        Target padding needs no mask: it comes last, where the causal mask hides it. Keras's
+        implicit masks of x and the memory apply too, but a target position always sees itself.
+
+        Args:
+            x: [batch, target_length, d_model], the embedded target, shifted right; with a past
+                [batch, beam, d_model], the newest position of every hypothesis.
+            memory: [batch, source_length, d_model], the encoder's output, or what `project_memory`
+                makes of it.
+            source_mask: boolean, broadcastable to [batch, target_length, source_length]; None for
+                all.
+            training: whether dropout is active.
+            past: of every layer, the positions before; the newest is added to it.
+
+        Returns:
+            the shape of `x`, what the softmax projection reads.
+
+        Raises:
+            ValueError: if the width of `x` or `memory` is not d_model.
+        """
+        check_last_axis("x", x, self.config.d_model)
+        attention_mask = with_implicit_mask(None, x)
+        if past is None and self.neighbourhood is None:
+            length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
+            if attention_mask is not None:
+                # Without its implicit mask, which would hide positions from themselves again.
+                x = tf.identity(x)
+            attention_mask = causal_mask(length, attention_mask)
+        if not isinstance(memory, list):
+            check_last_axis("memory", memory, self.config.d_model)
+            source_mask = with_implicit_mask(source_mask, memory)
+            # All layers' keys and values together take room, but in training they are kept anyhow.
+            keeps = training and not self.config.recompute
+            memory = self.project_memory(memory) if keeps else [memory] * self.num_layers
+        pasts: list[Past | None] = [*past] if past else [None] * self.num_layers
+        for layer, of_memory, of_past in zip(self.layers, memory, pasts, strict=True):
+            x = layer(
+                x,
+                of_memory,
+                attention_mask=attention_mask,
+                source_mask=source_mask,
+                training=training,
+                past=of_past,
+            )
+        return self.normalize_output(x)
+
+    def project_memory(self, memory: Vectors) -> list[KeysValues]:
+        """Projects the encoder's output once for every layer's attention to it.
+
+        Args:
+            memory: [batch, source_length, d_model].
+        """
+        return projected_memory([layer.memory_attention for layer in self.layers], memory)
+
+    def join_projections(self) -> list[Projection]:
+        """Returns every layer's joint projection to queries, keys and values; see `Past`."""
+        return [layer.self_attention.joint_projection() for layer in self.layers]

@@ -1,0 +1,80 @@
+"""The encoder: a stack of self-attention and feed-forward layers (paper, section 3.1)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.model.kernels.packing import Vectors
+from t2t_repro.model.kernels.recompute import recomputable
+from t2t_repro.model.masks import with_implicit_mask
+from t2t_repro.model.restricted_attention import self_attention
+from t2t_repro.model.shapes import check_last_axis
+from t2t_repro.model.stack import LayerStack, StackedLayer
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class EncoderLayer(StackedLayer):
+    """Self-attention, then feed-forward; see `StackedLayer`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.self_attention = self_attention(
+            self.config, self.neighbourhood, name="self_attention", dtype=self.dtype_policy
+        )
+        self.feed_forward = self._new_feed_forward()
+        self.around_self_attention = self._new_connection("around_self_attention")
+        self.around_feed_forward = self._new_connection("around_feed_forward")
+
+    @recomputable
+    def call(
+        self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> Vectors:
+        """Encodes one layer: [batch, source_length, d_model] → the same shape.
+
+        Args:
+            x: [batch, source_length, d_model].
+            attention_mask: boolean, broadcastable to [batch, source_length, source_length]; with a
+                neighbourhood [batch, 1, source_length].
+            training: whether dropout is active.
+        """
+
+        def attend(y: Vectors) -> Vectors:
+            return self.self_attention(y, attention_mask=attention_mask, training=training)
+
+        def feed_forward(y: Vectors) -> Vectors:
+            return self.feed_forward(y, training=training)
+
+        x = self.around_self_attention(x, sublayer=attend, training=training)
+        return self.around_feed_forward(x, sublayer=feed_forward, training=training)
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class Encoder(LayerStack):
+    """N encoder layers; see `LayerStack`."""
+
+    layer_type = EncoderLayer
+
+    def call(
+        self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> Vectors:
+        """Encodes embedded source sentences.
+
+        Args:
+            x: [batch, source_length, d_model].
+            attention_mask: boolean, `True` = may attend, broadcastable to [batch, source_length,
+                source_length]; with a neighbourhood [batch, 1, source_length]; None for all.
+                Keras's implicit mask of x applies too.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, source_length, d_model].
+
+        Raises:
+            ValueError: if the width of `x` is not d_model.
+        """
+        check_last_axis("x", x, self.config.d_model)
+        attention_mask = with_implicit_mask(attention_mask, x)
+        for layer in self.layers:
+            x = layer(x, attention_mask=attention_mask, training=training)
+        return self.normalize_output(x)

@@ -1,0 +1,79 @@
+"""The position-wise feed-forward network (paper, section 3.3)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.model.dense import Dense
+from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.initialization import Initialization, of_feed_forward
+from t2t_repro.model.kernels.packing import positionwise
+from t2t_repro.model.named import named_activation
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class FeedForward(keras.layers.Layer):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (paper, equation 2).
+
+    Args:
+        d_ff: width of the inner layer.
+        dropout: rate of dropout after the activation; 0 in the paper.
+        activation: see `named_activation`; "relu" is the paper's max(0, x).
+        initialization: what W_1 and W_2 start as; see `layers.initialization`.
+    """
+
+    def __init__(
+        self,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: str = "relu",
+        initialization: Initialization = "glorot",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.d_ff = d_ff
+        self.dropout = dropout
+        self.activation = activation
+        self.initialization = initialization
+        self.inner = Dense(
+            d_ff,
+            activation=named_activation(activation),
+            kernel_initializer=of_feed_forward(initialization),
+            name="inner",
+            dtype=self.dtype_policy,
+        )
+        self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
+        self.supports_masking = True
+
+    def build(self, x_shape: tuple) -> None:
+        """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
+        self.inner.build(x_shape)
+        self.outer = Dense(
+            x_shape[-1],
+            kernel_initializer=of_feed_forward(self.initialization),
+            name="outer",
+            dtype=self.dtype_policy,
+        )
+        self.outer.build((*x_shape[:-1], self.d_ff))
+        self.built = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
+    @positionwise
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Applies the network to every position: [batch, length, d_model] → the same shape."""
+        inner = self.inner(x, training=training)
+        return self.outer(self.relu_dropout(inner, training=training), training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "d_ff": self.d_ff,
+            "dropout": self.dropout,
+            "activation": self.activation,
+            "initialization": self.initialization,
+        }

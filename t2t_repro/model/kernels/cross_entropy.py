@@ -1,0 +1,169 @@
+"""Softmax and label-smoothed cross entropy, some tokens at a time.
+
+Replaces `training.loss.summed_cross_entropy` and its automatic gradient. Logits of a whole batch,
+and as many gradients of them, are what a translation model needs most memory for. Here they live
+for some tokens at a time, which on a CPU stay in its cache.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_repro.model.kernels import gpu
+
+LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
+"""How many are computed at a time: enough to fill a GPU, few enough for a CPU's cache (16 MiB)."""
+
+_MULTIPLE_ON_A_GPU = 8
+"""Tokens at a time are a multiple of this; XLA would pad others for the matrix units, by a copy."""
+
+
+def summed_cross_entropy(
+    x: tf.Tensor,
+    table: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    label_smoothing: float,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes -Σ_t w_t Σ_v q_v log softmax(x_t E^T)_v without keeping the logits.
+
+    Since what is asked for is one sum, its gradient p - q is computed in the same pass.
+
+    Nor are the soft targets q ever made. They are low = ε / (V - 1) everywhere, and 1 - ε, which
+    is low + high, on the label y. So the cross entropy of a token is
+
+        log Σ_v exp z_v - low · x·Σ_v E_v - high · x·E_y,
+
+    and of its gradients (p - q) E and (p - q)^T x only the parts p E and p^T x are as wide as the
+    vocabulary.
+
+    Args:
+        x: [tokens, d_model], of any floating-point dtype; z = x E^T is computed in it.
+        table: [vocab, d_model], E, float32.
+        labels: [tokens] int32, y.
+        weights: [tokens] float32, w.
+        label_smoothing: ε.
+
+    Returns:
+        the sum, and Σ_t w_t (-log p_y), the nll; float32 scalars. The nll has no gradient.
+    """
+    low = label_smoothing / (table.shape[0] - 1)
+    high = 1.0 - label_smoothing - low
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor, table: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
+        log_normalizers, p_table, p_x = _softmax_passes(x, table, weights)
+        x32, w = tf.cast(x, tf.float32), weights[:, None]
+        label_rows, row_sum = tf.gather(table, labels), tf.reduce_sum(table, axis=0)
+        label_logits = tf.reduce_sum(x32 * label_rows, axis=1)
+        other_logits = tf.linalg.matvec(x32, row_sum)
+        nll = tf.reduce_sum(weights * (log_normalizers - label_logits))
+        cross_entropy = tf.reduce_sum(
+            weights * (log_normalizers - low * other_logits - high * label_logits)
+        )
+        weighted = w * x32
+        d_x = w * (tf.cast(p_table, tf.float32) - low * row_sum - high * label_rows)
+        d_table = p_x - tf.math.unsorted_segment_sum(high * weighted, labels, table.shape[0])
+        d_table -= low * tf.reduce_sum(weighted, axis=0)
+
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return tf.cast(d_x * upstream, x.dtype), d_table * upstream
+
+        return (cross_entropy, nll), gradient
+
+    return compute(x, table)
+
+
+def _softmax_passes(
+    x: tf.Tensor, table: tf.Tensor, weights: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """What of cross entropy and gradient is as wide as the vocabulary, with p = softmax(x E^T).
+
+    Args:
+        x: [tokens, d_model].
+        table: [vocab, d_model], E.
+        weights: [tokens] float32, w.
+
+    Returns:
+        log Σ_v exp(x E^T)_v [tokens] in float32, p E [tokens, d_model] in the dtype of `x`, and
+        p^T (w x) [vocab, d_model] in float32.
+    """
+    tokens, d_model = tf.shape(x)[0], x.shape[1]
+    most, multiple = tokens_at_once(table.shape[0])
+    # Blocks of equal size: a last one that is filled up would cost as much as a full one.
+    blocks = tf.maximum(-(-tokens // most), 1)
+    at_once = -(-tokens // (blocks * multiple)) * multiple
+    table = tf.cast(table, x.dtype)
+
+    def in_blocks(values: tf.Tensor) -> tf.Tensor:
+        missing = tf.pad(values, [[0, blocks * at_once - tokens], [0, 0]])
+        return tf.reshape(missing, [blocks, at_once, values.shape[1]])
+
+    x_blocks = in_blocks(x)
+    weight_blocks = in_blocks(weights[:, None])
+
+    def add_block(
+        block: tf.Tensor, p_x: tf.Tensor, normalizers: tf.TensorArray, p_table: tf.TensorArray
+    ) -> tuple:
+        x_block = x_blocks[block]
+        logits = tf.cast(tf.matmul(x_block, table, transpose_b=True), tf.float32)
+        exponentials = _exponentials_on_a_gpu if gpu.has_gpu() else _exponentials_on_a_cpu
+        e, s, log_normalizer = exponentials(logits)
+        e = tf.cast(e, x.dtype)
+        weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
+        p_x += tf.cast(tf.matmul(e, weighted, transpose_a=True), tf.float32)
+        of_block = tf.cast(tf.cast(tf.matmul(e, table), tf.float32) / s, x.dtype)
+        return (
+            block + 1,
+            p_x,
+            normalizers.write(block, tf.squeeze(log_normalizer, axis=1)),
+            p_table.write(block, of_block),
+        )
+
+    _, p_x, normalizers, p_table = tf.while_loop(
+        lambda block, *_: block < blocks,
+        add_block,
+        (
+            tf.constant(0),
+            tf.zeros(table.shape),
+            tf.TensorArray(tf.float32, size=blocks, element_shape=[None]),
+            tf.TensorArray(x.dtype, size=blocks, element_shape=[None, d_model]),
+        ),
+        parallel_iterations=1,
+    )
+    p_table = tf.reshape(p_table.stack(), [-1, d_model])[:tokens]
+    return tf.reshape(normalizers.stack(), [-1])[:tokens], p_table, p_x
+
+
+def _exponentials_on_a_gpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """What is divided by what in a softmax: e and s with p = e / s, and log Σ_v exp z_v.
+
+    To divide what is as wide as the model is cheaper than what is as wide as the vocabulary.
+
+    Args:
+        logits: [tokens, vocab], z, float32.
+
+    Returns:
+        e [tokens, vocab]; s and the last [tokens, 1].
+    """
+    largest = tf.reduce_max(logits, axis=1, keepdims=True)
+    e = tf.exp(logits - largest)
+    s = tf.reduce_sum(e, axis=1, keepdims=True)
+    return e, s, largest + tf.math.log(s)
+
+
+def _exponentials_on_a_cpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The same with e = p and s = 1: oneDNN's softmax takes less time than TensorFlow's exp alone.
+
+    log Σ_v exp z_v = z - log p, taken at the largest logit.
+    """
+    p = tf.nn.softmax(logits)
+    largest, of_largest = (tf.reduce_max(v, axis=1, keepdims=True) for v in (logits, p))
+    return p, tf.ones([]), largest - tf.math.log(of_largest)
+
+
+def tokens_at_once(vocab_size: int) -> tuple[int, int]:
+    """How many tokens have logits at a time at most, and which multiple their number is of."""
+    if gpu.has_gpu():
+        return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
+    return max(1, LOGITS_ON_A_CPU // vocab_size), 1

@@ -1,0 +1,168 @@
+"""Where a token stands: sinusoids or learned positions (paper, section 3.5)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from t2t_repro.errors import UserError
+from t2t_repro.model import kernels
+from t2t_repro.model.kernels.look_up import look_up
+from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
+
+_look_up = kernels.fast(look_up, tf.gather)
+
+
+def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
+    """The paper's encoding, sine and cosine in turn.
+
+    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(the same).
+
+    Args:
+        positions: [length].
+        d_model: width, even.
+
+    Returns:
+        [length, d_model], float32.
+    """
+    exponents = ops.arange(0, d_model, 2, dtype="float32") / d_model
+    angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
+    pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
+    return ops.reshape(pairs, (-1, d_model))
+
+
+def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
+    """The paper's encoding in another order: all sines, then all cosines, of the same angles.
+
+    What Hugging Face computes for Marian's models. It is `interleaved_sinusoids` but for the order
+    of d_model; `concatenated_sinusoids` has other angles.
+
+    Args:
+        positions: [length].
+        d_model: width, even.
+
+    Returns:
+        [length, d_model], float32.
+    """
+    encodings = interleaved_sinusoids(positions, d_model)
+    return ops.concatenate([encodings[:, 0::2], encodings[:, 1::2]], axis=-1)
+
+
+def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
+    """T2T's encoding (common_attention.get_timing_signal_1d): all sines, then all cosines.
+
+    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1; of a single k, pos.
+
+    Args:
+        positions: [length].
+        d_model: width, even.
+
+    Returns:
+        [length, d_model], float32.
+    """
+    exponents = ops.arange(d_model // 2, dtype="float32") / max(d_model // 2 - 1, 1)
+    angles = ops.cast(positions, "float32")[:, None] * ops.power(10000.0, -exponents)[None, :]
+    return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+
+
+_SINUSOIDS = {
+    "interleaved": interleaved_sinusoids,
+    "halves": halved_sinusoids,
+    "concatenated": concatenated_sinusoids,
+}
+KINDS = (*_SINUSOIDS, "learned")
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class PositionalEncoding(keras.layers.Layer):
+    """Adds the encoding of its position to every vector: x + PE.
+
+    Args:
+        kind: "interleaved" (the paper's formula), "halves" (its sines, then its cosines),
+            "concatenated" (T2T's order and angles) or "learned" (Table 3, row E).
+        max_length: number of learned positions; only "learned" has such a limit.
+
+    Raises:
+        UserError: for a kind that does not exist, or learned positions without `max_length`.
+    """
+
+    def __init__(
+        self, kind: str = "interleaved", max_length: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if kind not in KINDS:
+            raise UserError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}.")
+        if kind == "learned" and not max_length:
+            raise UserError(
+                f"max_length is {max_length!r}, expected the number of positions to learn: "
+                "give max_length with kind='learned'."
+            )
+        self.kind = kind
+        self.max_length = max_length
+        self.supports_masking = True
+
+    def build(self, x_shape: tuple) -> None:
+        """Creates the learned positions [max_length, d_model] where there are any.
+
+        Raises:
+            UserError: if vectors that sinusoids are to be added to have an odd width.
+        """
+        self.d_model = x_shape[-1]
+        if self.kind != "learned" and self.d_model % 2:
+            raise UserError(
+                f"x has the width {self.d_model}, expected an even number: sines and cosines come "
+                "in pairs; choose another width, or kind='learned'."
+            )
+        if self.kind == "learned":
+            self.table = self.add_weight(
+                name="table",
+                shape=(self.max_length, self.d_model),
+                initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+                autocast=False,
+            )
+        self.built = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of the input."""
+        return tuple(x_shape)
+
+    def encode(self, positions: tf.Tensor) -> tf.Tensor:
+        """Encodes positions: [length] → [length, d_model]."""
+        if self.kind == "learned":
+            # TF's gather on a GPU reads zeros past the end: clipping would repeat the last
+            # position, and neither is an error message. `call` checks what it can: static lengths.
+            return _look_up(ops.convert_to_tensor(self.table.value), positions)
+        return _SINUSOIDS[self.kind](positions, self.d_model)
+
+    def call(self, x: Vectors) -> Vectors:
+        """Adds the encodings of positions 0, 1, ...
+
+        Args:
+            x: [batch, length, d_model].
+
+        Returns:
+            [batch, length, d_model].
+
+        Raises:
+            ValueError: if a static length passes the number of learned positions.
+        """
+        length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
+        known = tf.get_static_value(length)
+        if self.kind == "learned" and known is not None and known > self.max_length:
+            raise ValueError(
+                f"x has {known} positions, expected at most max_length={self.max_length}: "
+                "shorten the sentences or learn more positions."
+            )
+        if isinstance(x, Packed) and self.kind == "learned":
+            encodings = self.encode(x.places.positions)
+        else:
+            encodings = self.encode(ops.arange(length))
+            if isinstance(x, Packed):
+                # Sines are computed once for all sentences.
+                encodings = tf.gather(encodings, x.places.positions)
+        return map_positions(lambda vectors: vectors + ops.cast(encodings, vectors.dtype)[None], x)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "kind": self.kind, "max_length": self.max_length}

@@ -1,0 +1,143 @@
+"""Self-attention restricted to a neighbourhood (paper, section 4).
+
+The paper's "neighborhood of size r in the input sequence centered around the respective output
+position" is taken as the position itself with r // 2 others on either side: r
+positions for an odd r, r + 1 for an even one, since what is centred has a middle. In a decoder only
+the position itself and the r // 2 before it are left.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.model.attention import MultiHeadAttention
+from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.kernels import PLAIN
+from t2t_repro.model.kernels.blocked_attention import blocked_attention
+from t2t_repro.model.kernels.packing import Vectors
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.masks import neighbourhood_mask, reach_of
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class RestrictedSelfAttention(MultiHeadAttention):
+    """Multi-head self-attention to nearby positions; the weights are `MultiHeadAttention`'s.
+
+    A position always sees itself, even where a mask hides it: padding may have nothing else to see.
+
+    Args:
+        num_heads: h, the number of heads.
+        d_k: depth of a head's queries and keys.
+        d_v: depth of a head's values.
+        neighbourhood: r.
+        is_causal: whether what comes is hidden.
+        dropout: rate of dropout on the attention weights.
+        use_bias: whether the projections have biases.
+        kwargs: `initialization` of `MultiHeadAttention`, and what any Keras layer has.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        neighbourhood: int,
+        is_causal: bool = False,
+        dropout: float = 0.0,
+        use_bias: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, d_k, d_v, dropout, use_bias, **kwargs)
+        self.neighbourhood = neighbourhood
+        self.is_causal = is_causal
+        self._reach = reach_of(neighbourhood, is_causal)
+
+    # There is no other memory than the input itself.
+    def build(self, x_shape: tuple) -> None:  # type: ignore[override]
+        """Creates the weights for inputs [batch, length, d_model]."""
+        super().build(x_shape)
+
+    def compute_output_shape(  # type: ignore[override]
+        self, x_shape: tuple
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of the input."""
+        return super().compute_output_shape(x_shape)
+
+    def call(  # type: ignore[override]
+        self,
+        x: Vectors,
+        attention_mask: tf.Tensor | None = None,
+        training: bool | None = None,
+        past: Past | None = None,
+    ) -> Vectors:
+        """Attends from every position to those within reach.
+
+        Args:
+            x: [batch, length, d_model].
+            attention_mask: boolean [batch, 1, length], `True` = may be seen; None for all.
+            training: whether dropout is active.
+            past: see `MultiHeadAttention.call`; its mask shows the neighbourhood alone.
+
+        Returns:
+            [batch, length, d_model].
+
+        Raises:
+            ValueError: if the width of `x` is not the one the layer was built for, or the mask is
+                not the same for all queries.
+        """
+        if attention_mask is not None and attention_mask.shape[1] not in (1, None):
+            raise ValueError(
+                f"attention_mask has the shape {tuple(attention_mask.shape)}, expected "
+                "[batch, 1, length]: what a query sees besides follows from the reach."
+            )
+        return super().call(x, attention_mask=attention_mask, training=training, past=past)
+
+    def _attend(
+        self,
+        queries: tf.Tensor,
+        keys_values: KeysValues,
+        attention_mask: tf.Tensor | None,
+        training: bool | None,
+    ) -> tf.Tensor:
+        if PLAIN or self.recorder:
+            length = tf.shape(queries)[2]
+            mask = neighbourhood_mask(length, self._reach, attention_mask)
+            return self.scaled_dot_product_attention(queries, keys_values, mask, training)
+
+        def attend(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> Any:
+            return self.scaled_dot_product_attention(
+                queries, KeysValues(keys, values), mask, training
+            )
+
+        return blocked_attention(attend, queries, *keys_values, attention_mask, self._reach)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "neighbourhood": self.neighbourhood,
+            "is_causal": self.is_causal,
+        }
+
+
+def self_attention(
+    config: LayerConfig, neighbourhood: int | None, is_causal: bool = False, **kwargs: Any
+) -> MultiHeadAttention:
+    """Makes a layer's self-attention, restricted where there is a neighbourhood.
+
+    Args:
+        config: sizes and rates.
+        neighbourhood: r, or None for all positions.
+        is_causal: whether a neighbourhood hides what comes; without one a mask has to.
+        kwargs: of the Keras layer: name, dtype.
+    """
+    sizes = (config.num_heads, config.key_depth, config.value_depth)
+    kwargs |= {
+        "dropout": config.attention_dropout,
+        "use_bias": config.attention_biases,
+        "initialization": config.initialization,
+    }
+    if neighbourhood is None:
+        return MultiHeadAttention(*sizes, **kwargs)
+    return RestrictedSelfAttention(*sizes, neighbourhood, is_causal, **kwargs)

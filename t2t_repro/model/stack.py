@@ -1,0 +1,149 @@
+"""What the encoder and the decoder have in common: N layers, one behind the other."""
+
+from typing import Annotated, Any, ClassVar
+
+import keras
+
+from t2t_repro.config.values import Range, check_value
+from t2t_repro.model.feed_forward import FeedForward
+from t2t_repro.model.kernels.packing import Vectors, map_positions
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.named import new_norm
+from t2t_repro.model.sublayer import SublayerConnection
+
+Depth = Annotated[int, Range(least=1, most=1000)]
+"""A number of layers."""
+
+
+class StackedLayer(keras.layers.Layer):
+    """One layer of a stack: sub-layers, each in a `SublayerConnection`.
+
+    Args:
+        config: sizes and rates.
+        neighbourhood: r of the restricted self-attention, or None.
+    """
+
+    def __init__(
+        self,
+        config: LayerConfig | dict[str, Any],
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.config = LayerConfig.of(config)
+        self.neighbourhood = neighbourhood
+        self.supports_masking = True
+
+    def _new_feed_forward(self) -> FeedForward:
+        config = self.config
+        return FeedForward(
+            config.d_ff,
+            config.relu_dropout,
+            config.activation,
+            config.initialization,
+            name="feed_forward",
+            dtype=self.dtype_policy,
+        )
+
+    def _new_connection(self, name: str) -> SublayerConnection:
+        config = self.config
+        return SublayerConnection(
+            config.dropout,
+            config.normalization,
+            config.norm,
+            config.norm_epsilon,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, x_shape: tuple) -> None:
+        """Builds the sub-layers for inputs [batch, length, d_model]."""
+        for part in self._flatten_layers(include_self=False, recursive=False):
+            part.build(x_shape)
+        self.built = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "config": self.config.to_dict(),
+            "neighbourhood": self.neighbourhood,
+        }
+
+
+class LayerStack(keras.layers.Layer):
+    """N layers of one kind, and a final layer norm where normalization is "pre".
+
+    Args:
+        num_layers: N.
+        config: sizes and rates of each.
+        neighbourhood: r, the size of the neighbourhood self-attention is restricted to
+            (paper, section 4), or None for no restriction.
+
+    Raises:
+        UserError: for a number of layers that is none.
+    """
+
+    layer_type: ClassVar[type[StackedLayer]]
+
+    def __init__(
+        self,
+        num_layers: Depth,
+        config: LayerConfig | dict[str, Any],
+        neighbourhood: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_value(f"{type(self).__name__}.num_layers", num_layers, Depth)
+        self.num_layers = num_layers
+        self.config = LayerConfig.of(config)
+        self.neighbourhood = neighbourhood
+        self.supports_masking = True
+        # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
+        for i in range(num_layers):
+            layer = self.layer_type(
+                self.config, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
+            )
+            setattr(self, layer.name, layer)
+        self.final_norm = None
+        if self.config.normalization == "pre":
+            self.final_norm = new_norm(
+                self.config.norm,
+                self.config.norm_epsilon,
+                name="final_norm",
+                dtype=self.dtype_policy,
+            )
+
+    @property
+    def layers(self) -> list[Any]:
+        """The layers, the lowest first."""
+        return [getattr(self, f"layer_{i}") for i in range(self.num_layers)]
+
+    def build(self, x_shape: tuple) -> None:
+        """Builds all layers for inputs [batch, length, d_model]."""
+        for layer in self.layers:
+            layer.build(x_shape)
+        if self.final_norm:
+            self.final_norm.build(x_shape)
+        self.built = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
+    def normalize_output(self, x: Vectors) -> Vectors:
+        """Returns the stack's output: x, after the final norm where normalization is "pre"."""
+        return map_positions(self.final_norm, x) if self.final_norm else x
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "config": self.config.to_dict(),
+            "neighbourhood": self.neighbourhood,
+        }

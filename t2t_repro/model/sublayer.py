@@ -1,0 +1,86 @@
+"""What surrounds every sub-layer: dropout, residual connection, layer norm (paper, section 3.1)."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import keras
+
+from t2t_repro.config.values import check_value
+from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.kernels.packing import Vectors, map_positions
+from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON
+from t2t_repro.model.named import new_norm
+
+Normalization = Literal["post", "pre"]
+"""Where the norm stands: behind the sum, or in front of the sub-layer."""
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+class SublayerConnection(keras.layers.Layer):
+    """LayerNorm(x + Dropout(Sublayer(x))), or its pre-norm twin.
+
+    normalization="post" is the paper's; "pre" is T2T's later default,
+    x + Dropout(Sublayer(LayerNorm(x))), with one more norm at the end of each stack.
+
+    Args:
+        dropout: rate of dropout on the sub-layer's output (paper, section 5.4).
+        normalization: "post" or "pre".
+        norm: see `named_norm`.
+        norm_epsilon: ε of the norm.
+
+    Raises:
+        UserError: for a normalization or a norm that does not exist.
+    """
+
+    def __init__(
+        self,
+        dropout: float,
+        normalization: Normalization = "post",
+        norm: str = "LayerNorm",
+        norm_epsilon: float = LAYER_NORM_EPSILON,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_value("normalization", normalization, Normalization)
+        self.dropout = dropout
+        self.normalization = normalization
+        self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)
+        self._norm_name, self._norm_epsilon = norm, norm_epsilon
+        self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
+        self.supports_masking = True
+
+    def build(self, x_shape: tuple) -> None:
+        """Creates the layer norm's scale and bias [d_model]."""
+        self.norm.build(x_shape)
+        self.built = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
+    def call(
+        self, x: Vectors, sublayer: Callable[[Vectors], Vectors], training: bool | None = None
+    ) -> Vectors:
+        """Applies a sub-layer and what surrounds it.
+
+        Args:
+            x: [batch, length, d_model].
+            sublayer: maps vectors to vectors of the same shape.
+            training: whether dropout is active.
+
+        Returns:
+            [batch, length, d_model].
+        """
+        if self.normalization == "pre":
+            return x + self.output_dropout(sublayer(map_positions(self.norm, x)), training=training)
+        return map_positions(self.norm, x + self.output_dropout(sublayer(x), training=training))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "dropout": self.dropout,
+            "normalization": self.normalization,
+            "norm": self._norm_name,
+            "norm_epsilon": self._norm_epsilon,
+        }

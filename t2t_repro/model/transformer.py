@@ -1,0 +1,420 @@
+"""The Transformer (paper, figure 1): source ids in, scores of target ids out."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+import gin
+import keras
+import tensorflow as tf
+
+from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.errors import UserError
+from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.decoder import Decoder
+from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.embedding import SharedEmbedding
+from t2t_repro.model.encoder import Encoder
+from t2t_repro.model.keras_model import Pair, SourceTargetModel, source_and_target
+from t2t_repro.model.kernels.packing import Packed, PackedLayout, Vectors, with_empty_row
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.masks import padding_mask
+from t2t_repro.model.positional_encoding import PositionalEncoding
+from t2t_repro.model.shapes import check_ids
+from t2t_repro.model.stack import Depth
+from t2t_repro.vocabulary import PAD_ID
+
+_MAX_ROWS = 10_000_000
+
+OWN_SOURCE_EMBEDDING = ("target_softmax", "none")
+"""The kinds of `tied_embeddings` with which the source has an embedding of its own."""
+
+OWN_SOFTMAX = ("source_target", "none")
+"""Those with which the softmax has a matrix of its own."""
+
+Rows = Annotated[int, Range(least=1, most=_MAX_ROWS)]
+
+Sums = TypeVar("Sums")
+Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
+"""(vectors [tokens, d_model], softmax's E [vocab, d_model], labels [tokens]) -> sums."""
+
+
+@keras.saving.register_keras_serializable(package="t2t_repro")
+@gin.configurable(denylist=["name", "dtype", "trainable"])
+@validated
+class Transformer(SourceTargetModel):
+    """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
+
+    All that is computed with the embedding is computed here: nobody else knows what it is, and
+    whether there are several.
+
+    Args:
+        vocab_size: rows of the embedding; at least the size of the subword model.
+        num_layers: N, of the encoder and of the decoder.
+        config: sizes and rates of every layer; the base model's by default.
+        positional_encoding: "interleaved" (the paper), "halves" (its sines, then its cosines),
+            "concatenated" (T2T) or "learned" (Table 3, row E). Source and target learn a table
+            each, as in T2T.
+        max_length: how many positions are learned, with "learned".
+        neighbourhood: r of the restricted self-attention (paper, section 4), or None.
+        tied_embeddings: what shares a matrix: "all" (the paper), "target_softmax" (the source has
+            one of its own), "source_target" (the softmax has one of its own), or "none".
+        source_vocab_size: rows of the source's own embedding, where its vocabulary is another.
+        logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
+        name: of the Keras model.
+        dtype: in which it computes, "float32" or "mixed_bfloat16"; its weights are float32.
+        trainable: whether its weights are.
+
+    Raises:
+        UserError: for sizes that are none.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Transformer":
+        """Refuses sizes of layers that are given directly; says where they belong.
+
+        Raises:
+            UserError: there are any.
+        """
+        of_layers = {field.name for field in dataclasses.fields(LayerConfig)} & kwargs.keys()
+        if of_layers:
+            given = ", ".join(f"{name}={kwargs[name]!r}" for name in sorted(of_layers))
+            raise UserError(
+                f"Transformer was given {given}, which belongs to every layer: pass "
+                f"config=LayerConfig({given}), or a dictionary of it."
+            )
+        return super().__new__(cls, *args, **kwargs)
+
+    def __init__(
+        self,
+        vocab_size: Rows,
+        num_layers: Depth = 6,
+        config: LayerConfig | dict[str, Any] | None = None,
+        positional_encoding: Literal[
+            "interleaved", "halves", "concatenated", "learned"
+        ] = "interleaved",
+        max_length: Rows | None = None,
+        neighbourhood: Count | None = None,
+        tied_embeddings: Literal["all", "target_softmax", "source_target", "none"] = "all",
+        source_vocab_size: Rows | None = None,
+        logits_bias: bool = False,
+        name: str | None = None,
+        dtype: Any = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
+        _check_source_vocab_size(tied_embeddings, source_vocab_size)
+        self.vocab_size = vocab_size
+        self.source_vocab_size = source_vocab_size or vocab_size
+        self.tied_embeddings = tied_embeddings
+        self.num_layers = num_layers
+        self.config = config = LayerConfig.of(config or LayerConfig())
+        policy = self.dtype_policy
+        self.embedding = self._new_embedding(vocab_size, "embedding")
+        # None where it is the embedding above.
+        self.own_source_embedding = self.own_softmax = None
+        if tied_embeddings in OWN_SOURCE_EMBEDDING:
+            self.own_source_embedding = self._new_embedding(
+                self.source_vocab_size, "source_embedding"
+            )
+        if tied_embeddings in OWN_SOFTMAX:
+            self.own_softmax = self._new_embedding(vocab_size, "softmax")
+        self.has_logits_bias = logits_bias
+        self.logits_bias: keras.Variable | None = None
+        self.positional_encoding = PositionalEncoding(
+            positional_encoding, max_length, name="positional_encoding", dtype=policy
+        )
+        self.target_positional_encoding = PositionalEncoding(
+            positional_encoding, max_length, name="target_positional_encoding", dtype=policy
+        )
+        self.neighbourhood = neighbourhood
+        self.source_dropout = Dropout(config.dropout, name="source_dropout", dtype=policy)
+        self.target_dropout = Dropout(config.dropout, name="target_dropout", dtype=policy)
+        self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=policy)
+        self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=policy)
+
+    def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
+        return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
+
+    def build(self, inputs_shape: Pair | None = None) -> None:
+        """Creates all weights; their shapes depend on the constructor's arguments alone."""
+        vectors = (None, None, self.config.d_model)
+        for embedding in (self.embedding, self.source_embedding, self.softmax):
+            if not embedding.built:
+                embedding.build((None, None))
+        if self.has_logits_bias:
+            self.logits_bias = self.add_weight(
+                name="logits_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+            )
+        self.positional_encoding.build(vectors)
+        self.target_positional_encoding.build(vectors)
+        self.source_dropout.build(vectors)
+        self.target_dropout.build(vectors)
+        self.encoder.build(vectors)
+        self.decoder.build(vectors)
+        self.built = True
+
+    @property
+    def source_embedding(self) -> SharedEmbedding:
+        """What source ids look up: the one embedding, or their own."""
+        return self.own_source_embedding or self.embedding
+
+    @property
+    def softmax(self) -> SharedEmbedding:
+        """What the decoder's vectors are scored by: the one embedding, or their own."""
+        return self.own_softmax or self.embedding
+
+    def transposed_table(self) -> tf.Tensor:
+        """The softmax's E^T [d_model, vocab], in the computation's dtype."""
+        return self.softmax.transposed_table()
+
+    @property
+    def longest(self) -> int | None:
+        """The most positions that a sentence may have: those learned, or None for no limit."""
+        encoding = self.positional_encoding
+        return encoding.max_length if encoding.kind == "learned" else None
+
+    def embed_source(self, source: tf.Tensor, places: PackedLayout | None = None) -> Vectors:
+        """What the encoder reads.
+
+        Args:
+            source: [batch, source_length], token ids.
+            places: of its tokens, where the vectors are to be packed.
+
+        Returns:
+            [batch, source_length, d_model], or packed.
+
+        Raises:
+            ValueError: if `source` is not of rank 2.
+        """
+        check_ids("source", source)
+        return self.positional_encoding(_embed(self.source_embedding, source, places))
+
+    def embed_target(self, target: tf.Tensor, places: PackedLayout | None = None) -> Vectors:
+        """What the decoder reads: the target shifted right, behind PAD, a zero vector.
+
+        Args:
+            target: [batch, target_length], token ids.
+            places: of its tokens, where the vectors are to be packed.
+
+        Returns:
+            [batch, target_length, d_model], or packed.
+
+        Raises:
+            ValueError: if `target` is not of rank 2.
+        """
+        check_ids("target", target)
+        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
+        return self.target_positional_encoding(_embed(self.embedding, shifted, places))
+
+    def embed_next(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
+        """What the decoder reads of one position: [batch, beam] → [batch, beam, d_model].
+
+        Args:
+            ids: token ids that stand before it; PAD at position 0.
+            position: scalar.
+        """
+        # The beam stands where `length` is elsewhere: the encoding is the same for all of it.
+        encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
+        x = self.embedding(ids)
+        return x + tf.cast(encoding, x.dtype)[None]
+
+    def logits(self, vectors: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
+        """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
+        logits = self.softmax.logits(vectors, transposed_table)
+        if self.logits_bias is None:
+            return logits
+        return logits + tf.cast(tf.convert_to_tensor(self.logits_bias), logits.dtype)
+
+    def encode(
+        self, source: tf.Tensor, training: bool | None = None, places: PackedLayout | None = None
+    ) -> Vectors:
+        """Encodes source sentences.
+
+        Args:
+            source: [batch, source_length], token ids, PAD after the end.
+            training: whether dropout is active.
+            places: of its tokens, where no work is to go into padding; see `kernels.packing`.
+
+        Returns:
+            [batch, source_length, d_model], the memory, or packed.
+
+        Raises:
+            ValueError: if `source` is not of rank 2.
+        """
+        x = self.source_dropout(self.embed_source(source, places), training=training)
+        return self.encoder(x, padding_mask(source), training=training)
+
+    def decode(
+        self,
+        target: tf.Tensor,
+        memory: Vectors,
+        source: tf.Tensor,
+        training: bool | None = None,
+        places: PackedLayout | None = None,
+    ) -> Vectors:
+        """Reads the target, shifted right, at all positions at once.
+
+        Args:
+            target: [batch, target_length], token ids, EOS at the end and PAD after it.
+            memory: [batch, source_length, d_model], from `encode`.
+            source: [batch, source_length], the ids `memory` was made from.
+            training: whether dropout is active.
+            places: of the target's tokens, where no work is to go into padding.
+
+        Returns:
+            [batch, target_length, d_model], or packed; position t knows target[:, :t] only.
+
+        Raises:
+            ValueError: if `target` is not of rank 2.
+        """
+        x = self.target_dropout(self.embed_target(target, places), training=training)
+        return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
+
+    def decode_next(
+        self,
+        ids: tf.Tensor,
+        position: tf.Tensor,
+        memory: list[KeysValues],
+        source_mask: tf.Tensor,
+        past: list[Past],
+        transposed_table: tf.Tensor,
+    ) -> tf.Tensor:
+        """Scores the next token of every hypothesis of a beam.
+
+        Args:
+            ids: [batch, beam], the tokens written last; PAD at position 0.
+            position: scalar, how many tokens each hypothesis has.
+            memory: of every layer, as the decoder's `project_memory` makes it.
+            source_mask: boolean [batch, 1, source_length].
+            past: of every layer, the positions before; this one is added.
+            transposed_table: see `transposed_table`.
+
+        Returns:
+            logits [batch, beam, vocab].
+        """
+        x = self.embed_next(ids, position)
+        vectors = self.decoder(x, memory, source_mask=source_mask, past=past)
+        return self.logits(vectors, transposed_table)
+
+    def call(self, inputs: Pair, training: bool | None = None) -> tf.Tensor:
+        """Scores every target token given the source and the target tokens before it.
+
+        Args:
+            inputs: source [batch, source_length] and target [batch, target_length], token ids; or
+                a dictionary of both. The decoder sees the target shifted right: the same ids are
+                the labels.
+            training: whether dropout is active.
+
+        Returns:
+            logits [batch, target_length, vocab]; position t scores target[:, t].
+        """
+        source, target = source_and_target(inputs)
+        memory = self.encode(source, training=training)
+        return self.logits(self.decode(target, memory, source, training=training))
+
+    def loss_sums(
+        self,
+        source: tf.Tensor,
+        target: tf.Tensor,
+        loss: Loss[Sums],
+        training: bool | None = None,
+        capacity: tf.Tensor | None = None,
+    ) -> Sums:
+        """Sums a loss over the target tokens, with teacher forcing.
+
+        Args:
+            source: [batch, source_length], token ids.
+            target: [batch, target_length], token ids; PAD counts for nothing.
+            loss: such as `training.loss.CrossEntropy`.
+            training: whether dropout is active.
+            capacity: [2], how many vectors source and target are packed into, each at least one
+                more than its tokens; None for no packing. The sums are the same either way.
+
+        Returns:
+            what `loss` returns.
+        """
+        if capacity is None:
+            memory = self.encode(source, training)
+            vectors = self.decode(target, memory, source, training)
+        else:
+            source, target = with_empty_row(source), with_empty_row(target)
+            of_source, of_target = (
+                PackedLayout.of(source, capacity[0]),
+                PackedLayout.of(target, capacity[1]),
+            )
+            memory = self.encode(source, training, of_source)
+            vectors = self.decode(target, memory, source, training, of_target).vectors
+            target = of_target.pack_ids(target)
+        rows, table = tf.reshape(vectors, [-1, self.config.d_model]), self.softmax.table_tensor()
+        if self.logits_bias is not None:
+            rows, table = _with_bias(rows, table, tf.convert_to_tensor(self.logits_bias))
+        return loss(rows, table, tf.reshape(target, [-1]))
+
+    def log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Log P(target | source), EOS included, in nats.
+
+        Args:
+            source: [batch, source_length], token ids.
+            target: [batch, target_length], token ids.
+
+        Returns:
+            [batch], float32.
+        """
+        return tf.reduce_sum(self.token_log_probabilities(source, target), axis=1)
+
+    def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Log P(target[:, t] | source, target[:, :t]), in nats; 0 where the target is PAD.
+
+        Args:
+            source: [batch, source_length], token ids.
+            target: [batch, target_length], token ids.
+
+        Returns:
+            [batch, target_length], float32.
+        """
+        logits = tf.cast(self.call((source, target), training=False), tf.float32)
+        nll = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+        return tf.where(target != PAD_ID, -nll, 0.0)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "num_layers": self.num_layers,
+            "config": self.config.to_dict(),
+            "positional_encoding": self.positional_encoding.kind,
+            "max_length": self.positional_encoding.max_length,
+            "neighbourhood": self.neighbourhood,
+            "tied_embeddings": self.tied_embeddings,
+            "source_vocab_size": self.source_vocab_size if self.own_source_embedding else None,
+            "logits_bias": self.has_logits_bias,
+        }
+
+
+def _embed(embedding: SharedEmbedding, ids: tf.Tensor, places: PackedLayout | None) -> Vectors:
+    if places is None:
+        return embedding(ids)
+    return Packed(embedding(places.pack_ids(ids)), places)
+
+
+def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Vectors x' and a table E' with x' E'^T = x E^T + b: a softmax's bias is one more column of E.
+
+    Args:
+        rows: [tokens, d_model], x.
+        table: [vocab, d_model], E.
+        bias: [vocab], b.
+    """
+    # GPUs multiply fast what has a multiple of 8 columns: the others are zeros.
+    ones = tf.pad(tf.ones([tf.shape(rows)[0], 1], rows.dtype), [[0, 0], [0, 7]])
+    column = tf.pad(bias[:, None], [[0, 0], [0, 7]])
+    return tf.concat([rows, ones], axis=1), tf.concat([table, column], axis=1)
+
+
+def _check_source_vocab_size(tied: str, source_vocab_size: int | None) -> None:
+    if source_vocab_size and tied not in OWN_SOURCE_EMBEDDING:
+        raise UserError(
+            f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings={tied!r} "
+            "has the source share the target's embedding: bind 'target_softmax' or 'none'."
+        )

@@ -1,1 +1,0 @@
-"""The Transformer, and the loader for checkpoints of the original Tensor2Tensor."""

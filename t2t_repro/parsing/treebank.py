@@ -1,0 +1,145 @@
+"""The user's own treebank, for constituency parsing: sentences, and their trees as symbols."""
+
+import glob
+from collections.abc import Iterator, Sequence
+from os.path import expanduser
+from pathlib import Path
+from typing import Any
+
+import gin
+
+from t2t_repro.config.values import Text, validated
+from t2t_repro.data.corpora.corpus import Pair, check_split, given_splits
+from t2t_repro.data.line_files import identify
+from t2t_repro.errors import UserError
+from t2t_repro.parsing.linear_trees import linearise
+from t2t_repro.parsing.trees import check_brackets, read_trees
+
+_SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
+
+
+@gin.configurable
+@validated
+class TreebankCorpus:
+    """Files of Penn-style trees, e.g. the Wall Street Journal's (paper, section 6.3).
+
+    A source is a sentence's words as the treebank has them, a space between them; a target is its
+    tree, linearised: see `read_trees` for what is taken out of a tree, and `linearise` for the
+    symbols. A split is one entry or a list of entries: files, folders, or patterns of either. In
+    gin, with the sections of the Penn Treebank::
+
+        TreebankCorpus.folder = '/path/to/treebank_3/parsed/mrg/wsj'
+        TreebankCorpus.train = ['0[2-9]', '1?', '20/*.mrg', '21/wsj_2100.mrg']
+        TreebankCorpus.dev = '22'
+        TreebankCorpus.test = '23'
+
+    Of a folder, the files in it and below it that are named .mrg, .parse, .ptb, .tree or .trees (or
+    these with .gz) are read, in the order of their names.
+
+    Args:
+        train: entries to train on.
+        dev: entries for model selection, if there are any.
+        test: entries to evaluate on, if there are any.
+        folder: what the names are relative to.
+
+    Raises:
+        UserError: a split's value is not of the form above.
+    """
+
+    splits: tuple[str, ...]
+
+    def __init__(
+        self,
+        train: str | Sequence[str],
+        dev: str | Sequence[str] | None = None,
+        test: str | Sequence[str] | None = None,
+        folder: Text = ".",
+    ) -> None:
+        given = given_splits(train, dev, test)
+        self._folder = Path(expanduser(folder))
+        self._entries = {split: _entries(split, value) for split, value in given.items()}
+        self.splits = tuple(self._entries)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns name, size and SHA-256 of every file: the content, wherever it lies.
+
+        Raises:
+            UserError: a file is missing.
+        """
+        return {
+            "corpus": "TreebankCorpus",
+            "splits": {split: list(map(identify, self._files(split))) for split in self.splits},
+        }
+
+    def prepare(self, download_dir: Path) -> None:
+        """Checks that there are files, and that every bracket in them is closed.
+
+        Whatever else may be wrong with a tree is found as it is read.
+
+        Args:
+            download_dir: not used: nothing is fetched.
+
+        Raises:
+            UserError: there are none, or one is not.
+        """
+        for split in self.splits:
+            for path in self._files(split):
+                check_brackets(path)
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yields the sentences of a split with their trees, file after file.
+
+        Args:
+            split: one of `splits`.
+            download_dir: not used.
+
+        Raises:
+            UserError: there is no such split, a file is missing or holds something else than
+                trees, or a tree cannot be linearised.
+        """
+        check_split(split, self.splits)
+        for path in self._files(split):
+            for line, (words, tree) in read_trees(path):
+                try:
+                    symbols = linearise(tree)
+                except ValueError as error:
+                    raise UserError(f"{path}, line {line}: {error}") from error
+                yield " ".join(words), symbols
+
+    def _files(self, split: str) -> list[Path]:
+        """The files of a split."""
+        return [path for entry in self._entries[split] for path in self._matching(split, entry)]
+
+    def _matching(self, split: str, entry: str) -> list[Path]:
+        """The files that one entry stands for; a plain name stands for itself."""
+        name = expanduser(entry)
+        names = [name]
+        if glob.has_magic(name) and not (self._folder / name).exists():
+            names = sorted(glob.glob(name, root_dir=self._folder, recursive=True))
+        found: list[Path] = []
+        for path in (self._folder / name for name in names):
+            found += sorted(filter(_is_treebank, path.rglob("*"))) if path.is_dir() else [path]
+        if not found:
+            raise UserError(
+                f"TreebankCorpus.{split}: no file of trees at {self._folder / name}; expected a "
+                f"file, a pattern, or a folder with files named {', '.join(_SUFFIXES)}: bind "
+                "TreebankCorpus.folder"
+            )
+        return found
+
+
+def _is_treebank(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(_SUFFIXES) and path.is_file()
+
+
+def _entries(split: str, value: str | Sequence[str]) -> list[str]:
+    entries = [value] if isinstance(value, str) else value
+    usable = isinstance(entries, list | tuple) and all(
+        isinstance(entry, str) and entry for entry in entries
+    )
+    if not usable or not entries:
+        raise UserError(
+            f"TreebankCorpus.{split} is {value!r}, expected the name of a file or folder, "
+            "a pattern such as '0*/*.mrg', or a list of these"
+        )
+    return list(entries)

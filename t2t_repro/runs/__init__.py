@@ -1,0 +1,1 @@
+"""The model directory: data, read and written in one place."""

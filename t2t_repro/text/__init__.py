@@ -1,0 +1,1 @@
+"""Text to ids and back: in Python, and the same in a graph."""

@@ -1,0 +1,218 @@
+"""Reports a run: progress bar, log lines, TensorBoard and callbacks."""
+
+import math
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import tensorflow as tf
+from absl import logging
+from tqdm import tqdm
+
+from t2t_repro.durations import in_words
+from t2t_repro.errors import UserError, reason_of
+from t2t_repro.files.durable import sync
+from t2t_repro.training.callbacks import Callbacks
+from t2t_repro.training.event_files import rewind
+from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
+from t2t_repro.training.train_step import StepResult
+
+# Over fewer updates a speed means nothing: of one it is known only roughly when it ended.
+_LEAST_UPDATES = 10
+
+_DESCRIPTIONS = {
+    "train/loss": "What is minimised: cross-entropy with label smoothing, less the smoothing's own "
+    "entropy, so that 0 is the least. It may lie below nll.",
+    "train/nll": "Cross-entropy without label smoothing, in nats a target token; perplexity is "
+    "e^nll.",
+    "train/padding_share": "Of the vectors that are computed, those that hold no token.",
+}
+
+
+class MetricsLog(AbstractContextManager["MetricsLog"]):
+    """Reports a training run to the terminal and to TensorBoard.
+
+    What an earlier start wrote of later updates is dropped: see `rewind`. Speed is stated in real
+    source and target tokens a second, never in steps.
+
+    Args:
+        directory: where TensorBoard's event files go; None where another worker reports.
+        pace: of the run.
+        state: where it goes on.
+        callbacks: told everything too; see `Callbacks`.
+
+    Raises:
+        UserError: TensorBoard's files cannot be written, as on a full disk.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None,
+        pace: TrainingSchedule,
+        state: RunState,
+        callbacks: Callbacks | None = None,
+    ) -> None:
+        self._directory = directory
+        with self._can_be_written():
+            self._writer = _writer(directory, pace, state)
+        self._callbacks = callbacks or Callbacks([])
+        self._pace = pace
+        self._tokens = 0
+        self._first_step = state.step
+        self._began = time.monotonic()
+        self._paused = 0.0
+        # Seconds of training and tokens so far, after each of the last updates.
+        self._marks = deque([(0.0, 0)], maxlen=max(pace.log_every, _LEAST_UPDATES) + 1)
+        self._progress = ""
+        self._bar = tqdm(
+            total=pace.steps,
+            initial=state.step,
+            bar_format="{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} updates{postfix}",
+            dynamic_ncols=True,
+            disable=not directory or not sys.stderr.isatty(),
+        )
+
+    def __enter__(self) -> "MetricsLog":
+        self._callbacks.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+        try:
+            with self._writing():
+                self._writer.close()
+        finally:
+            self._callbacks.end()
+
+    def text(self, name: str, markdown: str, step: int) -> None:
+        """Writes a text to TensorBoard.
+
+        Raises:
+            UserError: it cannot be written, as on a full disk; so do all others that write.
+        """
+        with self._writing():
+            tf.summary.text(name, markdown, step=step)
+            self._writer.flush()
+
+    def flush(self) -> None:
+        """Makes sure that what was reported so far outlives the process, and the machine."""
+        with self._writing():
+            self._writer.flush()
+            if self._directory:
+                sync(*self._directory.glob("events.out.tfevents.*"))
+
+    def update(self, step: int, result: StepResult, tokens: int, capacity: int) -> None:
+        """Reports one update.
+
+        Args:
+            step: updates so far, this one included.
+            result: of the update.
+            tokens: source and target tokens of its batch together.
+            capacity: likewise, those vectors included that hold no token.
+        """
+        self._tokens += tokens
+        self._marks.append((self._training_seconds(), self._tokens))
+        self._bar.update(1)
+        self._callbacks.update(step, result)
+        if not self._pace.reports(step):
+            return
+        speed = self._speed()
+        loss, nll = float(result.loss), float(result.nll)
+        learning_rate = float(result.learning_rate)
+        self._scalars(
+            {
+                "train/loss": loss,
+                "train/nll": nll,
+                "train/perplexity": math.exp(min(nll, 50.0)),
+                "train/learning_rate": learning_rate,
+                "train/gradient_norm": float(result.gradient_norm),
+                "train/real_tokens_per_second": speed,
+                "train/padding_share": 1.0 - tokens / capacity,
+            },
+            step,
+        )
+        self._progress = f"loss {loss:.3f}, {speed:,.0f} src+tgt tok/s{self._time_left(step)}"
+        self._bar.set_postfix_str(self._progress)
+        if self._bar.disable:
+            logging.info(
+                f"step {step}/{self._pace.steps}: loss {loss:.4f}, nll {nll:.4f}, lr "
+                f"{learning_rate:.3e}, {speed:,.0f} src+tgt tok/s{self._time_left(step)}"
+            )
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Says that a dev evaluation is under way, which is no training time."""
+        began = time.monotonic()
+        self._bar.set_postfix_str("evaluating on the dev set")
+        try:
+            yield
+        finally:
+            self._bar.set_postfix_str(self._progress)
+            self._paused += time.monotonic() - began
+
+    def evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
+        """Reports a dev evaluation after update `step`, which took so long."""
+        perplexity = math.exp(min(scores.nll, 50.0))
+        logging.info(
+            f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, "
+            f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
+        )
+        tag = re.sub(r"\W+", "_", scores.metric.lower())
+        found = {"nll": scores.nll, tag: scores.score}
+        for name, nll, score in scores.corpora:
+            logging.info(f"step {step}: dev.{name} nll {nll:.4f}, {scores.metric} {score:.2f}")
+            found |= {f"{name}/nll": nll, f"{name}/{tag}": score}
+        self._callbacks.evaluation(step, found)
+        found["perplexity"] = perplexity
+        self._scalars({f"dev/{name}": value for name, value in found.items()}, step)
+        self.text("dev/translations", scores.samples, step)
+        with self._writing():
+            for name, pixels in scores.images:
+                tf.summary.image(f"dev/{name}", pixels[None], step=step)
+
+    def _scalars(self, values: dict[str, float], step: int) -> None:
+        with self._writing():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=step, description=_DESCRIPTIONS.get(name))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._can_be_written(), self._writer.as_default():
+            yield
+
+    @contextmanager
+    def _can_be_written(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, tf.errors.OpError) as error:
+            raise UserError(
+                f"cannot write to {self._directory} ({reason_of(error)}): make room or mend the "
+                "permissions, then start again; the run goes on from its last checkpoint."
+            ) from error
+
+    def _time_left(self, step: int) -> str:
+        if step == self._pace.steps:
+            return ""
+        seconds = (time.monotonic() - self._began) / (step - self._first_step)
+        return f", {in_words(seconds * (self._pace.steps - step))} left"
+
+    def _training_seconds(self) -> float:
+        return time.monotonic() - self._began - self._paused
+
+    def _speed(self) -> float:
+        (began, before), (now, tokens) = self._marks[0], self._marks[-1]
+        return (tokens - before) / (now - began)
+
+
+def _writer(
+    directory: Path | None, pace: TrainingSchedule, state: RunState
+) -> tf.summary.SummaryWriter:
+    """What writes TensorBoard's files, without what was written of later updates."""
+    if not directory:
+        return tf.summary.create_noop_writer()
+    rewind(directory, state.step, "dev/" if pace.owes_evaluation(state) else None)
+    return tf.summary.create_file_writer(str(directory))

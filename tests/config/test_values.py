@@ -1,0 +1,132 @@
+"""An annotation says which values there are: the same of a call as of a binding."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+import pytest
+
+from t2t_repro.config.values import (
+    Count,
+    Positive,
+    Range,
+    Rate,
+    Several,
+    check_value,
+    fits,
+    validated,
+)
+from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.corpora import GeneratedCorpus
+from t2t_repro.errors import UserError
+from t2t_repro.text.sentencepiece import SubwordTraining
+
+INF, NAN = float("inf"), float("nan")
+
+
+class Shape(Protocol):
+    def area(self) -> float: ...
+
+
+@pytest.mark.parametrize(
+    ("hint", "taken", "refused"),
+    [
+        (Count, [1, 2**31 - 1], [0, -1, 1.0, 2**31, 10**30, INF, NAN, "1", None, True, [1]]),
+        (Rate, [0, 0.0, 0.999], [1, -0.1, NAN, INF, "0", None, False]),
+        (Positive, [1, 1e-30, 1e9], [0, 0.0, 1e10, INF, NAN, "1", None]),
+        (Count | None, [None, 3], [0, "None", 1.5]),
+        (bool, [True, False], [0, 1, "True", None]),
+        (str, ["", "a"], [1, None, ["a"]]),
+        (float, [1, 1.5, NAN], [True, "1"]),
+        (Literal["post", 1], ["post", 1], ["pre", 1.0, True, None]),
+        (Sequence[str], [[], ["a"], ("a", "b")], ["a", [1], None, 1]),
+        (Several[str], [["a"]], [[], (), "a"]),
+        (str | Sequence[str], ["a", ["a"]], [1, [1]]),
+        (Callable[[], int], [len], [1, "len", None]),
+        (Shape, [Path()], [1, "a", None, Path, [Path()]]),
+        (Cleaning, [Cleaning()], [1, "a", None, Cleaning]),
+        (Path, [Path(), "a"], [1, None]),
+        (Any, [1, "a", None], []),
+        ("Unknown", [1, "a", None], []),
+    ],
+)
+def test_what_an_annotation_takes_and_what_not(hint, taken, refused):
+    assert [value for value in taken if not fits(value, hint)] == []
+    assert [value for value in refused if fits(value, hint)] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "message"),
+    [
+        ("many", Count, "a.b is 'many', expected an integer at least 1 and at most 2147483647."),
+        (1, Rate | None, "a.b is 1, expected a number at least 0 and below 1 or None."),
+        ("x", Literal["post", "pre"], "a.b is 'x', expected 'post' or 'pre'."),
+        (1, str | Sequence[str], "a.b is 1, expected a text or a list."),
+        ([], Several[str], "a.b is [], expected a list, not empty."),
+        (1, Sequence[Shape], "a.b is 1, expected a list, each a Shape, @name() with parentheses."),
+        (1, Shape, "a.b is 1, expected a Shape, @name() with parentheses."),
+        (
+            1,
+            Callable[[], int] | None,
+            "a.b is 1, expected a function or class that gives an int, @name without parentheses "
+            "or None.",
+        ),
+        (10**100, bool, f"a.b is 1{'0' * 59}...{'0' * 12}, expected True or False."),
+    ],
+)
+def test_a_value_that_does_not_fit_is_one_line(value, hint, message):
+    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+        check_value("a.b", value, hint)
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "value"),
+    [
+        (Cleaning, "max_words", "x"),
+        (Cleaning, "max_length_ratio", 0),
+        (SubwordTraining, "vocab_size", "8000"),
+        (SubwordTraining, "vocab_size", 0),
+        (SubwordTraining, "sample_size", -1),
+        (SubwordTraining, "character_coverage", 1.1),
+        (SubwordTraining, "normalization", ["identity"]),
+        (GeneratedCorpus, "train_size", -1),
+    ],
+)
+def test_a_wrong_value_is_named_where_it_is_bound(made, name, value):
+    message = re.escape(f"{made.__name__}.{name} is {value!r}, expected")
+    with pytest.raises(UserError, match=message):
+        made(**{name: value})
+
+
+def test_a_call_s_values_are_checked_and_its_objects_are_not():
+    @validated
+    def draw(shape: Shape, size: "Annotated[int, Range(least=1)]" = 1, *rest: int) -> int:
+        return size
+
+    stand_in: Any = object()
+    assert draw(stand_in) == 1
+    assert draw(stand_in, size=3) == 3
+    for wrong in (Path, "shape"):
+        with pytest.raises(UserError, match=r"draw\.shape is .*, expected a Shape, @name\(\)"):
+            draw(wrong)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"draw\.size is 0, expected an integer at least 1\."):
+        draw(stand_in, 0)
+    with pytest.raises(TypeError, match="missing a required argument: 'shape'"):
+        draw()  # type: ignore[call-arg]
+
+
+def test_a_class_that_is_checked_stays_itself():
+    @validated
+    @dataclass(frozen=True)
+    class Sizes:
+        """Of something."""
+
+        width: Count = 3
+
+    assert Sizes().width == Sizes(3).width == 3
+    assert Sizes() == Sizes(width=3)
+    assert Sizes.__doc__ == "Of something."
+    with pytest.raises(UserError, match=r"^Sizes\.width is -1, expected"):
+        Sizes(-1)

@@ -1,0 +1,414 @@
+"""What Hugging Face's formulas make of an exported model, against the model itself."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.length_penalty import power_penalty, wu_penalty
+from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
+from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.formats.marian.config import read_marian_config
+from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel, equal_exponent
+from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
+from t2t_repro.formats.marian.marian_order import scale_for
+from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.layer_norm import LayerNorm
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import SubwordPair, shared
+from t2t_repro.text.t2t import RESERVED, T2TSubwords
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from tests.decoding.random_translator import TEXT
+from tests.marian_formulas import Marian, MarianTokenizer
+
+SIZES: dict[str, dict[str, Any]] = {
+    "the paper's": {"config": LayerConfig(24, 16, 3), "num_layers": 2},
+    "as Marian's": {
+        "config": LayerConfig(
+            16, 24, 2, activation="swish", attention_biases=True, norm_epsilon=1e-5
+        ),
+        "positional_encoding": "halves",
+        "logits_bias": True,
+    },
+    "the source's own": {"config": LayerConfig(16, 16, 2), "tied_embeddings": "target_softmax"},
+    "the softmax's own": {
+        "config": LayerConfig(16, 16, 2, activation="gelu"),
+        "tied_embeddings": "source_target",
+        "logits_bias": True,
+    },
+    "none tied": {"config": LayerConfig(16, 16, 4, activation="tanh"), "tied_embeddings": "none"},
+}
+SOURCES = [
+    "the red bird",
+    "a",
+    "a tree, a house",
+    "the river, the stone and the cloud",
+    "x ⁇ 🙂",
+    "",
+]
+TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω", "the"]
+LINES = [
+    *SOURCES,
+    "  two   blanks ",
+    "\ttab\n",
+    "日本語 ½ ﬁ",
+    "</s> <unk> <pad> <s>",
+    "<0x41>",
+    "<pad_column> <row_310>",
+    "a >>fra<< b",
+    "a\u2581b",
+    "\ufeff\u200b\u00a0",
+    "x" * 300,
+]
+
+
+SINES_FIRST = [*range(0, 16, 2), *range(1, 16, 2)]
+
+
+def model_of(rows, **sizes):
+    """Random weights, biases too."""
+    model = Transformer(rows, **{"num_layers": 1, **sizes})
+    model.build()
+    generator = np.random.default_rng(3)
+    for weight in model.trainable_variables:
+        centre = 1.0 if weight.name == "gamma" else 0.0
+        spread = 0.3 if len(weight.shape) == 1 else 0.5
+        weight.assign(generator.normal(centre, spread, weight.shape))
+    return model
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def pair(request, subwords, tmp_path_factory):
+    """A translator with rows to spare, and the directory that is made of it."""
+    model = model_of(subwords.size + 7, **SIZES[request.param])
+    before = [np.array(weight) for weight in model.trainable_variables]
+    translator = Translator(model, shared(subwords), max_source_length=60, max_extra_length=9)
+    folder = tmp_path_factory.mktemp("exported") / "new" / "made"
+    HuggingFaceModel(translator).write(folder, "the card")
+    for old, weight in zip(before, model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(old, weight)
+    return translator, folder
+
+
+def with_pad_column(logits, rows):
+    """Their logits in the order of our rows."""
+    if logits.shape[1] == rows:
+        return logits
+    assert logits.shape[1] == rows + 1
+    return np.concatenate([logits[:, -1:], logits[:, 1:-1]], axis=1)
+
+
+def test_logits_and_probabilities_are_ours(pair, subwords):
+    translator, folder = pair
+    theirs = Marian.read(folder)
+    for source, target in zip(*map(subwords.encode, (SOURCES, TARGETS)), strict=True):
+        ours = translator.model((tf.constant([source]), tf.constant([target])))[0].numpy()
+        found = theirs.logits(source, target)
+        rows = with_pad_column(found, translator.model.vocab_size)
+        np.testing.assert_allclose(rows, ours, atol=1e-4, rtol=1e-5)
+        # PAD's own row there takes nothing of the others' probability.
+        normaliser = np.log(np.exp(ours.astype(np.float64)).sum(-1))
+        np.testing.assert_allclose(np.log(np.exp(found).sum(-1)), normaliser, atol=1e-4, rtol=1e-5)
+
+
+def test_pad_looks_up_as_zero_and_is_never_written(pair):
+    translator, folder = pair
+    theirs = Marian.read(folder)
+    for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
+        assert not theirs.table(name)[PAD_ID].any()
+    generation = json.loads((folder / "generation_config.json").read_text())
+    has_column = theirs.table("lm_head.weight").shape[0] > translator.model.vocab_size
+    assert generation["bad_words_ids"] == [[PAD_ID]]
+    assert has_column == (translator.model.own_softmax is None)
+    assert generation["max_length"] == theirs.config["max_position_embeddings"] == 69
+
+
+def test_every_id_has_a_name_and_lines_have_our_ids(pair, subwords):
+    theirs, config = MarianTokenizer(pair[1]), Marian.read(pair[1]).config
+    assert sorted(theirs.ids["source"].values()) == list(range(config["vocab_size"]))
+    assert sorted(theirs.ids["target"].values()) == list(range(config["decoder_vocab_size"]))
+    for line, ids in zip(LINES, subwords.encode(LINES), strict=True):
+        assert theirs.encode(line) == theirs.encode(line, "target") == ids
+        assert theirs.decode(ids) == subwords.decode(ids).strip()
+
+
+def test_a_language_code_is_what_theirs_cuts_otherwise(pair, subwords):
+    theirs = MarianTokenizer(pair[1])
+    assert theirs.encode(">>fra<< a") != subwords.encode([">>fra<< a"])[0]
+
+
+def test_a_row_of_zeros_for_pad_needs_no_column(subwords, tmp_path):
+    model = model_of(subwords.size, config=LayerConfig(16, 16, 2), logits_bias=True)
+    table = np.array(model.embedding.table)
+    table[PAD_ID] = 0
+    model.embedding.table.assign(table)
+    HuggingFaceModel(Translator(model, shared(subwords))).write(tmp_path / "made", "")
+    theirs = Marian.read(tmp_path / "made")
+    assert theirs.config["vocab_size"] == subwords.size
+    np.testing.assert_array_equal(theirs.weights["final_logits_bias"][0], model.logits_bias)
+    np.testing.assert_array_equal(theirs.weights["model.shared.weight"], table[:, SINES_FIRST])
+
+
+@pytest.mark.parametrize("renormalize", [False, True])
+@pytest.mark.parametrize("tied", ["all", "source_target"])
+def test_a_pad_that_is_never_written_has_no_other_name(subwords, tmp_path, renormalize, tied):
+    """As of an imported model that was trained on: PAD's row is not zero any more."""
+    model = model_of(subwords.size, config=LayerConfig(16, 16, 2), tied_embeddings=tied)
+    translator = Translator(
+        model, shared(subwords), forbid_pad=True, renormalize=renormalize, max_source_length=60
+    )
+    exported = HuggingFaceModel(translator)
+    exported.write(tmp_path / "made", "")
+    theirs = Marian.read(tmp_path / "made")
+    assert theirs.config["vocab_size"] == subwords.size
+    assert exported.generation["bad_words_ids"] == [[PAD_ID]]
+    assert exported.generation.get("renormalize_logits", False) == renormalize
+    told = [line for line in exported.differences if line.startswith("scores leave PAD")]
+    assert len(told) == (tied == "all" and not renormalize)
+    source, target = subwords.encode(["the red bird", "a tree"])
+    ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
+    found = theirs.logits(source, target)
+    np.testing.assert_allclose(found[:, 1:], ours[:, 1:], atol=1e-4, rtol=1e-5)
+    bindings = read_marian_config(tmp_path / "made").decoding
+    assert "Translator.forbid_pad = True" in bindings
+    assert f"Translator.renormalize = {renormalize}" in bindings
+
+
+def imported(folder, where):
+    config = read_marian_config(folder)
+    text = read_marian_text(folder)
+    model = transformer_from_marian(folder, config, text, weights_file(folder))
+    return model, text.write(where)
+
+
+def test_imported_again_it_is_the_same_model(pair, subwords, tmp_path):
+    translator, folder = pair
+    model, pieces = imported(folder, tmp_path)
+    assert pieces.source.encode(LINES[:-1]) == subwords.encode(LINES[:-1])
+    assert model.tied_embeddings == translator.model.tied_embeddings
+    for source, target in zip(*map(subwords.encode, (SOURCES, TARGETS)), strict=True):
+        both = tf.constant([source]), tf.constant([target])
+        ours, theirs = (one(both)[0].numpy() for one in (translator.model, model))
+        rows = with_pad_column(theirs, translator.model.vocab_size)
+        np.testing.assert_allclose(rows, ours, atol=1e-4, rtol=1e-5)
+
+
+def test_imported_and_exported_again_it_is_the_same_bit_for_bit(pair, tmp_path):
+    model, pieces = imported(pair[1], tmp_path)
+    HuggingFaceModel(Translator(model, pieces)).write(tmp_path / "again", "")
+    before, after = Marian.read(pair[1]).weights, Marian.read(tmp_path / "again").weights
+    assert before.keys() == after.keys()
+    for name, weight in before.items():
+        np.testing.assert_array_equal(weight, after[name])
+    for name in ("source.spm", "target.spm"):
+        assert (pair[1] / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_weights_are_ours_bit_for_bit_but_for_order_and_powers_of_two(pair):
+    translator, folder = pair
+    stored = [np.sort(np.abs(weight), axis=None) for weight in Marian.read(folder).weights.values()]
+    scale = scale_for(translator.model.config.norm_epsilon)
+    for weight in translator.model.trainable_variables:
+        if "table" in weight.path or "logits" in weight.path:
+            continue
+        ours = np.sort(np.abs(np.array(weight)), axis=None)
+        scaled = [ours * np.float32(factor) for factor in (1 / scale, 1, scale)]
+        assert any(np.array_equal(one, other) for one in scaled for other in stored)
+
+
+def test_their_epsilon_comes_near_to_ours():
+    assert [scale_for(epsilon) for epsilon in (1e-5, 1e-6, 1e-7)] == [1.0, 4.0, 8.0]
+
+
+def test_vectors_that_vary_little_are_normalised_as_ours_are(subwords, tmp_path):
+    """With norms of small weights it is seen which ε they have."""
+    model = model_of(subwords.size, config=LayerConfig(24, 16, 3), num_layers=3)
+    for weight in model.trainable_variables:
+        if weight.name in ("gamma", "beta") or "output" in weight.path or "outer" in weight.path:
+            weight.assign(np.array(weight) * 0.1)
+    HuggingFaceModel(Translator(model, shared(subwords))).write(tmp_path / "made", "")
+    source, target = subwords.encode(["the red bird", "a tree"])
+    ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
+    theirs = with_pad_column(
+        Marian.read(tmp_path / "made").logits(source, target), model.vocab_size
+    )
+    apart = np.abs(theirs - ours).max()
+    set_epsilon(model, 1e-5)
+    unscaled = model((tf.constant([source]), tf.constant([target])))[0].numpy()
+    assert apart < 0.2 * np.abs(unscaled - ours).max()
+
+
+def set_epsilon(model, epsilon):
+    for layer in model._flatten_layers():
+        if isinstance(layer, LayerNorm):
+            layer.epsilon = epsilon
+
+
+def test_two_vocabularies(subwords, tmp_path):
+    SubwordTraining(vocab_size=280).train(["ein roter vogel", "die wolke"] * 9, tmp_path / "b")
+    target = SentencePieceModel(tmp_path / "b")
+    model = model_of(
+        target.size,
+        config=LayerConfig(16, 16, 2),
+        tied_embeddings="target_softmax",
+        source_vocab_size=subwords.size,
+    )
+    translator = Translator(model, SubwordPair(subwords, target))
+    HuggingFaceModel(translator).write(tmp_path / "made", "")
+    theirs = MarianTokenizer(tmp_path / "made")
+    source, ids = subwords.encode(["the bird"])[0], target.encode(["die wolke"])[0]
+    assert theirs.encode("the bird") == source
+    assert theirs.encode("die wolke", "target") == ids
+    assert theirs.decode(ids) == "die wolke"
+    ours = model((tf.constant([source]), tf.constant([ids])))[0].numpy()
+    rows = with_pad_column(Marian.read(tmp_path / "made").logits(source, ids), model.vocab_size)
+    np.testing.assert_allclose(rows, ours, atol=1e-4, rtol=1e-5)
+
+
+def test_subwords_that_mark_where_a_word_ends(tmp_path):
+    recipe = SubwordTraining(vocab_size=300, word_mark="end")
+    ending = recipe.train(TEXT, tmp_path / "ending")
+    model = model_of(ending.size, config=LayerConfig(16, 16, 2))
+    HuggingFaceModel(Translator(model, shared(ending))).write(tmp_path / "made", "")
+    theirs = MarianTokenizer(tmp_path / "made")
+    (tmp_path / "import").mkdir()
+    ours = imported(tmp_path / "made", tmp_path / "import")[1].source
+    # Of a line of nothing theirs leaves the mark.
+    lines = [line for line in LINES[:-2] if line.strip()]
+    for line, ids in zip(lines, ending.encode(lines), strict=True):
+        assert theirs.encode(line) == ids
+        assert theirs.decode(ids) == ending.decode(ids).strip()
+        assert ours.word_numbers(line, ids) == ending.word_numbers(line, ids)
+    (ids,) = ending.encode(["a redbird"])
+    assert ours.labels(ids) == ending.labels(ids)
+
+
+def test_symbols_are_whole_but_those_that_look_like_languages(tmp_path):
+    SubwordTraining(vocab_size=300, symbols=("<2de>",)).train(TEXT, tmp_path / "tags")
+    tags = SentencePieceModel(tmp_path / "tags")
+    model = model_of(tags.size, config=LayerConfig(16, 16, 2))
+    HuggingFaceModel(Translator(model, shared(tags))).write(tmp_path / "made", "")
+    line = "<2de> the red<2de>bird"
+    assert MarianTokenizer(tmp_path / "made").encode(line) == tags.encode([line])[0]
+    SubwordTraining(vocab_size=300, symbols=(">>de<<",)).train(TEXT, tmp_path / "codes")
+    codes = SentencePieceModel(tmp_path / "codes")
+    model = model_of(codes.size, config=LayerConfig(16, 16, 2))
+    with pytest.raises(UserError, match="codes has the symbol >>de<<, which Hugging Face's"):
+        HuggingFaceModel(Translator(model, shared(codes)))
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "pre-norm": (
+        {"config": LayerConfig(16, 16, 2, normalization="pre")},
+        "LayerConfig.normalization = 'pre', .* expected 'post'",
+    ),
+    "another norm": (
+        {"config": LayerConfig(16, 16, 2, norm="RMSNormalization")},
+        "LayerConfig.norm = 'RMSNormalization', .* expected 'LayerNorm'",
+    ),
+    "an activation that theirs lack": (
+        {"config": LayerConfig(16, 16, 2, activation="softsign")},
+        "LayerConfig.activation = 'softsign', .* expected 'gelu' or 'linear' or 'relu'",
+    ),
+    "deep keys": ({"config": LayerConfig(16, 16, 2, d_k=9)}, "LayerConfig.d_k = 9, .* expected 8"),
+    "shallow values": (
+        {"config": LayerConfig(16, 16, 2, d_v=4)},
+        "LayerConfig.d_v = 4, .* expected 8",
+    ),
+    "T2T's positions": (
+        {"config": LayerConfig(16, 16, 2), "positional_encoding": "concatenated"},
+        "positional_encoding = 'concatenated', .* expected 'interleaved' or 'halves'",
+    ),
+    "learned positions": (
+        {"config": LayerConfig(16, 16, 2), "positional_encoding": "learned", "max_length": 9},
+        "positional_encoding = 'learned'",
+    ),
+    "a neighbourhood": (
+        {"config": LayerConfig(16, 16, 2), "neighbourhood": 4},
+        "Transformer.neighbourhood = 4, .* expected None",
+    ),
+    "a large ε": (
+        {"config": LayerConfig(16, 16, 2, norm_epsilon=1e-3)},
+        "norm_epsilon = 0.001, where .* has 1e-05; expected that",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_theirs_cannot_hold_is_refused_by_name(name, subwords):
+    sizes, message = REFUSED[name]
+    model = model_of(subwords.size, **sizes)
+    with pytest.raises(UserError, match=message) as refused:
+        HuggingFaceModel(Translator(model, shared(subwords)))
+    assert "\n" not in str(refused.value)
+
+
+def test_subwords_of_t2t_are_refused(tmp_path):
+    path = tmp_path / "t2t"
+    path.write_text("".join(f"'{piece}'\n" for piece in [*RESERVED, *"abc_\\;0123456789u"]))
+    model = model_of(40, config=LayerConfig(16, 16, 2))
+    with pytest.raises(UserError, match="t2t is a vocabulary of Tensor2Tensor, which Hugging"):
+        HuggingFaceModel(Translator(model, shared(T2TSubwords(path))))
+
+
+def test_nothing_is_left_where_it_cannot_be_written(pair, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/below"):
+        with pytest.raises(UserError, match="expected a directory that can be written to"):
+            HuggingFaceModel(pair[0]).write(tmp_path / place, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_exponent_that_grows_as_fast(subwords):
+    for alpha in (0.0, 0.6, 1.0):
+        exact = equal_exponent(BeamSearch(4, alpha, power_penalty), 17.3)
+        assert exact == pytest.approx(alpha, abs=1e-5)
+        near = equal_exponent(BeamSearch(4, alpha, wu_penalty), 20)
+        assert near == pytest.approx(alpha * 20.5 / 25.5, abs=1e-3)
+
+
+def test_the_search_is_told(subwords):
+    model = model_of(subwords.size, config=LayerConfig(16, 16, 2))
+
+    def told(search, rerank=None):
+        return HuggingFaceModel(Translator(model, shared(subwords), search, rerank=rerank), 15.0)
+
+    beam = told(BeamSearch(5, 0.8, power_penalty))
+    assert (beam.generation["num_beams"], beam.generation["length_penalty"]) == (5, 0.8)
+    assert beam.differences == []
+    assert "penalty for sentences of 15 subwords" in told(BeamSearch(4, 0.6)).differences[0]
+    greedy = told(BeamSearch(1))
+    assert greedy.generation["num_beams"] == 1
+    assert "length_penalty" not in greedy.generation
+    assert greedy.differences == []
+    sampling = told(Sampling())
+    assert sampling.generation["num_beams"] == 1
+    assert sampling.differences == ["Sampling is left out: transformers will translate greedily"]
+    chosen = told(BeamSearch(4, 0.0), rerank=MinimumBayesRisk())
+    assert chosen.differences == [
+        "Translator.rerank is left out: transformers answer what their search finds"
+    ]
+
+
+def test_transformers_themselves(pair, subwords):
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    translator, folder = pair
+    theirs = transformers.MarianMTModel.from_pretrained(folder)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    for source, target in zip(*map(subwords.encode, (SOURCES, TARGETS)), strict=True):
+        ours = translator.model((tf.constant([source]), tf.constant([target])))[0].numpy()
+        begun = torch.tensor([[PAD_ID, *target[:-1]]])
+        with torch.no_grad():
+            found = theirs(input_ids=torch.tensor([source]), decoder_input_ids=begun).logits[0]
+        rows = with_pad_column(found.numpy(), translator.model.vocab_size)
+        np.testing.assert_allclose(rows, ours, atol=1e-4, rtol=1e-4)
+    assert tokenizer(LINES)["input_ids"] == subwords.encode(LINES)
+    assert tokenizer.eos_token_id == EOS_ID

@@ -1,0 +1,275 @@
+"""What CTranslate2 makes of an exported model, against the model itself."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.text.subword_model import shared
+from t2t_repro.text.t2t import RESERVED, T2TSubwords
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from tests.decoding.random_translator import random_model
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+
+from t2t_repro.formats.ctranslate2 import write_ctranslate2_model  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+SIZES: dict[str, dict[str, Any]] = {
+    "the paper's": {"config": LayerConfig(24, 16, 3), "num_layers": 2},
+    "pre-norm, concatenated": {
+        "config": LayerConfig(20, 16, 2, normalization="pre"),
+        "positional_encoding": "concatenated",
+    },
+    "learned positions": {
+        "config": LayerConfig(16, 16, 2),
+        "positional_encoding": "learned",
+        "max_length": 30,
+    },
+    "shallow keys": {"config": LayerConfig(16, 16, 2, d_k=3, d_v=5)},
+    "deep keys": {"config": LayerConfig(16, 16, 3, d_k=9, d_v=5)},
+    "none tied": {"config": LayerConfig(16, 16, 2), "tied_embeddings": "none"},
+    "Marian's": {
+        "config": LayerConfig(
+            16, 16, 2, activation="swish", attention_biases=True, norm_epsilon=1e-2
+        ),
+        "positional_encoding": "halves",
+        "logits_bias": True,
+    },
+    "biases, deep keys": {
+        "config": LayerConfig(16, 16, 3, d_k=9, d_v=5, attention_biases=True, activation="gelu"),
+    },
+}
+SOURCES = ["the red bird", "a", "a tree, a house", "the river, the stone and the cloud", "x ⁇ 🙂"]
+TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω"]
+WORDS = ["the", "red", "a", "blue", "stone", "river"]
+SHORT = [f"{first} {second}" for first in WORDS for second in WORDS]
+STEPS = 12
+EXTRA = 20
+
+
+def model_of(subwords, seed=3, **sizes):
+    """Random weights; some sentences end, and some hold PAD."""
+    sizes = {"num_layers": 1, **sizes}
+    model = Transformer(subwords.size + 20, **sizes)
+    model.build()
+    generator = np.random.default_rng(seed)
+    for weight in model.trainable_variables:
+        centre = 1.0 if weight.name == "gamma" else 0.0
+        # The next token must depend on what matrices make of tokens and positions.
+        spread = 0.1 if len(weight.shape) == 1 else 0.3 if weight.name == "table" else 1.0
+        weight.assign(generator.normal(centre, spread, weight.shape))
+    rows = np.array(model.embedding.table)
+    rows[[PAD_ID, EOS_ID]] *= 1.6
+    model.embedding.table.assign(rows)
+    last_gamma = model.trainable_variables[-2]
+    last_gamma.assign(8.0 * last_gamma)
+    return model
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def pair(request, subwords, tmp_path_factory):
+    """A model, and CTranslate2's translator of it."""
+    model = model_of(subwords, **SIZES[request.param])
+    before = [np.array(weight) for weight in model.trainable_variables]
+    path = tmp_path_factory.mktemp("exported") / "made"
+    write_ctranslate2_model(Translator(model, shared(subwords)), "float32", path)
+    for old, weight in zip(before, model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(old, weight)
+    return model, ctranslate2.Translator(str(path), intra_threads=1)
+
+
+def padded(rows):
+    return tf.ragged.constant(rows, dtype=tf.int32).to_tensor(PAD_ID).numpy()
+
+
+def tokens_of(subwords, ids):
+    pieces = subwords.pieces()
+    return [pieces[token if token < subwords.size else UNK_ID] for token in ids]
+
+
+def greedy(model, sources):
+    """[batch, STEPS], by a full pass for every id; and the log-probability of each."""
+    ids = np.zeros((len(sources), STEPS), np.int32)
+    for step in range(STEPS):
+        log_probs = tf.nn.log_softmax(model((sources, ids))).numpy()
+        ids[:, step] = log_probs[:, step].argmax(-1)
+    return ids, np.take_along_axis(log_probs, ids[..., None], -1)[..., 0]
+
+
+def test_greedy_ids_and_their_score_are_ours(pair, subwords):
+    model, engine = pair
+    sources = subwords.encode(SOURCES)
+    all_ids, all_log_probs = greedy(model, padded(sources))
+    found = engine.translate_batch(
+        [tokens_of(subwords, source[:-1]) for source in sources],
+        beam_size=1,
+        length_penalty=0,
+        min_decoding_length=0,
+        max_decoding_length=STEPS,
+        return_scores=True,
+        return_end_token=True,
+    )
+    for ids, log_probs, one in zip(all_ids, all_log_probs, found, strict=True):
+        length = [*ids, EOS_ID].index(EOS_ID) + 1
+        assert one.hypotheses[0] == tokens_of(subwords, ids[:length])
+        np.testing.assert_allclose(one.scores[0], log_probs[:length].sum(), atol=1e-4)
+
+
+def test_log_probabilities_are_ours(pair, subwords):
+    model, engine = pair
+    sources, targets = subwords.encode(SOURCES), subwords.encode(TARGETS)
+    targets[0].insert(2, PAD_ID)
+    logits = model((padded(sources), padded(targets)))
+    log_probs = tf.nn.log_softmax(logits).numpy()
+    found = engine.score_batch(
+        *([tokens_of(subwords, ids[:-1]) for ids in rows] for rows in (sources, targets))
+    )
+    for row, target, one in zip(log_probs, targets, found, strict=True):
+        assert one.tokens == tokens_of(subwords, target)
+        expected = row[np.arange(len(target)), target]
+        np.testing.assert_allclose(one.log_probs, expected, atol=1e-4, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def translate(subwords):
+    """What our translator makes of texts, with the beam that is asked for and no penalty."""
+    # A third of its sentences end.
+    model = model_of(subwords, seed=13, **SIZES["deep keys"])
+
+    def translator(beam_size):
+        return Translator(
+            model, shared(subwords), BeamSearch(beam_size, 0.0), max_extra_length=EXTRA
+        )
+
+    return translator
+
+
+@pytest.fixture(scope="module")
+def exported(translate, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    for weights in ("float32", "int8"):
+        write_ctranslate2_model(translate(1), weights, folder / weights)
+    return folder
+
+
+def test_a_wide_beam_without_penalty_finds_nothing_better_than_ours(translate, exported, subwords):
+    engine = ctranslate2.Translator(str(exported / "float32"), intra_threads=1)
+    found = engine.translate_batch(
+        [tokens_of(subwords, ids[:-1]) for ids in subwords.encode(SHORT)],
+        beam_size=4,
+        length_penalty=0,
+        min_decoding_length=0,
+        max_decoding_length=EXTRA,
+        return_scores=True,
+        return_end_token=True,
+    )
+    same, pieces = 0, subwords.pieces()
+    for one, ours in zip(found, translate(4).translate(SHORT), strict=True):
+        *tokens, end = one.hypotheses[0]
+        if end != "</s>":
+            continue
+        ids = [pieces.index(token) for token in tokens]
+        assert one.scores[0] <= ours[0].score + 1e-4
+        if subwords.decode(ids) == ours[0].text:
+            same += 1
+            assert one.scores[0] == pytest.approx(ours[0].score, abs=1e-4)
+    assert same >= 3
+
+
+def test_int8_is_close(exported, subwords):
+    pairs = [
+        [tokens_of(subwords, ids[:-1]) for ids in subwords.encode(x)] for x in (SOURCES, TARGETS)
+    ]
+    exact, rounded = (
+        ctranslate2.Translator(str(exported / weights), intra_threads=1)
+        for weights in ("float32", "int8")
+    )
+    assert rounded.compute_type.startswith("int8")
+    scores = [
+        np.concatenate([one.log_probs for one in engine.score_batch(*pairs)])
+        for engine in (exact, rounded)
+    ]
+    assert 0 < abs(scores[0] - scores[1]).mean() < 0.05 * abs(scores[0]).mean()
+    assert len(rounded.translate_batch(pairs[0])) == len(SOURCES)
+
+
+def test_the_directory_is_complete(exported, subwords):
+    folder = exported / "float32"
+    names = {"model.bin", "config.json", "shared_vocabulary.json", "subwords.model"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert (folder / "subwords.model").read_bytes() == subwords.model_path.read_bytes()
+    tokens = json.loads((folder / "shared_vocabulary.json").read_text())
+    assert tokens == subwords.pieces() + ["<unk>"] * 20
+
+
+def test_the_page_translates_a_file_without_tensorflow(translate, exported, subwords, tmp_path):
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(import ctranslate2.*?)```", page, re.DOTALL)
+    assert code is not None
+    text = code[1].replace("runs/quickstart/ctranslate2", str(exported / "float32"))
+    # Of one length, so that one limit is right for all; and blank ones, which need none.
+    length = len(subwords.encode(SHORT)[0])
+    same = [line for line in SHORT if len(subwords.encode([line])[0]) == length]
+    assert "beam_size=4" in text
+    assert "max_decoding_length=256" in text
+    text = text.replace("beam_size=4", "beam_size=1").replace("256", str(length + EXTRA))
+    lines = ["", *(f" {line}\t" for line in same), " \u2028"]
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines), newline="")
+    subprocess.run(
+        [sys.executable, "-c", text + "import sys\nassert 'tensorflow' not in sys.modules"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"},
+        check=True,
+        timeout=100,
+    )
+    expected = [found[0].text for found in translate(1).translate(lines)]
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n") == [*expected, ""]
+    assert len(set(expected)) > 2
+
+
+def test_what_cannot_be_expressed_is_refused(subwords, tmp_path):
+    restricted = Translator(
+        model_of(subwords, config=LayerConfig(16, 16, 2), neighbourhood=3), shared(subwords)
+    )
+    with pytest.raises(UserError, match="neighbourhood=3, which CTranslate2 cannot express"):
+        write_ctranslate2_model(restricted, "float32", tmp_path / "new")
+    normed = model_of(subwords, config=LayerConfig(16, 16, 2, norm="RMSNormalization"))
+    with pytest.raises(UserError, match="norm='RMSNormalization', expected 'LayerNorm'"):
+        write_ctranslate2_model(Translator(normed, shared(subwords)), "float32", tmp_path / "new")
+    (tmp_path / "t2t.vocab").write_text("\n".join([*RESERVED, *"\\_u;0123456789"]))
+    imported = Translator(random_model(subwords), shared(T2TSubwords(tmp_path / "t2t.vocab")))
+    with pytest.raises(UserError, match="is a vocabulary of Tensor2Tensor"):
+        write_ctranslate2_model(imported, "float32", tmp_path / "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"t2t.vocab"}
+
+
+def test_it_appears_whole_or_not_at_all(subwords, tmp_path, monkeypatch):
+    translator = Translator(random_model(subwords), shared(subwords))
+    (tmp_path / "there").write_text("")
+    with pytest.raises(UserError, match=r"there: .*; expected a directory that can be written to"):
+        write_ctranslate2_model(translator, "float32", tmp_path / "there")
+    with pytest.raises(UserError, match=r"there/new: .*can be written to"):
+        write_ctranslate2_model(translator, "float32", tmp_path / "there" / "new")
+
+    def fail(self, path):
+        assert Path(path).name == ".new.partial"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ctranslate2.specs.TransformerSpec.save", fail)
+    with pytest.raises(UserError, match="No space left on device"):
+        write_ctranslate2_model(translator, "float32", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]

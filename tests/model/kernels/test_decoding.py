@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.decoding import beam_search
+from t2t_repro.model.kernels.decoding import _group_size, _sorted, best_extensions
+
+
+@settings(max_examples=60)
+@given(
+    vocab=st.sampled_from([2, 7, 96, 512, 1000, 1009, 4000]),
+    beam=st.integers(1, 5),
+    levels=st.sampled_from([2, 20, 10**6]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_they_are_those_of_a_sort(vocab, beam, levels, seed):
+    """Ties included: few levels give many."""
+    generator = np.random.default_rng(seed)
+    logits = generator.integers(0, levels, (2, beam, vocab)).astype(np.float32) * 20 / levels
+    log_probs = generator.normal(size=(2, beam)).astype(np.float32)
+    log_probs[0, 1:] = -np.inf  # as at the first step
+    k = 2 * beam if beam > 1 else 1
+    found, expected = (
+        search(tf.constant(log_probs), tf.constant(logits), k)
+        for search in (best_extensions, beam_search.best_extensions)
+    )
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
+    assert found[1].dtype == tf.int32
+    if levels < 10**6 or vocab < 100:  # Among thousands, rounding may make equal what was not.
+        np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("jit_compile", [None, True])
+@pytest.mark.parametrize("vocab", [1024, 1009])
+def test_in_a_graph_with_unknown_rows(vocab, jit_compile):
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=(3, 2, vocab)).astype(np.float32)
+    logits[0, 0, :1000] = -np.inf
+    # As where a beginning is given: the only id is the last but one.
+    logits[1, :, : vocab - 2] = -np.inf
+    logits[1, :, vocab - 1] = -np.inf
+    log_probs = np.zeros((3, 2), np.float32)
+    signature = [tf.TensorSpec([None, 2]), tf.TensorSpec([None, 2, vocab])]
+    graph = tf.function(
+        lambda log_probs, logits: best_extensions(log_probs, logits, 5),
+        input_signature=signature,
+        jit_compile=jit_compile,
+    )
+    found = graph(log_probs, logits)
+    expected = beam_search.best_extensions(tf.constant(log_probs), tf.constant(logits), 5)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("vocab", [*range(31_990, 32_010), 37_000, 58_101, 62_518, 63_429, 65_001])
+@pytest.mark.parametrize(("beam", "k"), [(1, 1), (4, 8), (6, 12), (6, 18)])
+def test_little_is_sorted_whatever_the_size_of_the_vocabulary(vocab, beam, k):
+    sorted_ones = _sorted(_group_size(beam, vocab, k), beam, vocab, k)
+    assert sorted_ones < beam * vocab / 15
+
+
+def test_wide_beams_never_find_what_stands_behind_the_last_id():
+    logits = np.full((1, 50, 1009), -np.inf, np.float32)
+    logits[:, :, 1008] = 0
+    found = best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
+    expected = beam_search.best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
+    np.testing.assert_array_equal(found[1], expected[1])

@@ -1,0 +1,159 @@
+"""Packed is padded without the padding: the same vectors, heads, outputs and gradients."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.model.attention import MultiHeadAttention, join_heads, split_heads
+from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.feed_forward import FeedForward
+from t2t_repro.model.kernels.packing import Packed, PackedLayout, with_empty_row
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.loss import CrossEntropy
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.training.gradients import MicroBatchGradients
+from tests.layer_test import randomize
+
+HEADS, DEPTH, VOCAB = 2, 3, 11
+
+
+@st.composite
+def padded_ids(draw, empty=None):
+    """[rows, length] ids: sentences of any lengths, full ones and, where `empty`, empty ones."""
+    if empty is None:
+        empty = draw(st.lists(st.booleans(), min_size=1, max_size=4))
+    lengths = [0 if is_empty else draw(st.integers(1, 5)) for is_empty in empty]
+    rows = len(lengths)
+    width = max(1, max(lengths) + draw(st.integers(0, 2)))
+    seed = draw(st.integers(0, 99))
+    ids = np.random.default_rng(seed).integers(1, VOCAB, (rows, width))
+    return np.where(np.arange(width) < np.array(lengths)[:, None], ids, 0).astype(np.int32)
+
+
+def vectors_for(ids, width, seed=0):
+    return np.random.default_rng(seed).normal(size=(*ids.shape, width)).astype(np.float32)
+
+
+def slots_for(draw, *sides):
+    """As many slots as the tokens of every side need, or a few more."""
+    return [1 + np.count_nonzero(ids) + draw(st.integers(0, 3)) for ids in sides]
+
+
+def pack(x, ids, capacity=None):
+    """Vectors [batch, length, width] of ids with an empty row in the end, one by one."""
+    x, ids = np.asarray(x), np.asarray(ids)
+    capacity = capacity or 1 + np.count_nonzero(ids)
+    vectors = np.full((1, capacity, x.shape[-1]), 7.0, np.float32)
+    vectors[0, 1 : 1 + np.count_nonzero(ids)] = x[ids != 0]
+    return Packed(tf.constant(vectors), PackedLayout.of(tf.constant(ids), capacity))
+
+
+@given(padded_ids(), st.integers(0, 3))
+def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
+    ids = with_empty_row(tf.constant(ids)).numpy()
+    tokens = np.count_nonzero(ids)
+    places = PackedLayout.of(tf.constant(ids), tokens + 1 + more)
+    np.testing.assert_array_equal(places.pack_ids(ids)[0], [0, *ids[ids != 0], *[0] * more])
+    np.testing.assert_array_equal(places.positions[1 : tokens + 1], np.nonzero(ids)[1])
+    assert places.length == ids.shape[1]
+    # What holds no token stands where there is padding.
+    free = np.delete(places.position_of_slot, np.arange(1, tokens + 1))
+    assert len(free) == 1 + more
+    assert not ids.ravel()[free].any()
+    exactly = PackedLayout.of(tf.constant(ids))
+    np.testing.assert_array_equal(exactly.position_of_slot, places.position_of_slot[: tokens + 1])
+
+
+@given(padded_ids(), st.integers(0, 3))
+def test_heads_are_those_of_padded_vectors(ids, more):
+    ids = with_empty_row(tf.constant(ids)).numpy()
+    tokens = np.count_nonzero(ids)
+    x = vectors_for(ids, HEADS * DEPTH)
+    packed = pack(x, ids, 1 + tokens + more)
+    heads = split_heads(packed, HEADS).numpy()
+    expected = split_heads(tf.constant(x), HEADS).numpy()
+    assert heads.shape == expected.shape
+    is_token = np.broadcast_to((ids != 0)[:, None], heads.shape[:3])
+    np.testing.assert_array_equal(heads[is_token], expected[is_token])
+    joined = join_heads(tf.constant(expected), packed).vectors.numpy()
+    assert joined.shape == packed.shape
+    np.testing.assert_array_equal(joined[:, 1 : 1 + tokens], packed.vectors[:, 1 : 1 + tokens])
+    np.testing.assert_array_equal(join_heads(tf.constant(expected), tf.constant(x)), x)
+
+
+def test_what_treats_vectors_alike_reads_packed_ones():
+    ids = np.array([[5, 4, 0, 0], [3, 2, 1, 1], [0, 0, 0, 0]], np.int32)
+    x = tf.constant(vectors_for(ids, 8))
+    packed = pack(x, ids)
+    for layer in (FeedForward(5), Dropout(0.0)):
+        expected = layer(x).numpy()[ids != 0]
+        np.testing.assert_allclose(layer(packed).vectors[0, 1:], expected, atol=1e-6)
+    np.testing.assert_array_equal((packed + packed).vectors, 2 * packed.vectors)
+
+
+def small_model(attention_biases=False, **options):
+    config = LayerConfig(8, 12, HEADS, dropout=0.0, attention_biases=attention_biases)
+    model = Transformer(VOCAB, 2, config, **options)
+    model.build()
+    randomize(model)
+    return model
+
+
+def loss_and_gradients(model, source, target, capacity=None):
+    weights = [variable.value for variable in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        sums = model.loss_sums(source, target, CrossEntropy(0.1), training=True, capacity=capacity)
+    return sums, tape.gradient(sums.loss, weights)
+
+
+OPTIONS = [
+    {},
+    {"neighbourhood": 3, "attention_biases": True},
+    {"positional_encoding": "learned", "max_length": 9},
+    {"positional_encoding": "halves", "attention_biases": True, "logits_bias": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@settings(max_examples=8)
+@given(st.data())
+def test_the_model_has_the_same_loss_and_gradients(options, data):
+    # The rows that fill a batch up are empty on both sides.
+    source = tf.constant(data.draw(padded_ids()))
+    empty = [not row.any() for row in source.numpy()]
+    target = tf.constant(data.draw(padded_ids(empty)))
+    model = small_model(**options)
+    expected = loss_and_gradients(model, source, target)
+    found = loss_and_gradients(model, source, target, slots_for(data.draw, source, target))
+    for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_learned_positions_have_the_same_gradients_where_a_graph_knows_no_length(jit_compile):
+    source, target = np.array([[5, 4, 1, 0], [3, 1, 0, 0]]), np.array([[7, 1, 0], [6, 8, 1]])
+    model = small_model(positional_encoding="learned", max_length=9)
+    micro_batches = MicroBatchGradients(model, CrossEntropy(0.1), seed=1, jit_compile=jit_compile)
+    batch = [tf.constant(ids, tf.int32) for ids in (source, target)]
+    source_slice, target_slice = (ids[None] for ids in batch)
+    step, capacity, scale = tf.constant(0, tf.int64), tf.constant([6, 7]), tf.constant(1.0)
+    found = micro_batches(step, 0, source_slice, target_slice, capacity, scale)
+    expected = loss_and_gradients(model, *batch)
+    for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_what_padding_holds_reaches_no_token():
+    ids = np.array([[5, 4, 0, 0], [3, 2, 1, 1], [0, 0, 0, 0]])
+    attention = MultiHeadAttention(HEADS, DEPTH, DEPTH)
+    attention.build((None, None, 8))
+    packed = pack(vectors_for(ids, 8), ids, capacity=9)
+    with tf.GradientTape() as tape:
+        tape.watch(packed.vectors)
+        output = attention(packed, attention_mask=tf.constant(ids != 0)[:, None])
+        loss = tf.reduce_sum(output.vectors[:, 1:7] ** 2)
+    gradient = tape.gradient(loss, packed.vectors).numpy()
+    assert not gradient[0, [0, 7, 8]].any()
+    assert gradient[0, 1:7].any(axis=1).all()

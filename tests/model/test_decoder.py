@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from t2t_repro.model.decoder import Decoder, DecoderLayer
+from tests.layer_test import randomize, run_layer_test
+from tests.model.test_encoder import ATTENTION, D_MODEL, FEED_FORWARD, MASK, NORM, X, sizes
+
+TARGET = np.random.default_rng(1).normal(size=(2, 4, D_MODEL)).astype(np.float32)
+CAUSAL = np.tril(np.ones((1, 4, 4), bool))
+LAYER = 2 * ATTENTION + FEED_FORWARD + 3 * NORM
+
+
+@pytest.mark.parametrize("neighbourhood", [None, 1, 4])
+def test_what_a_position_sees(neighbourhood):
+    """With one layer, an output depends on the inputs that self-attention shows it."""
+    decoder = Decoder(1, sizes("post"), neighbourhood)
+    x = np.random.default_rng(2).normal(size=(1, 6, D_MODEL)).astype(np.float32)
+    memory = x[:, :1]
+    decoder.build(x.shape)
+    randomize(decoder)
+    everyone = np.ones((1, 1, 1), bool)
+    before = decoder(x, memory, source_mask=everyone).numpy()
+    reach = 99 if neighbourhood is None else neighbourhood // 2
+    for j in range(6):
+        changed = x.copy()
+        changed[:, j] += 1.0
+        moved = np.abs(decoder(changed, memory, source_mask=everyone) - before)[0].max(-1) > 1e-6
+        assert moved.tolist() == [0 <= i - j <= reach for i in range(6)]
+
+
+def test_widths_are_checked():
+    decoder = Decoder(1, sizes("post"))
+    decoder.build(TARGET.shape)
+    with pytest.raises(ValueError, match="x has the shape"):
+        decoder(TARGET[:, :, :6], X, source_mask=MASK)
+    with pytest.raises(ValueError, match="memory has the shape"):
+        decoder(TARGET, X[:, :, :6], source_mask=MASK)
+
+
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_decoder_layer_as_a_layer(normalization):
+    run_layer_test(
+        DecoderLayer,
+        {"config": sizes(normalization)},
+        (TARGET, X),
+        TARGET.shape,
+        LAYER,
+        masks={"attention_mask": CAUSAL, "source_mask": MASK},
+    )
+
+
+@pytest.mark.parametrize(("normalization", "final_norms"), [("post", 0), ("pre", 1)])
+def test_decoder_as_a_layer(normalization, final_norms):
+    run_layer_test(
+        Decoder,
+        {"num_layers": 2, "config": sizes(normalization), "neighbourhood": 4},
+        (TARGET, X),
+        TARGET.shape,
+        2 * LAYER + final_norms * NORM,
+        masks={"source_mask": MASK},
+    )

@@ -1,0 +1,184 @@
+"""Ensembles: the mean of probabilities, of models of any sizes; copies of a model are the model."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.model.ensemble import Ensemble
+from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import shared
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from tests.commands import outcomes_of
+from tests.decoding.random_translator import random_model, write_subwords
+from tests.layer_test import randomize
+from tests.model.test_transformer import SOURCE, VOCAB, small_config, small_model
+
+BEAM, STEPS = 2, 3
+LINES = ["the red bird", "", "a", "a tree sees a blue house", "stone", "🙂"]
+
+
+def two_models():
+    models = [small_model("learned"), Transformer(**small_config("paper") | {"num_layers": 1})]
+    models[1].build()
+    randomize(models[1], seed=5)
+    return models
+
+
+def test_a_step_is_the_mean_of_the_models_probabilities():
+    """Hypotheses that are exchanged at every step, against full passes of every model."""
+    models = two_models()
+    decoder: Any = Ensemble(models).decoder(BEAM)
+    rng = np.random.default_rng(0)
+    batch = len(SOURCE)
+    known = decoder.make_room(decoder.begin(tf.constant(SOURCE)), STEPS)
+    prefixes = np.zeros((batch, BEAM, 0), np.int32)
+    last = parents = np.zeros((batch, BEAM), np.int32)
+    for t in range(STEPS):
+        log_p, known = decoder.step(tf.constant(last), tf.constant(parents), tf.constant(t), known)
+        padded = np.pad(prefixes, ((0, 0), (0, 0), (0, 1))).reshape(batch * BEAM, t + 1)
+        inputs = (np.repeat(SOURCE, BEAM, axis=0), padded)
+        each = [tf.nn.softmax(model(inputs)[:, -1]).numpy() for model in models]
+        assert np.abs(each[0] - each[1]).max() > 0.1
+        mean = np.mean(each, axis=0).reshape(batch, BEAM, VOCAB)
+        np.testing.assert_allclose(np.exp(log_p), mean, atol=1e-5)
+
+        parents = rng.integers(BEAM, size=(batch, BEAM), dtype=np.int32)
+        last = rng.integers(VOCAB, size=(batch, BEAM), dtype=np.int32)
+        prefixes = np.take_along_axis(prefixes, parents[..., None], axis=1)
+        prefixes = np.concatenate([prefixes, last[..., None]], axis=-1)
+
+
+def test_the_mean_is_of_float32_whatever_the_models_compute_in():
+    mixed = Transformer(**small_config("paper"), dtype="mixed_bfloat16")
+    mixed.build()
+    decoder: Any = Ensemble([mixed, small_model()]).decoder(1)
+    known = decoder.make_room(decoder.begin(tf.constant(SOURCE)), 1)
+    nothing = tf.zeros([len(SOURCE), 1], tf.int32)
+    log_p, _ = decoder.step(nothing, nothing, tf.constant(0), known)
+    assert log_p.dtype == tf.float32
+    np.testing.assert_allclose(tf.reduce_sum(tf.exp(log_p), axis=-1), 1, rtol=1e-6)
+
+
+def test_one_alone_decodes_as_the_model_itself():
+    model = small_model()
+    assert isinstance(Ensemble([model]).decoder(2), StepDecoder)
+
+
+def test_what_a_translator_needs_to_know():
+    models = two_models()
+    assert Ensemble(models).longest == 9
+    assert Ensemble(models[1:]).longest is None
+    # Of sinusoids there are as many as anyone asks for.
+    sinusoids = Transformer(**small_config("paper") | {"max_length": 5})
+    assert Ensemble([models[0], sinusoids]).longest == 9
+    assert Ensemble(models).bytes_of_row(4, 5, 6) == sum(
+        bytes_of_row(model, 4, 5, 6) for model in models
+    )
+
+
+def test_other_vocabularies_are_refused():
+    config = small_config("paper") | {"vocab_size": VOCAB + 1}
+    with pytest.raises(UserError, match=r"vocab_size 1[34] and 1[34], expected models that were"):
+        Ensemble([small_model(), Transformer(**config)])
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    return shared(
+        SentencePieceModel(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
+    )
+
+
+def found_by(model, subwords, n_best=1):
+    translator = Translator(model, subwords, BeamSearch(4, 0.6), max_extra_length=4)
+    tree, a = subwords.source.encode(["tree", "a"])
+    source = tf.constant([tree, a + [PAD_ID] * (len(tree) - len(a))])
+    return source.numpy(), translator.search_batch(source, n_best)
+
+
+def test_copies_of_a_model_translate_as_it_does(subwords):
+    model = random_model(subwords.target)
+    _, alone = found_by(model, subwords, 2)
+    _, copies = found_by(Ensemble([model] * 3), subwords, 2)
+    np.testing.assert_array_equal(copies.ids, alone.ids)
+    np.testing.assert_allclose(copies.scores, alone.scores, rtol=1e-5, atol=1e-5)
+    assert alone.finished.numpy().any()
+
+
+def test_translations_have_the_score_that_the_mean_gives_them(subwords):
+    models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
+    sources, found = found_by(Ensemble(models), subwords)
+    for row, source in enumerate(sources):
+        ids = found.ids.numpy()[row, 0]
+        length = list(ids).index(EOS_ID) + 1 if found.finished[row] else (source > 0).sum() + 4
+        ids = ids[:length]
+        each = [tf.nn.softmax(model((source[None], ids[None])))[0].numpy() for model in models]
+        log_p = np.log(np.mean(each, axis=0))[np.arange(length), ids].sum()
+        penalty = ((5 + length) / 6) ** 0.6 if found.finished[row] else 1
+        assert float(found.scores[row, 0]) == pytest.approx(log_p / penalty, rel=1e-5)
+    for model in models:
+        assert (found_by(model, subwords)[1].ids.numpy() != found.ids.numpy()).any()
+
+
+def test_what_takes_one_model_says_so(subwords):
+    model = random_model(subwords.target)
+    with pytest.raises(UserError, match="an ensemble of 2 models, expected one model"):
+        _ = Translator(Ensemble([model, model]), subwords).model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, subwords):
+    """Model directories: two of one vocabulary, and one of another."""
+    folder = tmp_path_factory.mktemp("directories")
+    SubwordTraining(vocab_size=280).train(["the red bird sees a tree"], folder / "words")
+    of_models = {
+        "one": (random_model(subwords.target), subwords),
+        "two": (random_model(subwords.target, "float32", 8, 2, 7), subwords),
+        "other": (random_model(subwords.target), shared(SentencePieceModel(folder / "words"))),
+    }
+    for name, (model, its_subwords) in of_models.items():
+        directory = ModelDirectory(folder / name)
+        directory.describe(model, its_subwords, "BeamSearch.beam_size = 2\n", "")
+        directory.write_imported(model, 5)
+    (folder / "source").write_text("\n".join(LINES) + "\n")
+    return folder
+
+
+def test_in_python_and_at_the_command_line(folder):
+    def given(*ensemble):
+        flags = ["--model_dir=one", "--input=source", "--scores"]
+        return ("translate", [*flags, *(f"--ensemble={name}" for name in ensemble)], "")
+
+    scored = ["--model_dir=one", "--ensemble=two", "--source=source", "--reference=source"]
+    both, other, evaluated, nobody = outcomes_of(
+        [
+            given("two"),
+            given("two", "other"),
+            ("evaluate", [*scored, "--output=translated"], ""),
+            ("evaluate", ["--translations=source", *scored[1::2], scored[3]], ""),
+        ],
+        folder,
+    )
+    translator = Translator.load(folder / "one", ensemble=[folder / "two"])
+    expected = [
+        f"{number}\t{found[0].score:.4f}\t{found[0].text}"
+        for number, found in enumerate(translator.translate(LINES), start=1)
+    ]
+    assert both.out.splitlines() == expected
+    assert "using checkpoints/step-5 of two" in both.err
+    assert other.status == nobody.status == 2
+    assert other.err.splitlines()[-1].startswith(
+        "error: other was trained with other subwords than one, expected the same"
+    )
+    assert evaluated.status == 0
+    translated = (folder / "translated").read_text(encoding="utf-8").splitlines()
+    assert translated == [line.split("\t")[2] for line in expected]
+    assert "error: --ensemble is for a model: give --model_dir too" in nobody.err

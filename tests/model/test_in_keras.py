@@ -1,0 +1,194 @@
+"""The layers in a functional model of Keras's, whose masks are attached to tensors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.model.attention import MultiHeadAttention
+from t2t_repro.model.decoder import Decoder, DecoderLayer
+from t2t_repro.model.encoder import Encoder, EncoderLayer
+from t2t_repro.model.positional_encoding import PositionalEncoding
+from t2t_repro.model.restricted_attention import RestrictedSelfAttention
+from tests.layer_test import randomize
+
+WIDTH, VOCAB = 8, 11
+SIZES: dict[str, Any] = {"d_model": WIDTH, "d_ff": 12, "num_heads": 2, "dropout": 0.0}
+PRE = {**SIZES, "normalization": "pre"}
+RECOMPUTED = {**SIZES, "recompute": True}
+IDS = np.array([[5, 3, 9, 2, 4, 1], [7, 7, 1, 0, 0, 0]])
+MEMORY_IDS = np.array([[6, 1, 0, 0], [8, 2, 10, 1]])
+MASK, MEMORY_MASK = tf.constant(IDS != 0), tf.constant(MEMORY_IDS != 0)
+
+OF_ITSELF: dict[str, Callable[[], Any]] = {
+    "attention": lambda: MultiHeadAttention(2, 3, 5),
+    "restricted attention": lambda: RestrictedSelfAttention(2, 3, 5, neighbourhood=3),
+    "encoder layer": lambda: EncoderLayer(SIZES),
+    "recomputed encoder layer": lambda: EncoderLayer(RECOMPUTED),
+    "recomputed pre-norm encoder layer": lambda: EncoderLayer({**PRE, "recompute": True}),
+    "encoder": lambda: Encoder(2, SIZES),
+    "pre-norm encoder": lambda: Encoder(2, PRE),
+    "RMS-norm encoder": lambda: Encoder(2, {**PRE, "norm": "RMSNormalization"}),
+    "recomputed encoder": lambda: Encoder(2, RECOMPUTED),
+    "restricted encoder": lambda: Encoder(2, SIZES, neighbourhood=3),
+}
+OF_A_MEMORY: dict[str, Callable[[], Any]] = {
+    "attention": lambda: MultiHeadAttention(2, 3, 5),
+    "restricted decoder layer": lambda: DecoderLayer(SIZES, neighbourhood=3),
+    "recomputed decoder layer": lambda: DecoderLayer(RECOMPUTED, neighbourhood=3),
+    "decoder": lambda: Decoder(2, SIZES),
+    "pre-norm decoder": lambda: Decoder(2, PRE),
+    "recomputed decoder": lambda: Decoder(2, RECOMPUTED),
+    "restricted decoder": lambda: Decoder(2, SIZES, neighbourhood=3),
+}
+
+
+def vectors_of(name):
+    """Ids, and their vectors, of which Keras knows which are padding."""
+    ids = keras.Input((None,), dtype="int32", name=name)
+    embedding = keras.layers.Embedding(VOCAB, WIDTH, mask_zero=True, name=f"{name}_embedding")
+    return ids, PositionalEncoding(name=f"{name}_positions")(embedding(ids))
+
+
+def run(model, ids, training):
+    return np.asarray(model(ids, training=training))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("kind", OF_ITSELF)
+def test_keras_mask_is_the_explicit_mask(kind, training, recwarn):
+    ids, x = vectors_of("ids")
+    layer = OF_ITSELF[kind]()
+    y = layer(x)
+    assert y.shape == (None, None, WIDTH)
+    model = keras.Model(ids, [x, y])
+    randomize(model)
+    vectors, output = (np.asarray(one) for one in model(IDS, training=training))
+    explicit = layer(vectors, attention_mask=MASK[:, None], training=training)
+    np.testing.assert_allclose(output, explicit, atol=1e-5)
+    # It hides something, and without any mask nothing is hidden.
+    everything = layer(vectors, attention_mask=tf.ones_like(MASK)[:, None], training=training)
+    assert np.abs(everything - output)[1].max() > 1e-3
+    np.testing.assert_array_equal(layer(vectors, training=training), everything)
+    assert not [one for one in recwarn if "mask" in str(one.message)]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("kind", OF_A_MEMORY)
+def test_keras_mask_of_a_memory_is_the_explicit_mask(kind, training):
+    (ids, x), (memory_ids, memory) = vectors_of("ids"), vectors_of("memory")
+    layer = OF_A_MEMORY[kind]()
+    y = layer(x, memory)
+    assert y.shape == (None, None, WIDTH)
+    model = keras.Model([ids, memory_ids], [x, memory, y])
+    randomize(model)
+    pair = (IDS, MEMORY_IDS)
+    x, memory, output = (np.asarray(one) for one in model(pair, training=training))
+    mask = {"attention_mask" if kind == "attention" else "source_mask": MEMORY_MASK[:, None]}
+    explicit = layer(x, memory, **mask, training=training)
+    # Of the target it hides padding from padding: no token sees what comes.
+    tokens = IDS != 0
+    np.testing.assert_allclose(output[tokens], explicit[tokens], atol=1e-5)
+    unmasked = layer(x, memory, training=training)
+    assert np.abs(unmasked[0] - output[0])[tokens[0]].max() > 1e-3
+
+
+@pytest.mark.parametrize("sizes", [SIZES, RECOMPUTED])
+def test_a_decoder_does_not_see_padding_on_the_left(sizes):
+    ids, x = vectors_of("ids")
+    memory = keras.Input((None, WIDTH))
+    layer = Decoder(1, sizes)
+    model = keras.Model([ids, memory], [x, layer(x, memory)])
+    randomize(model)
+    left = np.array([[0, 0, 5, 3, 1]])
+    memory = np.random.default_rng(1).normal(size=(1, 3, WIDTH)).astype(np.float32)
+    x, output = (np.asarray(one) for one in model([left, memory], training=True))
+    np.testing.assert_allclose(output[:, 2:], layer(x[:, 2:], memory), atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [SIZES, PRE, RECOMPUTED])
+def test_a_decoder_sees_nothing_that_comes_where_it_begins_with_padding(sizes):
+    """As where the target is shifted right, behind PAD."""
+    ids, x = vectors_of("ids")
+    memory = keras.Input((None, WIDTH))
+    model = keras.Model([ids, memory], Decoder(2, sizes)(x, memory))
+    randomize(model)
+    memory = np.random.default_rng(1).normal(size=(2, 3, WIDTH)).astype(np.float32)
+    shifted = np.array([[0, 5, 3, 1], [0, 5, 7, 2]])
+    first, second = np.asarray(model([shifted, memory[:1].repeat(2, 0)], training=True))
+    np.testing.assert_allclose(first[:2], second[:2], atol=1e-5)
+    assert np.abs(first[2:] - second[2:]).max() > 1e-3
+
+
+def test_an_explicit_mask_is_one_more():
+    ids, x = vectors_of("ids")
+    mask = keras.Input((None, None), dtype="bool")
+    layer = MultiHeadAttention(2, 3, 5)
+    model = keras.Model([ids, mask], [x, layer(x, attention_mask=mask)])
+    no_first = np.ones((2, 1, 6), bool)
+    no_first[:, :, 0] = False
+    vectors, output = (np.asarray(one) for one in model([IDS, no_first]))
+    both = tf.constant(no_first) & MASK[:, None]
+    np.testing.assert_allclose(output, layer(vectors, attention_mask=both), atol=1e-5)
+
+
+def functional_model():
+    """Everything in one: what layers behind them read is masked, too."""
+    (source, x), (target, y) = vectors_of("source"), vectors_of("target")
+    memory = Encoder(1, SIZES, name="encoder")(x)
+    y = Decoder(1, PRE, name="decoder")(y, memory)
+    y = MultiHeadAttention(2, 4, 4, name="attention")(y)
+    return keras.Model([source, target], keras.layers.GlobalAveragePooling1D()(y))
+
+
+def test_masks_go_on_to_the_layers_behind():
+    model = functional_model()
+    randomize(model)
+    padded = np.pad(IDS, ((0, 0), (0, 3)))
+    expected = run(model, [MEMORY_IDS, IDS], False)
+    np.testing.assert_allclose(run(model, [MEMORY_IDS, padded], False), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_functional_model_is_saved_and_trained(tmp_path, dtype):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        model = functional_model()
+    finally:
+        keras.config.set_dtype_policy(before)
+    model.compile("adam", "mse")
+    model.fit([MEMORY_IDS, IDS], np.ones((2, WIDTH)), verbose=0, epochs=2)
+    expected = model.predict([MEMORY_IDS, IDS], verbose=0)
+    model.save(tmp_path / "m.keras")
+    again = keras.models.load_model(tmp_path / "m.keras")
+    assert [layer.get_config() for layer in again.layers] == [
+        layer.get_config() for layer in model.layers
+    ]
+    np.testing.assert_array_equal(again.predict([MEMORY_IDS, IDS], verbose=0), expected)
+
+
+class Classifier(keras.Model):
+    """A model of a class, which Keras builds as it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = keras.layers.Embedding(VOCAB, WIDTH, mask_zero=True)
+        self.encoder, self.decoder = Encoder(1, SIZES), Decoder(1, SIZES)
+        self.attention = MultiHeadAttention(2, 4, 4)
+
+    def call(self, ids):
+        x = self.embedding(ids)
+        return self.attention(self.decoder(x, self.encoder(x)))
+
+
+def test_summary_of_a_model_that_was_called():
+    model = Classifier()
+    model(IDS)
+    lines: list[str] = []
+    model.summary(print_fn=lambda line, **_: lines.append(line))
+    assert "?" not in "\n".join(lines)
+    assert "\n".join(lines).count(f"(2, 6, {WIDTH})") == 4

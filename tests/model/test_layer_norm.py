@@ -1,0 +1,79 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.model import layer_norm
+from t2t_repro.model.kernels import gpu
+from t2t_repro.model.layer_norm import LayerNorm
+from tests.layer_test import randomize, run_layer_test
+
+X, DIRECTION = np.random.default_rng(0).normal(3.0, 2.0, (2, 3, 5, 8)).astype(np.float32)
+
+
+def output_and_gradients(layer):
+    x = tf.constant(X)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = layer(x)
+        loss = tf.reduce_sum(tf.cast(y, tf.float32) * DIRECTION)
+    weights = [weight.value for weight in layer.trainable_variables]
+    return y, tape.gradient(loss, [x, *weights])
+
+
+def layers(dtype="float32"):
+    """Ours, and Keras's with the same weights."""
+    found = [
+        kind(epsilon=1e-6, dtype=dtype) for kind in (LayerNorm, keras.layers.LayerNormalization)
+    ]
+    for layer in found:
+        layer.build(X.shape)
+        randomize(layer, seed=1)
+    return found
+
+
+def test_layer_norm_as_a_layer():
+    run_layer_test(LayerNorm, {"epsilon": 1e-6}, (X,), X.shape, 16)
+
+
+@pytest.mark.parametrize("program", ["on a CPU", "on a GPU", "plain"])
+@pytest.mark.parametrize("jit_compile", [None, True])
+def test_values_and_gradients_are_those_of_automatic_differentiation(
+    jit_compile, program, monkeypatch
+):
+    if program == "plain":
+        monkeypatch.setattr(layer_norm, "_layer_norm", layer_norm.layer_norm)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: program == "on a GPU")
+    ours, kerass = layers()
+    with gpu.compiled(bool(jit_compile)):
+        found = tf.function(lambda: output_and_gradients(ours), jit_compile=jit_compile)()
+    expected = output_and_gradients(kerass)
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
+    for gradient, other in zip(found[1], expected[1], strict=True):
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(gradient, other, atol=1e-5 * scale)
+
+
+def test_statistics_are_float32_in_mixed_precision():
+    ours, kerass = layers("mixed_bfloat16")
+    y, gradients = output_and_gradients(ours)
+    assert y.dtype == tf.bfloat16
+    assert all(gradient.dtype == tf.float32 for gradient in gradients)
+    difference = tf.cast(y, tf.float32) - tf.cast(kerass(X), tf.float32)
+    assert np.abs(difference).max() < 0.05
+
+
+def test_a_gpu_has_the_gradients_of_a_cpu_in_mixed_precision(monkeypatch):
+    ours, _ = layers("mixed_bfloat16")
+    _, expected = output_and_gradients(ours)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    with gpu.compiled(True):
+        _, found = tf.function(lambda: output_and_gradients(ours), jit_compile=True)()
+    # A gradient by γ sums products of numbers rounded to 8 bits.
+    for gradient, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(gradient, other, atol=2**-7 * np.abs(other).max())
+
+
+def test_a_vector_without_variance_becomes_beta():
+    ours, _ = layers()
+    np.testing.assert_array_equal(ours(np.full((1, 8), 7.0, np.float32))[0], ours.beta)

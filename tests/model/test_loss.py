@@ -1,0 +1,288 @@
+import functools
+import math
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.errors import UserError
+from t2t_repro.model import loss as loss_module
+from t2t_repro.model.kernels import cross_entropy as blocks
+from t2t_repro.model.kernels import gpu
+from t2t_repro.model.loss import CrossEntropy, LabelSmoothedCrossEntropy, smoothing_entropy
+from tests.oracle import VARIANTS, oracle_arrays
+from tests.reference import log_softmax, softmax
+
+VOCAB, D_MODEL = 11, 6
+
+
+def slow_loss(vectors, table, target, epsilon):
+    """Soft targets written out, token by token: the sums, and the gradients of the loss."""
+    vectors, table = np.asarray(vectors, np.float64), np.asarray(table, np.float64)
+    vocab = len(table)
+    loss = nll = 0.0
+    tokens = 0
+    d_vectors, d_table = np.zeros_like(vectors), np.zeros_like(table)
+    for place in np.argwhere(target != 0):
+        x, label = vectors[tuple(place)], target[tuple(place)]
+        soft = np.full(vocab, epsilon / (vocab - 1))
+        soft[label] = 1 - epsilon
+        log_p = log_softmax(table @ x)
+        entropy = -sum(q * math.log(q) for q in soft if q > 0)
+        loss += -soft @ log_p - entropy
+        nll -= log_p[label]
+        tokens += 1
+        d_logits = softmax(table @ x) - soft
+        d_vectors[tuple(place)] = d_logits @ table
+        d_table += np.outer(d_logits, x)
+    return (loss, nll, tokens), (d_vectors, d_table)
+
+
+def random_batch(batch=3, length=5, vocab=VOCAB, d_model=D_MODEL, seed=0):
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(batch, length, d_model)).astype(np.float32)
+    table = rng.normal(size=(vocab, d_model)).astype(np.float32)
+    target = rng.integers(0, vocab, (batch, length)).astype(np.int32)
+    target[0, 0], target[-1, -1] = 0, vocab - 1
+    return vectors, table, target
+
+
+def loss_sums(vectors, table, target, epsilon):
+    """The loss of a batch [batch, length], as `Transformer.loss_sums` asks for it."""
+    rows = tf.reshape(vectors, [-1, vectors.shape[-1]])
+    return CrossEntropy(epsilon)(rows, table, tf.reshape(target, [-1]))
+
+
+def sums_and_gradients(vectors, table, target, epsilon, dtype=tf.float32):
+    """As the train step has them: activations of `dtype`, a table of float32."""
+    x, table = tf.convert_to_tensor(vectors), tf.convert_to_tensor(table)
+    with tf.GradientTape() as tape:
+        tape.watch([x, table])
+        sums = loss_sums(tf.cast(x, dtype), table, tf.convert_to_tensor(target), epsilon)
+    return sums, tape.gradient(sums.loss, [x, table])
+
+
+def set_block(monkeypatch, logits, multiple=1):
+    tokens = max(1, logits // VOCAB), multiple
+    monkeypatch.setattr(blocks, "tokens_at_once", lambda vocab_size: tokens)
+
+
+def assert_like_the_slow_one(batch, epsilon, compute=sums_and_gradients, tolerance=1e-5):
+    vectors, table, target = batch
+    sums, gradients = compute(vectors, table, target, epsilon)
+    expected_sums, expected_gradients = slow_loss(vectors, table, target, epsilon)
+    assert all(value.dtype == tf.float32 and value.shape == () for value in sums)
+    np.testing.assert_allclose(sums, expected_sums, rtol=tolerance, atol=tolerance)
+    for ours, expected in zip(gradients, expected_gradients, strict=True):
+        scale = max(np.abs(expected).max(), 0.1)
+        np.testing.assert_allclose(ours, expected, atol=tolerance * scale)
+
+
+# 15 tokens: one at a time, three (a whole number of blocks), four (not one), all.
+@pytest.mark.parametrize("logits", [1, 3 * VOCAB, 4 * VOCAB + 1, 10**6])
+@pytest.mark.parametrize("multiple", [1, 8])
+@pytest.mark.parametrize("has_gpu", [False, True])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, has_gpu, multiple, epsilon):
+    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
+    set_block(monkeypatch, logits, multiple)
+    assert_like_the_slow_one(random_batch(), epsilon)
+
+
+def test_a_gpu_has_as_many_logits_at_a_time_as_fill_it(monkeypatch):
+    assert blocks.tokens_at_once(37_000) == (113, 1)
+    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
+    assert blocks.tokens_at_once(37_000) == (7_255, 8)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_the_plain_formula_is_the_formula(monkeypatch, epsilon):
+    """What computes where T2T_REPRO_PLAIN=1."""
+    monkeypatch.setattr(loss_module, "_summed_cross_entropy", loss_module.summed_cross_entropy)
+    assert_like_the_slow_one(random_batch(), epsilon)
+    in_bfloat16 = functools.partial(sums_and_gradients, dtype=tf.bfloat16)
+    assert_like_the_slow_one(random_batch(), epsilon, in_bfloat16, tolerance=0.02)
+
+
+def test_xla_computes_the_same(monkeypatch):
+    set_block(monkeypatch, 4 * VOCAB)
+    compute = tf.function(sums_and_gradients, jit_compile=True)
+    assert_like_the_slow_one(random_batch(), 0.1, compute)
+
+
+@settings(max_examples=30)
+@given(
+    batch=st.integers(1, 4),
+    length=st.integers(1, 7),
+    vocab=st.integers(2, 30),
+    d_model=st.integers(1, 8),
+    logits=st.integers(1, 200),
+    epsilon=st.sampled_from([0.0, 0.01, 0.1, 0.5]),
+    seed=st.integers(0, 99),
+)
+def test_any_shape(batch, length, vocab, d_model, logits, epsilon, seed):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        set_block(monkeypatch, logits)
+        inputs = random_batch(batch, length, vocab, d_model, seed)
+        assert_like_the_slow_one(inputs, epsilon, tolerance=1e-4)
+
+
+def test_bfloat16_activations_are_close(monkeypatch):
+    set_block(monkeypatch, 4 * VOCAB)
+
+    in_bfloat16 = functools.partial(sums_and_gradients, dtype=tf.bfloat16)
+    assert_like_the_slow_one(random_batch(), 0.1, in_bfloat16, tolerance=0.02)
+
+
+def test_many_tokens_add_up_in_float32_though_activations_are_bfloat16(monkeypatch):
+    """A sum of 2,000 equal terms would stand still at 256 of them in bfloat16."""
+    set_block(monkeypatch, 500 * VOCAB)
+    vectors = np.ones((1, 2000, D_MODEL), np.float32)
+    target = np.full((1, 2000), 3, np.int32)
+    table = np.zeros((VOCAB, D_MODEL), np.float32)
+    sums, (_, d_table) = sums_and_gradients(vectors, table, target, 0.0, tf.bfloat16)
+    assert sums.tokens == 2000
+    assert float(sums.nll) == pytest.approx(2000 * math.log(VOCAB), rel=1e-5)
+    expected = np.full((VOCAB, D_MODEL), 2000 / VOCAB)
+    expected[3] -= 2000
+    np.testing.assert_allclose(d_table, expected, rtol=0.01)
+
+
+def test_padding_counts_for_nothing():
+    vectors, table, target = random_batch()
+    sums, (d_vectors, _) = sums_and_gradients(vectors, table, target, 0.1)
+    vectors[target == 0] = 100.0
+    changed, (d_changed, _) = sums_and_gradients(vectors, table, target, 0.1)
+    np.testing.assert_array_equal(changed, sums)
+    for gradient in (d_vectors, d_changed):
+        assert not gradient.numpy()[target == 0].any()
+        assert gradient.numpy()[target != 0].all()
+    assert sums.tokens == np.count_nonzero(target)
+
+
+def test_a_batch_of_padding_alone_is_zero():
+    vectors, table, target = random_batch()
+    sums, gradients = sums_and_gradients(vectors, table, np.zeros_like(target), 0.1)
+    assert [float(value) for value in sums] == [0.0, 0.0, 0.0]
+    assert not any(gradient.numpy().any() for gradient in gradients)
+
+
+def test_the_best_possible_loss_is_zero():
+    """With a table of unit vectors the logits are the vectors: log of the soft targets."""
+    epsilon, target = 0.1, np.array([[3, 7, 10, 0]], np.int32)
+    soft = np.full((1, 4, VOCAB), epsilon / (VOCAB - 1), np.float32)
+    np.put_along_axis(soft, target[..., None], 1 - epsilon, axis=2)
+    table = np.eye(VOCAB, dtype=np.float32)
+    sums, gradients = sums_and_gradients(np.log(soft) + 5.0, table, target, epsilon)
+    assert float(sums.loss) == pytest.approx(0.0, abs=1e-4)
+    assert float(sums.nll) == pytest.approx(-3 * math.log(1 - epsilon), abs=1e-5)
+    np.testing.assert_allclose(gradients[0], 0.0, atol=1e-6)
+    sharper, _ = sums_and_gradients(1.2 * np.log(soft), table, target, epsilon)
+    flatter, _ = sums_and_gradients(0.8 * np.log(soft), table, target, epsilon)
+    assert min(sharper.loss, flatter.loss) > 0.01
+
+
+def test_without_smoothing_loss_is_nll():
+    vectors, table, target = random_batch()
+    sums, _ = sums_and_gradients(vectors, table, target, 0.0)
+    assert sums.loss == sums.nll
+    assert smoothing_entropy(VOCAB, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("batch", ["batch1", "batch2"])
+def test_the_sums_are_t2ts(variant, batch):
+    arrays = oracle_arrays(variant)
+    vectors = arrays[f"{batch}/decoder_output"]
+    table = arrays["transformer/symbol_modality_96_32/shared/weights_0"]
+    target = tf.constant(arrays[f"{batch}/target_ids"])
+    sums = loss_sums(tf.constant(vectors), tf.constant(table), target, 0.1)
+    assert float(sums.loss) == pytest.approx(arrays[f"{batch}/loss_numerator"], rel=1e-4)
+    assert float(sums.tokens) == arrays[f"{batch}/loss_denominator"]
+    nll = arrays[f"{batch}/loss_numerator_no_smoothing"]
+    assert float(sums.nll) == pytest.approx(nll, rel=1e-4)
+    normalizing = arrays["label_smoothing_normalizing"]
+    assert smoothing_entropy(96, 0.1) == pytest.approx(normalizing, rel=1e-4)
+
+
+def test_shapes_that_do_not_fit():
+    loss = CrossEntropy(0.1)
+    vectors, table, target = map(tf.constant, random_batch())
+    rows, labels = tf.reshape(vectors, [-1, D_MODEL]), tf.reshape(target, [-1])
+    with pytest.raises(ValueError, match=r"vectors \(3, 5, 6\), .* expected \[tokens, d_model\]"):
+        loss(vectors, table, labels)
+    with pytest.raises(ValueError, match=r"table \(11, 5\), .* expected"):
+        loss(rows, table[:, :5], labels)
+    with pytest.raises(ValueError, match=r"labels \(3, 5\): expected"):
+        loss(rows, table, target)
+
+
+@pytest.mark.parametrize("loss", [CrossEntropy, LabelSmoothedCrossEntropy])
+@pytest.mark.parametrize("epsilon", [1.0, 1.5, -0.1, "0.1", None])
+def test_a_label_smoothing_that_is_no_share(loss, epsilon):
+    message = rf"^{loss.__name__}.label_smoothing is .*, expected a number at"
+    with pytest.raises(UserError, match=message):
+        loss(epsilon)
+
+
+# As Keras's loss
+
+
+def keras_loss_and_gradients(vectors, table, target, loss, dtype=tf.float32):
+    """The loss of logits as a model gives them, and its gradients."""
+    x, table = tf.convert_to_tensor(vectors), tf.convert_to_tensor(table)
+    with tf.GradientTape() as tape:
+        tape.watch([x, table])
+        logits = tf.cast(tf.matmul(x, table, transpose_b=True), dtype)
+        value = loss(target, logits)
+    return value, tape.gradient(value, [x, table])
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("ids", ["int32", "int64"])
+def test_keras_minimises_the_trainers_loss(epsilon, ids):
+    vectors, table, target = random_batch()
+    sums, gradients = sums_and_gradients(vectors, table, target, epsilon)
+    loss = LabelSmoothedCrossEntropy(epsilon)
+    ours = keras_loss_and_gradients(vectors, table, target.astype(ids), loss)
+    assert float(ours[0]) == pytest.approx(float(sums.loss / sums.tokens), rel=1e-5)
+    for gradient, expected in zip(ours[1], gradients, strict=True):
+        np.testing.assert_allclose(gradient, expected / sums.tokens, atol=1e-6)
+
+
+def test_keras_sums_tokens_where_it_is_asked_to_sum():
+    vectors, table, target = random_batch()
+    sums = loss_sums(vectors, table, tf.constant(target), 0.1)
+    loss = LabelSmoothedCrossEntropy(0.1, reduction="sum")
+    value, _ = keras_loss_and_gradients(vectors, table, target, loss)
+    assert float(value) == pytest.approx(float(sums.loss), rel=1e-5)
+
+
+def test_bfloat16_logits_are_summed_in_float32():
+    vectors, table, target = random_batch()
+    loss = LabelSmoothedCrossEntropy()
+    value, _ = keras_loss_and_gradients(vectors, table, target, loss, tf.bfloat16)
+    expected, _ = keras_loss_and_gradients(vectors, table, target, loss)
+    assert value.dtype == tf.float32
+    assert float(value) == pytest.approx(float(expected), rel=0.01)
+
+
+def test_keras_loss_is_described_whole():
+    loss = LabelSmoothedCrossEntropy(0.3, name="mine", reduction="sum")
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert type(again) is LabelSmoothedCrossEntropy
+    assert again.get_config() == loss.get_config()
+    assert again.get_config()["label_smoothing"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("labels", "logits"), [((3,), (3, VOCAB)), ((2, 4), (2, 5, VOCAB)), ((2, 5, 1), (2, 5, VOCAB))]
+)
+def test_keras_loss_of_shapes_that_do_not_fit(labels, logits):
+    message = re.escape(f"labels {labels}, logits {logits}: expected [batch, length] and")
+    with pytest.raises(ValueError, match=message):
+        LabelSmoothedCrossEntropy()(np.ones(labels), np.ones(logits))

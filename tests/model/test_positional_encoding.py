@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+from t2t_repro.model.positional_encoding import (
+    PositionalEncoding,
+    concatenated_sinusoids,
+    halved_sinusoids,
+    interleaved_sinusoids,
+)
+from tests.layer_test import run_layer_test
+from tests.oracle import VARIANTS, oracle_arrays
+
+X = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 512])
+def test_interleaved_is_the_papers_formula(d_model):
+    encoding = interleaved_sinusoids(tf.range(300), d_model)
+    pos, i = np.arange(300)[:, None], np.arange(d_model // 2)
+    angles = pos / 10000 ** (2 * i / d_model)
+    np.testing.assert_allclose(encoding[:, 0::2], np.sin(angles), atol=1e-4)
+    np.testing.assert_allclose(encoding[:, 1::2], np.cos(angles), atol=1e-4)
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 512])
+def test_halves_are_the_papers_sines_and_then_its_cosines(d_model):
+    encoding = halved_sinusoids(tf.range(300), d_model)
+    angles = np.arange(300)[:, None] / 10000 ** (2 * np.arange(d_model // 2) / d_model)
+    expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    np.testing.assert_allclose(encoding, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("d_model", [4, 6, 512])
+def test_concatenated_is_t2ts_formula(d_model):
+    encoding = concatenated_sinusoids(tf.range(300), d_model)
+    angles = np.arange(300)[:, None] * 10000 ** (-np.arange(d_model // 2) / (d_model / 2 - 1))
+    expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    np.testing.assert_allclose(encoding, expected, atol=1e-4)
+
+
+def test_concatenated_of_one_pair_has_one_angle():
+    expected = np.stack([np.sin(np.arange(9)), np.cos(np.arange(9))], axis=1)
+    np.testing.assert_allclose(concatenated_sinusoids(tf.range(9), 2), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["interleaved", "halves", "concatenated"])
+def test_sinusoids_have_an_even_width(kind):
+    with pytest.raises(UserError, match="x has the width 5, expected an even number"):
+        PositionalEncoding(kind)(X[..., :5])
+    assert PositionalEncoding("learned", max_length=9)(X[..., :5]).shape == (2, 5, 5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_concatenated_is_what_t2t_computed(variant):
+    expected = oracle_arrays(variant)["timing_signal_20"]
+    np.testing.assert_allclose(concatenated_sinusoids(tf.range(20), 32), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["interleaved", "halves", "concatenated", "learned"])
+def test_encoding_is_added_at_every_place(kind):
+    layer = PositionalEncoding(kind, max_length=9)
+    output = layer(X)
+    expected = X + layer.encode(tf.range(5)).numpy()
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+    # One position alone, as the decoder encodes it step by step.
+    np.testing.assert_allclose(layer.encode(tf.constant([3])), (output - X)[0, 3:4], atol=1e-6)
+
+
+def test_learned_positions_are_rows_of_the_table():
+    layer = PositionalEncoding("learned", max_length=1000)
+    layer.build((None, None, 64))
+    assert layer.table.numpy().std() == pytest.approx(64**-0.5, rel=0.02)
+    np.testing.assert_array_equal(layer.encode(tf.constant([7, 2])), layer.table.numpy()[[7, 2]])
+
+
+def test_more_positions_than_were_learned():
+    layer = PositionalEncoding("learned", max_length=4)
+    with pytest.raises(ValueError, match="x has 5 positions, expected at most max_length=4"):
+        layer(X)
+
+
+def test_arguments_that_make_no_sense():
+    with pytest.raises(ValueError, match="'rotary', expected one of interleaved"):
+        PositionalEncoding("rotary")
+    with pytest.raises(ValueError, match="give max_length"):
+        PositionalEncoding("learned")
+
+
+@pytest.mark.parametrize(("kind", "num_weights"), [("interleaved", 0), ("learned", 9 * 6)])
+def test_positional_encoding_as_a_layer(kind, num_weights):
+    config = {"kind": kind, "max_length": 9 if kind == "learned" else None}
+    if num_weights:
+        run_layer_test(PositionalEncoding, config, (X,), X.shape, num_weights)
+    else:
+        layer = PositionalEncoding(**config)
+        assert layer(X).shape == X.shape
+        assert layer.weights == []
+        assert PositionalEncoding.from_config(layer.get_config()).get_config()["kind"] == kind

@@ -1,0 +1,231 @@
+"""Attention to a neighbourhood against attention to all positions under an n × n mask."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.model.attention import MultiHeadAttention, recorded_by
+from t2t_repro.model.encoder import EncoderLayer
+from t2t_repro.model.masks import padding_mask, reach_of
+from t2t_repro.model.restricted_attention import RestrictedSelfAttention, self_attention
+from tests import reference
+from tests.layer_test import run_layer_test
+
+D_MODEL = 6
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def padding(length, lengths):
+    """[batch, 1, length], whether there is a token."""
+    return padding_mask(tf.sequence_mask(lengths, length, dtype=tf.int32))
+
+
+def whole_mask(r, is_causal, seen):
+    """The same as a mask of all pairs, [batch, length, length]: every position sees itself."""
+    length = seen.shape[-1]
+    is_near = reference.neighbourhood(length, r)
+    if is_causal:
+        is_near = np.tril(is_near)
+    return tf.constant(is_near & (np.asarray(seen) | np.eye(length, dtype=bool)))
+
+
+def pair_of_layers(sizes: tuple[int, int, int], r: int, is_causal: bool = False):
+    """The layer (of heads, d_k, d_v), and attention to all positions with the same weights."""
+    restricted = RestrictedSelfAttention(*sizes, neighbourhood=r, is_causal=is_causal)
+    whole = MultiHeadAttention(*sizes)
+    for layer in (restricted, whole):
+        layer.build((None, None, D_MODEL))
+    whole.set_weights(restricted.get_weights())
+    return restricted, whole
+
+
+def output_and_gradients(layer, x, mask, direction):
+    """Output, and gradients of input and weights."""
+    x = tf.convert_to_tensor(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = layer(x, attention_mask=mask)
+        loss = tf.reduce_sum(output * direction)
+    return [output, *tape.gradient(loss, [x, *(w.value for w in layer.trainable_variables)])]
+
+
+def assert_is_masked_attention(sizes, r, is_causal, lengths, length):
+    restricted, whole = pair_of_layers(sizes, r, is_causal)
+    x, direction = (normal(len(lengths), length, D_MODEL, seed=seed) for seed in (1, 2))
+    seen = padding(length, lengths)
+    found = output_and_gradients(restricted, x, seen, direction)
+    expected = output_and_gradients(whole, x, whole_mask(r, is_causal, seen), direction)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-4)
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_it_is_attention_under_a_mask(data):
+    length = data.draw(st.integers(1, 150), "length")
+    lengths = data.draw(st.lists(st.integers(0, length), min_size=1, max_size=3), "lengths")
+    r, is_causal = data.draw(st.integers(1, 170), "r"), data.draw(st.booleans(), "is causal")
+    sizes = [data.draw(st.integers(1, 3), name) for name in ("heads", "d_k", "d_v")]
+    assert_is_masked_attention(sizes, r, is_causal, lengths, length)
+
+
+@pytest.mark.parametrize("length", [31, 32, 33, 64, 65, 96])
+@pytest.mark.parametrize(("r", "is_causal"), [(1, True), (5, False), (33, False), (66, True)])
+def test_at_the_seams_of_blocks(length, r, is_causal):
+    assert_is_masked_attention((2, 3, 4), r, is_causal, [length, length // 2], length)
+
+
+@pytest.mark.parametrize(("r", "expected"), [(1, 1), (2, 3), (3, 3), (4, 5), (7, 7), (8, 9)])
+def test_r_positions_are_seen_itself_in_the_middle(r, expected):
+    """Of an even r one more, since what is centred has a middle."""
+    reach = reach_of(r)
+    assert reach.before == reach.after
+    assert sum(reach) + 1 == expected == reference.neighbourhood(40, r)[20].sum()
+    assert reach_of(r, is_causal=True) == (reach.before, 0)
+
+
+def test_with_r_1_a_position_sees_itself_alone():
+    layer, _ = pair_of_layers((1, D_MODEL, D_MODEL), 1)
+    x = normal(2, 70, D_MODEL)
+    expected = x @ layer.value_projection.kernel.numpy() @ layer.output_projection.kernel.numpy()
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+
+
+def test_nothing_depends_on_padding_and_all_is_finite():
+    layer, _ = pair_of_layers((2, 3, 3), 9)
+    x = normal(2, 80, D_MODEL)
+    seen = padding(80, [50, 0])
+    changed = x.copy()
+    changed[0, 50:] = 1e4
+    output = layer(x, attention_mask=seen).numpy()
+    np.testing.assert_array_equal(output[0, :50], layer(changed, attention_mask=seen)[0, :50])
+    assert np.isfinite(output).all()
+    for part in output_and_gradients(layer, x, seen, normal(2, 80, D_MODEL)):
+        assert np.isfinite(part).all()
+
+
+def test_xla_compiles_it_for_any_length():
+    layer, _ = pair_of_layers((2, 3, 4), 7)
+    specs = [tf.TensorSpec([None, None, D_MODEL]), tf.TensorSpec([None, 1, None], tf.bool)]
+
+    @tf.function(jit_compile=True, input_signature=specs)
+    def compiled(x, mask):
+        return output_and_gradients(layer, x, mask, tf.ones_like(x))
+
+    for length in (7, 75):
+        x, mask = normal(2, length, D_MODEL), padding(length, [length, 3])
+        expected = output_and_gradients(layer, x, mask, np.ones_like(x))
+        for ours, theirs in zip(compiled(x, mask), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def shapes_in(graph):
+    """Every tensor's shape in a graph and in the functions it calls."""
+    functions = graph._functions.values()
+    for part in (graph, *(function.graph for function in functions)):
+        for operation in part.get_operations():
+            for tensor in operation.outputs:
+                yield operation.name, tensor.shape
+
+
+def tables_of_pairs(layer, length):
+    """Names of tensors with two axes as long as the sequence, forward and backward."""
+    seen = padding(length, [length])
+    step = tf.function(lambda x: output_and_gradients(layer, x, seen, tf.ones_like(x)))
+    graph = step.get_concrete_function(tf.TensorSpec([1, length, D_MODEL])).graph
+    found = list(shapes_in(graph))
+    # What has no known shape cannot be judged; only lists of sizes may have none.
+    unknown = [name for name, shape in found if shape.rank is None or None in shape.as_list()]
+    assert not unknown
+    return [name for name, shape in found if sum(size >= length for size in shape) > 1]
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_no_tensor_has_an_entry_for_every_pair(is_causal):
+    length = 300
+    sizes = {"d_model": D_MODEL, "d_ff": 8, "num_heads": 2, "dropout": 0.1}
+    restricted, whole = pair_of_layers((2, 3, 3), 8, is_causal)
+    assert tables_of_pairs(whole, length)
+    assert not tables_of_pairs(restricted, length)
+    assert not tables_of_pairs(EncoderLayer(sizes, neighbourhood=8), length)
+
+
+def test_memory_grows_with_the_length():
+    """The most numbers that a tensor holds: twice as many for a sequence twice as long."""
+    layer, _ = pair_of_layers((2, 3, 3), 17)
+
+    def largest(length):
+        step = tf.function(lambda x: output_and_gradients(layer, x, None, tf.ones_like(x)))
+        graph = step.get_concrete_function(tf.TensorSpec([1, length, D_MODEL])).graph
+        return max(shape.num_elements() for _, shape in shapes_in(graph))
+
+    assert largest(1280) == 2 * largest(640)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_weights_given_are_a_band_and_those_it_attends_with(is_causal):
+    length, heads, r = 70, 2, 9
+    restricted, whole = pair_of_layers((heads, 3, 4), r, is_causal)
+    x = normal(2, length, D_MODEL)
+    mask = padding(length, [length, 40])
+    with recorded_by(restricted) as found:
+        restricted(x, attention_mask=mask)
+        restricted(x[:1])
+    band = whole_mask(r, is_causal, mask)
+    with recorded_by(whole) as expected:
+        whole(x, attention_mask=band)
+    weights, unmasked = (recorded.numpy() for recorded in found)
+    np.testing.assert_allclose(weights, expected[0], atol=1e-6)
+    np.testing.assert_array_equal(weights[~np.repeat(band.numpy()[:, None], heads, 1)], 0)
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+    # softmax(Q K^T / sqrt(d_k)) V W^O, from these weights, is what the layer gives out.
+    _, values = restricted.project_memory(x)
+    context = np.swapaxes(weights @ values.numpy(), 1, 2).reshape(2, length, -1)
+    expected = context @ restricted.output_projection.kernel.numpy()
+    # In blocks, as nobody records.
+    np.testing.assert_allclose(restricted(x, attention_mask=mask), expected, atol=1e-5)
+    np.testing.assert_allclose(unmasked, weights[:1], atol=1e-6)
+
+
+def test_dropout_acts_on_the_attention_weights():
+    """Values of ones: without dropout every context is 1, with it the sum of what is left."""
+    layer = RestrictedSelfAttention(1, 2, 2, 15, dropout=0.5)
+    layer.build((None, None, 2))
+    for projection in (layer.value_projection, layer.output_projection):
+        projection.kernel.assign(np.eye(2))
+    ones = np.ones((1, 640, 2), np.float32)
+    np.testing.assert_allclose(layer(ones, training=False), ones, atol=1e-6)
+    within = layer(ones, training=True).numpy()[0, 7:-7] * 15 / 2
+    np.testing.assert_allclose(within, within.round(), atol=1e-3)
+    assert 0.9 < within.mean() / 7.5 < 1.1
+    assert len(np.unique(within.round())) > 5
+
+
+def test_as_a_layer():
+    run_layer_test(
+        RestrictedSelfAttention,
+        {"num_heads": 2, "d_k": 3, "d_v": 5, "neighbourhood": 4},
+        (normal(2, 71, D_MODEL),),
+        (2, 71, D_MODEL),
+        2 * D_MODEL * (3 + 3 + 5 + 5),
+        masks={"attention_mask": np.asarray(padding(71, [71, 40]))},
+    )
+
+
+def test_masks_of_pairs_and_empty_neighbourhoods_are_refused():
+    layer = RestrictedSelfAttention(2, 3, 3, 3)
+    with pytest.raises(ValueError, match=r"expected \[batch, 1, length\]"):
+        layer(normal(1, 4, D_MODEL), attention_mask=tf.ones([1, 4, 4], tf.bool))
+    with pytest.raises(ValueError, match="neighbourhood is 0, expected at least 1"):
+        EncoderLayer({"d_model": D_MODEL, "num_heads": 2}, neighbourhood=0)
+
+
+def test_without_a_neighbourhood_nothing_is_restricted():
+    layer = EncoderLayer({"d_model": D_MODEL, "num_heads": 2})
+    assert type(layer.self_attention) is MultiHeadAttention
+    assert type(self_attention(layer.config, 3)) is RestrictedSelfAttention

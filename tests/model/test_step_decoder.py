@@ -1,0 +1,151 @@
+"""Decoding step by step against the full forward pass."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
+from t2t_repro.model.transformer import Transformer
+from tests.buffers import xla_bytes
+from tests.model.test_transformer import SOURCE, VOCAB, every_variant, small_config, small_model
+
+BEAM, STEPS = 3, 6
+
+
+def full_logits(model, prefixes):
+    """[batch, beam, length] → logits of the last position, by the full forward pass."""
+    batch, beam, length = prefixes.shape
+    source = np.repeat(SOURCE, beam, axis=0)
+    logits = model((source, prefixes.reshape(batch * beam, length)))
+    return logits[:, -1].numpy().reshape(batch, beam, VOCAB)
+
+
+def steps_against_full(model, decoder, step, rooms=(2, 3, 1)):
+    """Three hypotheses, each with its own prefix, that are exchanged at every step.
+
+    The room grows as the positions come.
+    """
+    rng = np.random.default_rng(0)
+    batch = len(SOURCE)
+    cache = decoder.begin(tf.constant(SOURCE))
+    prefixes = np.zeros((batch, BEAM, 0), np.int32)
+    last = np.zeros((batch, BEAM), np.int32)
+    parents = np.zeros((batch, BEAM), np.int32)
+    room_is_full = np.cumsum((0, *rooms))[:-1]
+    for t in range(STEPS):
+        if t in room_is_full:
+            cache = decoder.make_room(cache, rooms[list(room_is_full).index(t)])
+        logits, cache = step(tf.constant(last), tf.constant(parents), tf.constant(t), cache)
+        expected = full_logits(model, np.pad(prefixes, ((0, 0), (0, 0), (0, 1))))
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+        parents = rng.integers(BEAM, size=(batch, BEAM), dtype=np.int32)
+        last = rng.integers(VOCAB, size=(batch, BEAM), dtype=np.int32)
+        prefixes = np.take_along_axis(prefixes, parents[..., None], axis=1)
+        prefixes = np.concatenate([prefixes, last[..., None]], axis=-1)
+
+
+@every_variant
+def test_step_by_step_is_the_full_forward_pass(variant):
+    model = small_model(variant)
+    decoder = StepDecoder(model, BEAM)
+    steps_against_full(model, decoder, decoder.step)
+
+
+def test_in_a_graph():
+    model = small_model()
+    decoder = StepDecoder(model, BEAM)
+    steps_against_full(model, decoder, tf.function(decoder.step))
+
+
+def test_what_was_never_written_is_not_read():
+    model = small_model()
+    decoder = StepDecoder(model, 2)
+    ids = tf.zeros((len(SOURCE), 2), tf.int32)
+
+    def first_logits(rubbish):
+        cache = decoder.make_room(decoder.begin(tf.constant(SOURCE)), 4)
+        past = tf.nest.map_structure(lambda kv: kv + rubbish, cache.past)
+        return decoder.step(ids, ids, tf.constant(0), cache._replace(past=past))[0]
+
+    np.testing.assert_allclose(first_logits(1e3), first_logits(0.0), atol=1e-5)
+
+
+def test_its_weights_are_those_of_the_moment_it_was_made():
+    model = small_model()
+    decoder = StepDecoder(model, BEAM)
+    table = model.embedding.table
+    steps_against_full(model, decoder, decoder.step)
+    table.assign(table[::-1])
+    with pytest.raises(AssertionError):
+        steps_against_full(model, decoder, decoder.step)
+    steps_against_full(model, StepDecoder(model, BEAM), StepDecoder(model, BEAM).step)
+
+
+def test_mixed_bfloat16_is_close():
+    model = small_model()
+    mixed = Transformer(**small_config("paper"), dtype="mixed_bfloat16")
+    mixed.build()
+    mixed.set_weights(model.get_weights())
+    ids = tf.zeros((len(SOURCE), 1), tf.int32)
+
+    def first_logits(model):
+        decoder = StepDecoder(model, 1)
+        cache = decoder.make_room(decoder.begin(tf.constant(SOURCE)), 1)
+        return decoder.step(ids, ids, tf.constant(0), cache)[0]
+
+    logits, exact = first_logits(mixed), first_logits(model).numpy()
+    assert logits.dtype == tf.bfloat16
+    difference = np.abs(tf.cast(logits, tf.float32).numpy() - exact)
+    assert 0 < difference.mean() < 0.03 * np.abs(exact).mean()
+
+
+def test_matrices_are_not_cast_at_every_step():
+    model = Transformer(**small_config("paper"), dtype="mixed_bfloat16")
+    model.build()
+    decoder = StepDecoder(model, BEAM)
+    cache = decoder.make_room(decoder.begin(tf.constant(SOURCE)), 1)
+    ids = tf.zeros((len(SOURCE), BEAM), tf.int32)
+    graph = tf.function(decoder.step).get_concrete_function(ids, ids, tf.constant(0), cache).graph
+    matrices = {tuple(w.shape) for w in model.trainable_variables if len(w.shape) == 2}
+    assert matrices
+    for operation in graph.get_operations():
+        if operation.type == "Cast":
+            assert tuple(operation.inputs[0].shape) not in matrices
+
+
+def test_a_step_asks_for_few_shapes():
+    """Where batch and room are unknown, Keras asks for them at every product as it runs."""
+    decoder = StepDecoder(small_model(), BEAM)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def step(source):
+        cache = decoder.make_room(decoder.begin(source), 1)
+        ids = tf.zeros([tf.shape(source)[0], BEAM], tf.int32)
+
+        def advance(position, cache):
+            return position + 1, decoder.step(ids, ids, position, cache)[1]
+
+        return tf.while_loop(lambda position, _: position < 1, advance, (tf.constant(0), cache))
+
+    (loop,) = (
+        function
+        for function in step.get_concrete_function().graph._functions.values()
+        if "while_body" in function.name.decode()
+    )
+    operations = Counter(node.op for node in loop.cached_definition.node_def)
+    assert operations["Prod"] == 0
+    assert operations["MatMul"] > 0
+
+
+@pytest.mark.parametrize("neighbourhood", [None, 5])
+def test_of_a_long_sentence_the_encoder_takes_most(neighbourhood):
+    length = 400
+    model = Transformer(VOCAB, 2, LayerConfig(16, 64, 4), neighbourhood=neighbourhood)
+    model.build()
+    source = tf.ones([1, length], tf.int32)
+    needed = xla_bytes(lambda ids: model.encode(ids, training=False), source)
+    assert needed < bytes_of_row(model, 1, length, 10) < 1.2 * needed

@@ -1,0 +1,312 @@
+"""The Transformer as a whole: who sees what, cached = full decoding, XLA = eager, sizes."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.analysis.model_shape import ModelShape
+from t2t_repro.analysis.parameter_count import parameter_count
+from t2t_repro.errors import UserError
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.loss import CrossEntropy, smoothed_cross_entropy, smoothing_entropy
+from t2t_repro.model.transformer import Transformer
+from tests.layer_test import randomize, run_layer_test
+
+VOCAB, LENGTH = 13, 6
+RNG = np.random.default_rng(0)
+SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]], np.int32)
+TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
+
+RMS = "RMSNormalization"
+OF_LAYERS = (
+    "normalization", "norm", "activation", "d_k", "d_v", "attention_biases", "norm_epsilon",
+)  # fmt: skip
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "pre-norm": {"normalization": "pre"},
+    "concatenated": {"positional_encoding": "concatenated"},
+    "learned": {"positional_encoding": "learned", "max_length": 9, "normalization": "pre"},
+    "neighbourhood": {"neighbourhood": 3},
+    "d_k and d_v": {"d_k": 3, "d_v": 5},
+    "own source": {"tied_embeddings": "target_softmax", "source_vocab_size": 17},
+    "own softmax": {"tied_embeddings": "source_target", "normalization": "pre", "norm": RMS},
+    "Marian's": {
+        "attention_biases": True,
+        "norm_epsilon": 1e-5,
+        "activation": "swish",
+        "positional_encoding": "halves",
+        "logits_bias": True,
+    },
+    "biases, neighbourhood, own softmax": {
+        "attention_biases": True,
+        "neighbourhood": 3,
+        "d_k": 3,
+        "d_v": 5,
+        "logits_bias": True,
+        "tied_embeddings": "source_target",
+    },
+    "none tied": {"tied_embeddings": "none", "activation": "gelu", "norm": RMS},
+}
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def small_config(variant):
+    options = dict(VARIANTS[variant])
+    own = {name: options.pop(name) for name in OF_LAYERS if name in options}
+    config = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.0, **own)
+    return {"vocab_size": VOCAB, "num_layers": 2, "config": config.to_dict(), **options}
+
+
+def small_model(variant="paper"):
+    model = Transformer(**small_config(variant))
+    model.build()
+    randomize(model)
+    return model
+
+
+# Shapes, configuration
+
+
+@every_variant
+def test_transformer_as_a_layer(variant):
+    config = small_config(variant)
+    shape = ModelShape.of(Transformer(**config).get_config())
+    expected = parameter_count(shape)
+    run_layer_test(Transformer, config, ((SOURCE, TARGET),), (3, 5, VOCAB), expected)
+
+
+def test_get_config_holds_every_option():
+    sizes = LayerConfig(8, 12, 3, 5, 7, 0.1, 0.2, 0.3, "pre")
+    model = Transformer(VOCAB, 3, sizes, "learned", 9, 4, name="small", dtype="mixed_bfloat16")
+    config = model.get_config()
+    again = Transformer.from_config(config)
+    assert again.get_config() == config
+    assert again.config == sizes
+    assert (config["vocab_size"], config["num_layers"], config["neighbourhood"]) == (VOCAB, 3, 4)
+    assert (config["positional_encoding"], config["max_length"]) == ("learned", 9)
+    assert again.decoder.layers[2].memory_attention.dtype_policy.name == "mixed_bfloat16"
+
+
+def test_untied_is_tied_where_the_tables_are_the_same():
+    """Logits, loss, and the gradient: the tied table's is the sum of those of its roles."""
+    tied, untied = small_model(), Transformer(**small_config("paper"), tied_embeddings="none")
+    untied.build()
+    for theirs, weight in zip(bodies(tied), bodies(untied), strict=True):
+        weight.assign(theirs)
+    tables = [untied.embedding.table, untied.source_embedding.table, untied.softmax.table]
+    for table in tables:
+        table.assign(tied.embedding.table)
+    np.testing.assert_array_equal(untied((SOURCE, TARGET)), tied((SOURCE, TARGET)))
+    found = [
+        gradients(tied, [tied.embedding.table]),
+        gradients(untied, tables),
+    ]
+    np.testing.assert_allclose(found[0][0], sum(found[1]), atol=1e-5)
+    assert all(np.abs(gradient).max() > 1e-3 for gradient in found[1])
+
+
+def bodies(model):
+    return [*model.encoder.trainable_variables, *model.decoder.trainable_variables]
+
+
+def gradients(model, tables):
+    with tf.GradientTape() as tape:
+        loss = model.loss_sums(SOURCE, TARGET, CrossEntropy(0.1)).loss
+    return [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, [t.value for t in tables])]
+
+
+@pytest.mark.parametrize("variant", ["Marian's", "biases, neighbourhood, own softmax"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_the_loss_is_that_of_logits_with_a_bias(variant, epsilon):
+    """The bias is a column of the softmax's table there; loss and gradients are the same."""
+    model = small_model(variant)
+
+    def of_logits():
+        logits = tf.reshape(model((SOURCE, TARGET)), [-1, VOCAB])
+        labels = tf.constant(TARGET.reshape(-1))
+        loss, _ = smoothed_cross_entropy(logits, labels, epsilon)
+        loss -= smoothing_entropy(VOCAB, epsilon)
+        return tf.reduce_sum(tf.where(labels != 0, loss, 0.0))
+
+    weights = [weight.value for weight in model.trainable_variables]
+    with tf.GradientTape(persistent=True) as tape:
+        found = model.loss_sums(SOURCE, TARGET, CrossEntropy(epsilon)).loss
+        expected = of_logits()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    pairs = zip(tape.gradient(found, weights), tape.gradient(expected, weights), strict=True)
+    for gradient, other in pairs:
+        dense = [tf.convert_to_tensor(one).numpy() for one in (gradient, other)]
+        np.testing.assert_allclose(dense[0], dense[1], atol=1e-4)
+    gradient = tape.gradient(found, model.logits_bias.value)
+    assert np.abs(gradient).min() > 0
+    without = Transformer(**small_config(variant) | {"logits_bias": False})
+    without.build()
+    rest = [w for w in model.trainable_variables if w is not model.logits_bias]
+    for weight, theirs in zip(without.trainable_variables, rest, strict=True):
+        weight.assign(theirs)
+    added = model((SOURCE, TARGET)).numpy() - without((SOURCE, TARGET)).numpy()
+    np.testing.assert_allclose(added, np.broadcast_to(model.logits_bias, added.shape), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"tied_embeddings": "some"},
+            "tied_embeddings is 'some', expected 'all' or 'target_softmax'",
+        ),
+        ({"source_vocab_size": 9}, "source_vocab_size is 9, but tied_embeddings='all' has"),
+        ({"tied_embeddings": "none", "source_vocab_size": -1}, "source_vocab_size is -1, expected"),
+    ],
+)
+def test_embeddings_that_cannot_be(options, message):
+    with pytest.raises(UserError, match=message):
+        Transformer(VOCAB, 1, **options)
+
+
+def test_rates_reach_their_layers():
+    rates = LayerConfig(8, 12, 2, dropout=0.1, attention_dropout=0.2, relu_dropout=0.3)
+    model = Transformer(VOCAB, 1, rates)
+    model.build()
+    found: dict[str, list[float]] = {}
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dropout):
+            found.setdefault(layer.name, []).append(layer.rate)
+    assert found == {
+        "source_dropout": [0.1],
+        "target_dropout": [0.1],
+        "output_dropout": [0.1] * 5,
+        "weights_dropout": [0.2] * 3,
+        "relu_dropout": [0.3] * 2,
+    }
+
+
+@pytest.mark.parametrize("variant", ["pre-norm", "Marian's"])
+def test_keras_file_round_trip(variant, tmp_path):
+    model = small_model(variant)
+    logits = model((SOURCE, TARGET))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded((SOURCE, TARGET)), logits)
+
+
+def test_names_of_weights_are_unique():
+    paths = [weight.path for weight in small_model("learned").weights]
+    assert len(set(paths)) == len(paths)
+
+
+@pytest.mark.parametrize("which", ["source", "target"])
+def test_ids_must_be_a_batch(which):
+    inputs = (SOURCE[0], TARGET) if which == "source" else (SOURCE, TARGET[0])
+    with pytest.raises(ValueError, match=f"{which} has the shape"):
+        small_model()(inputs)
+
+
+def test_dropout_is_for_training():
+    config = small_config("paper")
+    config["config"]["dropout"] = 0.5
+    model = Transformer(**config)
+    plain, again = model((SOURCE, TARGET)), model((SOURCE, TARGET), training=False)
+    np.testing.assert_array_equal(plain, again)
+    assert (model((SOURCE, TARGET), training=True).numpy() != plain.numpy()).mean() > 0.9
+
+
+# Who sees what
+
+
+@every_variant
+def test_no_position_sees_its_own_token_or_later_ones(variant):
+    model = small_model(variant)
+    logits = model((SOURCE, TARGET)).numpy()
+    for t in range(TARGET.shape[1]):
+        changed = TARGET.copy()
+        changed[:, t:] = (changed[:, t:] + 1) % VOCAB
+        new = model((SOURCE, changed)).numpy()
+        np.testing.assert_allclose(new[:, : t + 1], logits[:, : t + 1], atol=1e-5)
+        if t + 1 < TARGET.shape[1]:
+            assert np.abs(new[:, t + 1] - logits[:, t + 1]).max(-1).min() > 1e-3
+
+
+@every_variant
+def test_source_padding_never_changes_anything(variant):
+    model = small_model(variant)
+    padded = np.pad(SOURCE, ((0, 0), (0, 3)))
+    memory, padded_memory = model.encode(SOURCE).numpy(), model.encode(padded).numpy()
+    tokens = SOURCE != 0
+    np.testing.assert_allclose(padded_memory[:, :LENGTH][tokens], memory[tokens], atol=1e-5)
+    logits = model((SOURCE, TARGET))
+    np.testing.assert_allclose(model((padded, TARGET)), logits, atol=1e-5)
+    for row, length in enumerate(tokens.sum(1)):
+        alone = model((SOURCE[row : row + 1, :length], TARGET[row : row + 1]))
+        np.testing.assert_allclose(alone[0], logits[row], atol=1e-5)
+
+
+@every_variant
+def test_target_padding_never_changes_anything(variant):
+    model = small_model(variant)
+    logits = model((SOURCE, TARGET))
+    padded = model((SOURCE, np.pad(TARGET, ((0, 0), (0, 4)))))
+    np.testing.assert_allclose(padded[:, : TARGET.shape[1]], logits, atol=1e-5)
+
+
+def test_every_source_token_is_seen():
+    model = small_model()
+    logits = model((SOURCE, TARGET)).numpy()
+    for s in range(LENGTH):
+        changed = SOURCE.copy()
+        changed[0, s] = 2
+        assert np.abs(model((changed, TARGET)).numpy()[0] - logits[0]).max() > 1e-3
+
+
+@every_variant
+def test_a_row_of_padding_alone_gives_finite_numbers(variant):
+    model = small_model(variant)
+    empty = np.zeros_like(SOURCE)
+    assert np.isfinite(model((empty, np.zeros_like(TARGET)))).all()
+
+
+def test_first_input_of_the_decoder_is_the_first_position_alone():
+    """No start symbol: at t = 0 the decoder reads a zero vector with position 0 added."""
+    model = small_model()
+    position = model.target_positional_encoding.encode(tf.constant([0]))
+    mask = tf.constant(SOURCE[:, None] != 0)
+    memory = model.encode(SOURCE)
+    first = model.decoder(tf.tile(position[None], (3, 1, 1)), memory, source_mask=mask)
+    expected = model.logits(first)[:, 0]
+    np.testing.assert_allclose(model((SOURCE, TARGET))[:, 0], expected, atol=1e-5)
+
+
+def test_source_and_target_learn_positions_of_their_own():
+    model = small_model("learned")
+    memory, logits = model.encode(SOURCE).numpy(), model((SOURCE, TARGET)).numpy()
+    table = model.target_positional_encoding.table
+    table.assign(np.roll(table.numpy(), 1, axis=0))
+    np.testing.assert_array_equal(model.encode(SOURCE), memory)
+    assert np.abs(model((SOURCE, TARGET)).numpy() - logits).max() > 1e-3
+
+
+# Fast beside obvious
+
+
+@pytest.mark.parametrize("variant", ["paper", "learned", "Marian's"])
+def test_xla_is_eager_forward_and_backward(variant):
+    model = small_model(variant)
+    weights = [v.value for v in model.trainable_variables]
+    others = [v.value for v in model.non_trainable_variables]
+
+    def loss_and_gradients(weights):
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            logits, _ = model.stateless_call(weights, others, (SOURCE, TARGET), training=True)
+            loss = tf.reduce_sum(tf.nn.log_softmax(logits)[..., 3])
+        return logits, tape.gradient(loss, weights)
+
+    logits, gradients = loss_and_gradients(weights)
+    xla_logits, xla_gradients = tf.function(loss_and_gradients, jit_compile=True)(weights)
+    np.testing.assert_allclose(xla_logits, logits, atol=1e-4)
+    for xla, eager in zip(xla_gradients, gradients, strict=True):
+        np.testing.assert_allclose(xla, eager, atol=1e-3)

@@ -1,0 +1,30 @@
+"""A model trained by an earlier version, byte for byte: `tests/data/old_model`.
+
+Trained on 7f3a2c3 by gin/quickstart.gin with smaller sizes, 6,000 pairs and 600 steps; its text is
+what that version wrote.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands import outcomes_of
+
+HERE = Path(__file__).parent / "data" / "old_model"
+
+
+@pytest.mark.xfail(reason="its config.gin is still acted on, and has old names")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("beam", []),
+        ("n_best", ["--n_best=3", "--scores"]),
+        ("sampled", ["--gin_param=Translator.search = @Sampling()"]),
+    ],
+)
+def test_an_old_model_gives_the_same_text(tmp_path, name, options):
+    source = (HERE / "source.txt").read_text(encoding="utf-8")
+    command = ("translate", [f"--model_dir={HERE / 'model'}", *options], source)
+    outcome = outcomes_of([command], tmp_path)[0]
+    assert outcome.status == 0, outcome.err
+    assert outcome.out == (HERE / f"{name}.txt").read_text(encoding="utf-8")

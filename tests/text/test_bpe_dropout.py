@@ -1,0 +1,275 @@
+"""BPE-dropout: its definition, what it keeps, and what it is a function of."""
+
+import gzip
+import itertools
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
+
+from t2t_repro.errors import UserError
+from t2t_repro.text import bpe_dropout as subword_dropout
+from t2t_repro.text.bpe_dropout import DropoutSegmenter, SubwordDropout
+from t2t_repro.text.bpe_merges import BpeMerges
+from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.subword_model import SubwordPair, shared
+from t2t_repro.text.t2t import RESERVED
+from tests.real_corpora import corpus_folder
+from tests.text.test_sentencepiece import HOSTILE, WORDS, sentences
+
+LINES = ["das Haus läuft", "the green woman sleeps over the street", "", "🦄 Hund 한", "12 345"]
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    path = tmp_path_factory.mktemp("subwords") / "subwords.model"
+    return SubwordTraining(vocab_size=400).train(sentences(), path)
+
+
+@pytest.fixture(scope="module")
+def ending(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ending") / "subwords.model"
+    return SubwordTraining(vocab_size=400, word_mark="end").train(sentences(), path)
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    """With symbols that are kept whole, learned with everything else."""
+    path = tmp_path_factory.mktemp("tagged") / "subwords.model"
+    text = iter(sentences(500))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=text,
+        model_prefix=str(path.with_suffix("")),
+        model_type="bpe",
+        vocab_size=380,
+        byte_fallback=True,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        user_defined_symbols=["<BT>", "<2de>"],
+        minloglevel=2,
+    )
+    return SentencePieceModel(path)
+
+
+def segmented(subwords, lines, probability, seed=1, epoch=0, numbers=None):
+    """The ids of every line."""
+    segment = DropoutSegmenter(subwords.model_path, probability, (seed,))
+    numbers = np.arange(len(lines)) if numbers is None else np.array(numbers)
+    tokens, lengths = segment(epoch, numbers, subwords.encode_block(lines))
+    assert tokens.dtype == lengths.dtype == np.int32
+    return [part.tolist() for part in np.split(tokens, np.cumsum(lengths)[:-1])]
+
+
+def merged_one_by_one(merges, ids):
+    """The ids that all merges give, the best first; and how many these are."""
+    split, count = merges.characters(ids), 0
+    while split.candidates:
+        split, count = merges.after(split, 0), count + 1
+    return np.frombuffer(merges.encode(split), np.int32).tolist(), count
+
+
+def assert_merged_to_the_same(merges, subwords, words):
+    for word in words:
+        (ids,) = subwords.encode([word])
+        found, count = merged_one_by_one(merges, ids[:-1])
+        assert found == ids[:-1], word
+        assert count == merges.merges_in[ids].sum()
+
+
+def test_all_merges_of_real_words_give_what_sentencepiece_gives(tmp_path):
+    lines: list[str] = []
+    folder = corpus_folder("multi30k") / "raw"
+    for language in ("en", "de"):
+        with gzip.open(folder / f"train.{language}.gz", "rt", encoding="utf-8") as file:
+            lines += list(itertools.islice(file, 3000))
+    subwords = SubwordTraining(vocab_size=4000).train(lines, tmp_path / "m")
+    words = {word for line in lines for word in line.split()}
+    assert len(words) > 5000
+    assert_merged_to_the_same(BpeMerges(subwords.model_path), subwords, words)
+
+
+any_text = st.text(max_size=40) | st.lists(
+    st.sampled_from([*WORDS, *HOSTILE, "<BT>", "<2de>"])
+).map("".join)
+hypothetical = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@hypothetical
+@given(text=any_text)
+@pytest.mark.parametrize("model", ["subwords", "tagged", "ending"])
+def test_all_merges_of_any_text_give_what_sentencepiece_gives(model, text, request):
+    model = request.getfixturevalue(model)
+    assert_merged_to_the_same(BpeMerges(model.model_path), model, [text])
+
+
+@hypothetical
+@given(text=any_text, probability=st.sampled_from([0.0, 0.001, 0.1, 0.5, 1.0]))
+@pytest.mark.parametrize("model", ["subwords", "tagged", "ending"])
+def test_the_text_stays_the_same(model, text, probability, request):
+    model = request.getfixturevalue(model)
+    (ids,) = segmented(model, [text], probability)
+    assert ids[-1] == 1
+    assert model.decode(ids) == model.normalize(text)
+    if not probability:
+        assert [ids] == model.encode([text])
+
+
+def test_without_merges_a_word_is_its_characters_and_bytes_and_a_tag_is_whole(tagged):
+    (ids,) = segmented(tagged, ["<BT> Haus 🦄"], 1.0)
+    pieces = [tagged.pieces()[token] for token in ids]
+    unicorn = [f"<0x{byte:02X}>" for byte in "🦄".encode()]
+    assert pieces == ["▁", "<BT>", "▁", "H", "a", "u", "s", "▁", *unicorn, "</s>"]
+
+
+def definition(pieces, symbols, probability):
+    """The distribution over the segmentations of a word: Algorithm 1, every choice weighted."""
+    pairs = ["".join(pair) for pair in itertools.pairwise(symbols)]
+    candidates = sorted((pieces[text], place) for place, text in enumerate(pairs) if text in pieces)
+    found = Counter({symbols: probability ** len(candidates)})
+    for left_out, (_, place) in enumerate(candidates):
+        after = (*symbols[:place], pairs[place], *symbols[place + 2 :])
+        share = probability**left_out * (1 - probability)
+        for result, chance in definition(pieces, after, probability).items():
+            found[result] += share * chance
+    return found
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.4])
+@pytest.mark.parametrize("word", ["green", "schläft"])
+def test_segmentations_are_as_frequent_as_algorithm_1_has_them(subwords, word, probability):
+    # A piece that was learned earlier is better, and has a lower id.
+    pieces = {piece: token for token, piece in enumerate(subwords.pieces()) if token > 258}
+    expected = definition(pieces, tuple(f"▁{word}"), probability)
+    assert sum(expected.values()) == pytest.approx(1)
+    assert len(expected) > 8
+    count = 20_000
+    drawn = Counter(map(tuple, segmented(subwords, [word] * count, probability)))
+    names = subwords.pieces()
+    found = Counter({tuple(names[i] for i in ids[:-1]): n for ids, n in drawn.items()})
+    assert found.keys() <= expected.keys()
+    likely = [result for result, chance in expected.items() if chance * count >= 5]
+    chi_square = sum(
+        (found[result] - count * expected[result]) ** 2 / (count * expected[result])
+        for result in likely
+    )
+    degrees = len(likely)
+    # Five standard deviations.
+    assert chi_square < degrees + 5 * (2 * degrees) ** 0.5
+
+
+@pytest.mark.parametrize("model", ["subwords", "ending"])
+def test_words_are_segmented_independently_of_each_other(model, request):
+    """Of the same sentence, of its neighbours, in other epochs, with other seeds."""
+    subwords, count = request.getfixturevalue(model), 4000
+    plain = len(subwords.encode(["green"])[0]) - 1
+
+    def longer(place, seed=1, epoch=0):
+        """Whether the word at a place of every sentence has more ids than in plain BPE."""
+        found = segmented(subwords, ["green green"] * count, 0.3, seed, epoch)
+        numbers = map(subwords.word_marks.numbers, found)
+        return np.array([of_line.count(place) > plain for of_line in numbers])
+
+    first = longer(0)
+    assert 0.1 < first.mean() < 0.9
+    for other in (longer(1), np.roll(first, 1), longer(0, epoch=1), longer(0, seed=2)):
+        assert abs(np.corrcoef(first, other)[0, 1]) < 5 / count**0.5
+
+
+def test_a_segmentation_is_a_function_of_seed_epoch_and_sentence_alone(subwords):
+    lines = sentences(300, seed=3)
+    whole = segmented(subwords, lines, 0.3, epoch=4)
+    assert whole != subwords.encode(lines)
+    backwards = range(len(lines))[::-1]
+    turned = segmented(subwords, [lines[n] for n in backwards], 0.3, epoch=4, numbers=backwards)
+    assert turned[::-1] == whole
+    assert segmented(subwords, lines[7:8], 0.3, epoch=4, numbers=[7]) == whole[7:8]
+    assert segmented(subwords, lines, 0.3, epoch=5) != whole
+    assert segmented(subwords, lines, 0.3, epoch=4, seed=2) != whole
+    # A word's segmentation depends neither on the words after it.
+    longer = segmented(subwords, [f"{line} Haus" for line in lines], 0.3, epoch=4)
+    assert all(long[: len(ids) - 1] == ids[:-1] for long, ids in zip(longer, whole, strict=True))
+
+
+def test_what_is_remembered_is_bounded_and_forgetting_changes_nothing(subwords, monkeypatch):
+    lines = sentences(200, seed=1)
+    expected = segmented(subwords, lines, 0.3)
+    monkeypatch.setattr(subword_dropout, "_MOST_WORDS", 3)
+    monkeypatch.setattr(subword_dropout, "_LONGEST_WORD", 6)
+    assert segmented(subwords, lines, 0.3) == expected
+
+
+def test_more_merges_than_two_random_numbers_are_apart(subwords, monkeypatch):
+    word = "green" * 40
+    (plain,) = subwords.encode([word])
+    assert BpeMerges(subwords.model_path).merges_in[plain].sum() > subword_dropout._FAR
+    assert segmented(subwords, [word] * 3, 0.0) == [plain] * 3
+    # If they are never far apart, words come out as long on average.
+    means = []
+    for far in (64, 2):
+        monkeypatch.setattr(subword_dropout, "_FAR", far)
+        lengths = [len(ids) for ids in segmented(subwords, ["schläft"] * 5000, 0.1)]
+        means.append(np.mean(lengths))
+        error = np.std(lengths) / 5000**0.5
+    assert means[0] == pytest.approx(means[1], abs=6 * error)
+
+
+def test_a_segmenter_goes_to_other_processes(subwords):
+    segment = DropoutSegmenter(subwords.model_path, 0.3, (1, 0))
+    block = subwords.encode_block(LINES)
+    first = segment(0, np.arange(len(LINES)), block)
+    second = pickle.loads(pickle.dumps(segment))(0, np.arange(len(LINES)), block)
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_each_side_has_random_numbers_of_its_own_or_none(subwords):
+    lines = sentences(50)
+    block = subwords.encode_block(lines)
+    numbers = np.arange(len(lines))
+    both = SubwordDropout(0.3).segmenters(shared(subwords), seed=1)
+    one, other = (segment(0, numbers, block)[0].tolist() for segment in both if segment)
+    assert one != other
+    source, target = SubwordDropout(0.3, sides=["target"]).segmenters(shared(subwords), seed=1)
+    assert source is None
+    assert target
+    assert target(0, numbers, block)[0].tolist() == other
+    assert SubwordDropout(0.0).segmenters(shared(subwords), seed=1) == (None, None)
+
+
+def test_only_bpe_of_sentencepiece_has_merges(subwords, tmp_path):
+    def refused(path, match):
+        other = SentencePieceModel(subwords.model_path)
+        other.model_path = path
+        with pytest.raises(UserError, match=match):
+            SubwordDropout(sides=["source"]).segmenters(SubwordPair(other, subwords), 1)
+
+    t2t = tmp_path / "vocab"
+    t2t.write_text("".join(f"'{name}'\n" for name in [*RESERVED, "a_"]))
+    refused(t2t, "leaves out merges of a SentencePiece BPE, and .*vocab is none")
+    proto = sentencepiece_model_pb2.ModelProto.FromString(subwords.model_path.read_bytes())
+    proto.pieces[300].type = sentencepiece_model_pb2.ModelProto.SentencePiece.UNUSED
+    (tmp_path / "unused").write_bytes(proto.SerializeToString())
+    refused(tmp_path / "unused", "has unused pieces")
+    proto.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
+    (tmp_path / "unigram").write_bytes(proto.SerializeToString())
+    refused(tmp_path / "unigram", "is of another type")
+
+
+@pytest.mark.parametrize(
+    ("given_", "match"),
+    [
+        ({"probability": 1.1}, "probability is 1.1, expected a number at least 0 and at most 1"),
+        ({"probability": -0.1}, "probability is -0.1"),
+        ({"workers": 0}, "workers is 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given_, match):
+    with pytest.raises(UserError, match=match):
+        SubwordDropout(**given_)

@@ -1,0 +1,222 @@
+"""Marian's text, held against what `MarianTokenizer` does, written down plainly from its files."""
+
+import json
+from itertools import chain
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sacremoses import MosesPunctNormalizer
+
+from t2t_repro.errors import UserError
+from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.strangers.marian_file import MarianFile
+from t2t_repro.text.bpe_dropout import SubwordDropout
+from t2t_repro.text.marian import MarianSubwords
+from t2t_repro.text.subword_model import open_subwords, shared
+from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
+from tests.real_corpora import shared_folder
+from tests.text.marian_directory import (
+    CODES,
+    SOURCE_TEXT,
+    TARGET_TEXT,
+    train,
+    write_marian_text,
+)
+
+PARTS = [
+    *("the", " man", "Männer", "z", "ß", "☃", "你好", "\u2581", " ", "  ", "\u00a0", "\t", "\n"),
+    *("\x00", "\u200b", "…", "“a”", " .", " n't", "'s", " ' ", ">>", "<<", "</s>", "<pad>", "1 %"),
+    *CODES,
+    ">>xxx<<",
+]
+LINES = st.lists(st.sampled_from(PARTS) | st.text(max_size=5), max_size=8).map("".join)
+
+
+class Reference:
+    """`MarianTokenizer` told to split special tokens, for one side, from the files as they are."""
+
+    def __init__(self, folder, side, separate=False):
+        name = "target_vocab.json" if separate and side == "target" else "vocab.json"
+        self.ids = json.loads((folder / name).read_text())
+        self.pieces = {number: piece for piece, number in self.ids.items()}
+        self.model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+
+    def encode(self, line):
+        pieces = []
+        if line.startswith(">>") and "<<" in line:
+            end = line.find("<<") + 2
+            pieces, line = [line[:end]], line[end:]
+        pieces += self.model.encode(line, out_type=str)
+        return [self.ids.get(piece, self.ids["<unk>"]) for piece in pieces] + [self.ids["</s>"]]
+
+    def decode(self, ids):
+        special = {"</s>", "<unk>", "<pad>"}
+        pieces = [self.pieces[token] for token in ids if self.pieces[token] not in special]
+        return self.model.decode_pieces(pieces).replace("\u2581", " ").strip()
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one vocabulary", "two vocabularies"])
+def made(request, tmp_path_factory):
+    """Of each side: ours, which ids of theirs these are, and the reference."""
+    folder = tmp_path_factory.mktemp("marian")
+    theirs = write_marian_text(folder / "theirs", request.param)
+    text = read_marian_text(theirs)
+    (folder / "ours").mkdir()
+    sides = zip(
+        ("source", "target"), text.write(folder / "ours"), (text.source, text.target), strict=True
+    )
+    return [
+        (ours, of_side.ids, Reference(theirs, side, request.param)) for side, ours, of_side in sides
+    ]
+
+
+@settings(max_examples=300, deadline=None)
+@given(LINES)
+@example("")
+@example(">>fra<< the man")
+@example(">>fra<<Männer")
+@example(" >>fra<< the man")
+@example(">> a\nb << man")
+@example("ÄÖÜ ☃☃ z")
+@example("</s><pad><unk>")
+def test_ids_are_theirs(made, line):
+    line = line.encode("utf-8", "replace").decode()
+    for ours, ids, reference in made:
+        assert ids[ours.encode([line])[0]].tolist() == reference.encode(line)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_texts_are_theirs(made, data):
+    for ours, ids, reference in made:
+        numbers = st.integers(0, ours.size - 1).filter(lambda number: number != EOS_ID)
+        tokens = data.draw(st.lists(numbers, max_size=12))
+        expected = reference.decode(ids[tokens].tolist())
+        assert ours.decode([*tokens, EOS_ID, ours.size - 1]) == expected
+        assert ours.decode([*tokens, ours.size + 5, -3, UNK_ID]) == expected
+
+
+def test_each_side_s_text_comes_back(made):
+    for (ours, _, _), text in zip(made, (SOURCE_TEXT, TARGET_TEXT), strict=True):
+        known = [line for line in text if UNK_ID not in ours.encode([line])[0]]
+        assert len(known) > 1
+        for ids, line in zip(ours.encode(known), known, strict=True):
+            assert ours.decode(ids) == line
+
+
+def test_text_never_becomes_a_special_id_but_unk(tmp_path):
+    """Where letters are unknown, what is written as PAD is, is one piece."""
+    path = tmp_path / "subwords.model"
+    pieces = ["<pad>", "</s>", "<unk>", "\u2581", "1", "2", ">></s><<"]
+    path.write_bytes(MarianFile(train(["1 2 12 21"] * 9, 12), pieces, None, False).content())
+    subwords = MarianSubwords(path)
+    found = subwords.encode(["<pad>", "</s>", "1 <pad> 2 </s>", "<unk>", ">></s><< <pad>"])
+    assert found[0] == found[1] == found[3] == [3, UNK_ID, EOS_ID]
+    assert not {PAD_ID, EOS_ID} & {*chain.from_iterable(ids[:-1] for ids in found)}
+    assert found[4] == [6, 3, UNK_ID, EOS_ID]
+
+
+def test_a_block_is_its_lines_stripped(made):
+    lines = ["the man ", "", "\t>>fra<< the dog", "☃"]
+    for ours, _, _ in made:
+        tokens, lengths = ours.encode_block(lines)
+        expected = ours.encode([line.strip() for line in lines])
+        assert tokens.tolist() == [*chain.from_iterable(expected)]
+        assert lengths.tolist() == [*map(len, expected)]
+        assert tokens.dtype == lengths.dtype == np.int32
+
+
+def test_words_and_labels(made):
+    source, _, _ = made[0]
+    target, _, _ = made[1]
+    line = ">>deu<< Zwei junge Männer"
+    (ids,) = target.encode([line])
+    numbers = target.word_numbers(line, [*ids, PAD_ID])
+    assert numbers[0] == 0
+    assert [*dict.fromkeys(numbers)] == [0, 1, 2, 3, NO_WORD]
+    labels = target.labels([*ids, PAD_ID])
+    assert (labels[0], labels[-2:]) == (">>deu<<", ["<EOS>", "<pad>"])
+    text = "".join(" " * (not one.startswith("##")) + one.removeprefix("##") for one in labels)
+    assert text.replace("\u2581", "") == " >>deu<< Zwei junge Männer <EOS> <pad>"
+    for ours in (source, target):
+        begins = [piece.startswith(("\u2581", ">>")) for piece in ours.pieces()]
+        assert ours.word_marks == (begins, False)
+
+
+def test_spaces_before_punctuation_go_where_the_configuration_says_so(tmp_path):
+    texts = []
+    for clean in (False, True):
+        folder = write_marian_text(tmp_path / str(clean), clean_up_tokenization_spaces=clean)
+        subwords = read_marian_text(folder).write(tmp_path / str(clean)).source
+        (ids,) = subwords.encode(["the dog 's , a fox ' s . man n't is"])
+        texts.append(subwords.decode(ids))
+    assert texts == ["the dog 's , a fox ' s . man n't is", "the dog's, a fox's. mann't is"]
+
+
+def test_punctuation_is_normalised_as_sacremoses_does_where_that_is_asked_for(tmp_path):
+    folder = write_marian_text(tmp_path / "theirs")
+    plain, by_moses, by_unicode = (
+        read_marian_text(folder, asked).write(tmp_path / asked).source
+        for asked in ("none", "moses", "unicode")
+    )
+    line = " \u201cthe\u201d dog \u2013 \u2018a\u2019 fox\u3002 ( man ) \u2026,"
+    sacremoses = MosesPunctNormalizer("en")
+    for subwords, expected in (
+        (by_moses, sacremoses.normalize(line)),
+        (by_unicode, sacremoses.replace_unicode_punct(line)),
+    ):
+        assert subwords.encode([line, ""]) == plain.encode([expected, ""])
+        assert subwords.encode([line]) != plain.encode([line])
+
+
+def test_language_codes_are_the_symbols_that_there_can_be(made):
+    _, target = made[0][0], made[1][0]
+    assert target.with_symbols(CODES[:2]) == target.model_path.read_bytes()
+    for symbol in (">>pol<<", "<2de>", "\u2581"):
+        with pytest.raises(UserError, match=f"no language code {symbol}, .* expected one of >>fra"):
+            target.with_symbols([CODES[0], symbol])
+
+
+def test_subword_dropout_is_refused(made):
+    subwords = made[0][0]
+    with pytest.raises(UserError, match=r"source_subwords.model is a Marian model's: leave"):
+        SubwordDropout().segmenters(shared(subwords), 1)
+
+
+def test_files_that_are_none(tmp_path):
+    path = tmp_path / "subwords.model"
+    folder = write_marian_text(tmp_path / "theirs")
+    content = json.loads(read_marian_text(folder).source.file.content())
+    spoilt = {
+        "its form": content | {"marian": 2},
+        "it has not": {name: content[name] for name in ("marian", "pieces", "model")},
+        "base64": content | {"model": "?"},
+        "no SentencePiece model": content | {"model": "AAAA"},
+        "a piece twice": content | {"pieces": [*content["pieces"], "<pad>"]},
+        "no list": content | {"pieces": ["a", "b"]},
+        "a piece that is no text": content | {"pieces": [*content["pieces"], 5]},
+        "punctuation": content | {"punctuation": "moses:\x1b[1m"},
+        "clean_spaces": content | {"clean_spaces": 1},
+    }
+    for message, values in spoilt.items():
+        path.write_text(json.dumps(values, separators=(",", ":")))
+        with pytest.raises(UserError, match=rf"is no subword model of a Marian model.*{message}"):
+            open_subwords(path)
+    with pytest.raises(UserError, match="no such file"):
+        MarianSubwords(tmp_path / "nowhere")
+
+
+def test_the_oracle_s_ids_and_texts(tmp_path):
+    oracle = shared_folder("marian_oracle")
+    text = read_marian_text(oracle)
+    source, target = text.write(tmp_path)
+    number_of = {int(theirs): ours for ours, theirs in enumerate(text.target.ids)}
+    lines = json.loads((oracle / "translations.json").read_text())
+    assert len(lines) == 45
+    for line in lines:
+        assert text.source.ids[source.encode([line["source"]])[0]].tolist() == line["source_ids"]
+        ids = [number_of[token] for token in line["greedy_ids"]]
+        assert target.decode(ids) == line["greedy"]

@@ -1,0 +1,273 @@
+"""T2T's subwords: its documented behaviour in closed cases, and a plain reference for the rest."""
+
+import random
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from t2t_repro.errors import UserError
+from t2t_repro.text import t2t as t2t_subwords
+from t2t_repro.text.t2t import RESERVED, T2TSubwords, text_of, tokens_of
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+ESCAPES = list("\\_u;0123456789")
+LETTERS = list("abcdefghijklmnopqrstvwxyz .,'\"ß<>EOS\u2028")
+WORDS = [
+    *("the_", "the", "th", "he_", "quick_", "qui", "ck", "ck_", "fox_", "ox"),
+    *(
+        "straße_",
+        "str",
+        "aße",
+        ". _",
+        ", _",
+        " _",
+        "  _",
+        "'_",
+        '"_',
+        "\\u",
+        "\\\\",
+        "\\8",
+        "64;",
+        "3_",
+    ),
+]
+VOCABULARY = [*RESERVED, *WORDS, *ESCAPES, *LETTERS]
+
+
+def write(path, subwords, quote="'"):
+    path.write_bytes("".join(f"{quote}{s}{quote}\n" for s in subwords).encode())
+    return path
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    return T2TSubwords(write(tmp_path_factory.mktemp("t2t") / "vocab.subwords", VOCABULARY))
+
+
+def pieces(model, line):
+    (ids,) = model.encode([line])
+    assert ids[-1] == EOS_ID
+    return [VOCABULARY[i] for i in ids[:-1]]
+
+
+# The reference: the definition, character by character
+
+
+def is_word(character):
+    return unicodedata.category(character)[0] in "LN"
+
+
+def reference_tokens(line):
+    tokens: list[str] = []
+    for i, character in enumerate(line):
+        if i and is_word(character) == is_word(line[i - 1]):
+            tokens[-1] += character
+        else:
+            tokens.append(character)
+    last = len(tokens) - 1
+    return [token for i, token in enumerate(tokens) if token != " " or i in (0, last)]
+
+
+def reference_encode(vocabulary, line):
+    known = set("".join(vocabulary)) | set(ESCAPES)
+    longest_first = sorted(filter(None, vocabulary), key=len, reverse=True)
+    found = []
+    for token in reference_tokens(line):
+        rest = "".join(
+            {"\\": "\\\\", "_": "\\u"}.get(c) or (c if c in known else f"\\{ord(c)};")
+            for c in token
+        )
+        rest += "_"
+        while rest:
+            best = next(subword for subword in longest_first if rest.startswith(subword))
+            found.append(best)
+            rest = rest[len(best) :]
+    return found
+
+
+some_text = st.text(max_size=40) | st.lists(
+    st.sampled_from([*WORDS, *"\\_;u09ß .,'\"\n\t€日", "the quick", "  ", " \u2028", "\u0301"])
+).map("".join)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(line=some_text)
+def test_any_text_comes_back(subwords, line):
+    (ids,) = subwords.encode([line])
+    assert all(EOS_ID < i < subwords.size for i in ids[:-1])
+    assert subwords.decode(ids) == line
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(line=some_text)
+def test_tokens_and_subwords_are_the_reference_s(subwords, line):
+    assert tokens_of(line) == reference_tokens(line)
+    assert text_of(tokens_of(line)) == line
+    assert pieces(subwords, line) == reference_encode(VOCABULARY, line)
+
+
+def test_a_word_character_is_a_letter_or_number_of_unicode():
+    # Whatever the version of Unicode that Python has: the three must agree.
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        word = unicodedata.category(character)[0] in "LN"
+        assert character.isalnum() == word
+        assert (t2t_subwords._TOKEN.fullmatch(f"a{character}") is not None) == word
+
+
+def test_a_random_vocabulary(tmp_path):
+    generator = random.Random(0)
+    text = [" ".join(generator.choices(["abba", "ab_c", "a;b", "b\\u1"], k=8)) for _ in range(50)]
+    subwords = {
+        "".join(generator.choices("abc\\u_;", k=generator.randint(2, 5))) for _ in range(99)
+    }
+    # A subword that a file of T2T's could hold ends at the first underscore.
+    subwords = {s for s in subwords if "_" not in s[:-1]}
+    vocabulary = [*RESERVED, *sorted(subwords), *ESCAPES, *"abc <>pdEOS"]
+    model = T2TSubwords(write(tmp_path / "v", vocabulary))
+    for line, ids in zip(text, model.encode(text), strict=True):
+        assert [vocabulary[i] for i in ids[:-1]] == reference_encode(vocabulary, line)
+        assert model.decode(ids) == line
+
+
+# What T2T documents
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens"),
+    [
+        ("Dude - that's so cool.", ["Dude", " - ", "that", "'", "s", "so", "cool", "."]),
+        ("a b", ["a", "b"]),
+        ("a  b", ["a", "  ", "b"]),
+        (" a ", [" ", "a", " "]),
+        (" ", [" "]),
+        ("", []),
+        ("e\u0301x", ["e", "\u0301", "x"]),  # A combining accent is a mark, not a letter.
+        ("x² ⅷ_日本", ["x²", "ⅷ", "_", "日本"]),
+    ],
+)
+def test_tokens(line, tokens):
+    assert tokens_of(line) == tokens
+    assert text_of(tokens) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("the quick fox", ["the_", "quick_", "fox_"]),
+        ("the", ["the_"]),
+        ("thefox", ["the", "fox_"]),
+        ("quicker", ["qui", "ck", "e", "r", "_"]),  # Greedy: "quick_" does not fit.
+        ("the. fox", ["the_", ". _", "fox_"]),
+        ("the  fox", ["the_", "  _", "fox_"]),
+        ("the ", ["the_", " _"]),
+        ("Großaße", ["\\", "7", "1", ";", "r", "o", "ß", "aße", "_"]),  # "G" is 71.
+        ("straße", ["straße_"]),
+        ("€", ["\\8", "3", "64;", "_"]),  # U+20AC is 8364.
+        ("a_b", ["a", "_", "\\u", "_", "b", "_"]),
+        ("\\", ["\\\\", "_"]),
+        ("\\u", ["\\\\", "_", "u", "_"]),
+        ("\n", ["\\", "1", "0", ";", "_"]),
+        ("\u2028", ["\u2028", "_"]),
+        ("", []),
+    ],
+)
+def test_subwords(subwords, line, expected):
+    assert pieces(subwords, line) == expected
+    assert subwords.decode(subwords.encode([line])[0]) == line
+
+
+def test_decoding_reads_up_to_eos(subwords):
+    (ids,) = subwords.encode(["the fox"])
+    assert subwords.decode([PAD_ID, *ids, *ids]) == "the fox"
+    assert subwords.decode([*ids[:-1], subwords.size, -1, subwords.size + 10**6]) == "the fox"
+    assert subwords.decode([]) == subwords.decode([EOS_ID, *ids]) == ""
+
+
+@pytest.mark.parametrize(
+    ("subword_texts", "text"),
+    [
+        (["the", "fox_"], "thefox"),
+        (["the_", "ox"], "the ox"),  # The end of the last token may be missing.
+        (["_", "_", "the_", "_"], "the"),
+        (["\\8", "64;", "_"], "\u0360"),
+        (["\\", "9", "9", "9", "9", "9", "9", "9", ";", "_"], "\u3013"),
+        (["\\", *"55296", ";", "_"], "\u3013"),  # A surrogate: no file could hold it.
+        (["\\", *"1" * 5000, ";", "_"], "\u3013"),
+        (["\\", "a", "_"], "\\a"),
+        (["\\", "1", "_"], "\\1"),
+    ],
+)
+def test_decoding_what_no_text_encodes_to(subwords, subword_texts, text):
+    assert subwords.decode([VOCABULARY.index(s) for s in subword_texts]) == text
+
+
+# Files
+
+
+@pytest.mark.parametrize("quote", ["'", '"', ""])
+def test_quoted_or_not(tmp_path, subwords, quote):
+    # Without quotes, white space at the end of a line is lost, as it is in T2T.
+    vocabulary = [s if quote else s.rstrip() for s in VOCABULARY]
+    vocabulary = [s if quote or s not in ("'", '"') else "" for s in vocabulary]
+    model = T2TSubwords(write(tmp_path / "v", vocabulary, quote))
+    assert model.size == len(VOCABULARY)
+    assert model.encode(["the quick fox"]) == subwords.encode(["the quick fox"])
+
+
+def test_lines_as_t2t_reads_them(tmp_path):
+    path = tmp_path / "v"
+    lines = ["'<pad>_'", "'<EOS>_'", *ESCAPES, "", "'a'  ", "'b'\r", "'b", "'", "'b'", '"c d"']
+    path.write_text("\n".join(lines), newline="")
+    model = T2TSubwords(path)
+    first = 2 + len(ESCAPES)
+    assert model.size == first + 7
+    assert [model.decode([first + i]) for i in range(7)] == ["", "a", "b", "'b", "", "b", "c d"]
+    # Of two equal subwords, the last is used.
+    assert model.encode(["b"])[0][0] == first + 5
+
+
+def test_a_character_that_does_not_stand_alone_is_spelled(tmp_path):
+    model = T2TSubwords(write(tmp_path / "v", [*RESERVED, *ESCAPES, "ab", "a"]))
+    for line in ("ab", "b", "ba", "<pad>"):
+        assert model.decode(model.encode([line])[0]) == line
+    assert model.encode(["ab"])[0] == [16, 3, EOS_ID]
+    assert model.encode(["b"])[0] == [2, *(6 + int(d) for d in "98"), 5, 3, EOS_ID]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"begins with '', expected '<pad>_', '<EOS>_'"),
+        (b"<pad>\n<EOS>\nthe\n", r"begins with '<pad>', '<EOS>', expected"),
+        (b"'<pad>_'\n'<EOS>_'\n'the_'\n", r"has no subword for 0 1 2 .* \\ _ u"),
+        (b"'<pad>_'\n\xff\n", "not UTF-8"),
+    ],
+)
+def test_what_is_no_vocabulary_says_so(tmp_path, content, message):
+    path = tmp_path / "v"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message) as error:
+        T2TSubwords(path)
+    assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="no vocabulary at"):
+        T2TSubwords(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("the quick fox", ["the", "quick", "fox"]),
+        ("theck box 3", ["the", "##ck", "b", "##ox", "##_", "3"]),
+        # An underscore of the text is a token, which its end follows.
+        ("a_b", ["a", "##_", "_", "##_", "b", "##_"]),
+        # An escape that lies in several subwords cannot be taken back in any of them.
+        ("quick€", ["quick", "\\8", "##3", "##64;", "##_"]),
+    ],
+)
+def test_subwords_are_named_as_a_reader_knows_them(subwords, line, expected):
+    (ids,) = subwords.encode([line])
+    assert subwords.labels(ids) == [*expected, "<EOS>"]
