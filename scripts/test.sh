@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Everything that must be green: Ruff, mypy, pytest. Arguments go to pytest.
+# Everything that must be green: Ruff, mypy, pytest. With --all first, the slow tests too. Other arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh test
+if [ "${1:-}" = --all ]; then shift; set -- -m "" "$@"; fi
 echo "== ruff"
 ruff check .
 ruff format --check .
