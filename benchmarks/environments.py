@@ -96,9 +96,9 @@ def make_environment(env_dir: Path, peer: str) -> Path:
     directory = env_dir / peer
     if not _is_there(directory, peer):
         # Here, as a GPU machine that measures JAX alone lacks what it asks for.
-        from t2t_repro.files.file_lock import locked
+        from t2t_repro.files import lock
 
-        with locked(env_dir / f".{peer}.lock"):
+        with lock(env_dir / f".{peer}.lock"):
             # Made by another process, which was waited for.
             if not _is_there(directory, peer):
                 _install(directory, peer)

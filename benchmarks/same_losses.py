@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from peers.ours import random_model
-from t2t_repro.files.whole_files import write_whole
+from t2t_repro.files import write_whole
 from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.training.devices import use_xla
 from t2t_repro.training.learning_rate import TransformerSchedule

@@ -28,7 +28,7 @@ import numpy as np
 from curve_files import Curves, Point, read_run
 from t2t_repro.attention.pictures import check_matplotlib
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import whole_file
+from t2t_repro.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -97,7 +97,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     Raises:
         UserError: they cannot be written.
     """
-    from t2t_repro.files.file_lock import locked
+    from t2t_repro.files import lock
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
             for name, content in files.items():
                 (Path(aside) / name).write_bytes(content)
             # The pictures of one sentence belong together.
-            with locked(folder / ".attention_maps.lock"):
+            with lock(folder / ".attention_maps.lock"):
                 for name in files:
                     os.replace(Path(aside) / name, folder / name)
     except OSError as error:

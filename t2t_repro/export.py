@@ -42,7 +42,7 @@ def main() -> None:
 def _export_saved_model() -> None:
     check_model_name()
     import_tensorflow()
-    from t2t_repro.files.file_lock import exclusive_lock
+    from t2t_repro.files import exclusive_lock
     from t2t_repro.formats.saved_model.export import next_version, write_saved_model
     from t2t_repro.formats.saved_model.servable import Servable
     from t2t_repro.formats.saved_model.stored_weights import PRECISIONS

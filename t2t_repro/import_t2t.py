@@ -16,7 +16,7 @@ from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import whole_directory
+from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
 

@@ -21,7 +21,7 @@ from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.command_line.text_lines import write_output
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import whole_file
+from t2t_repro.files import whole_file
 
 FLAGS = flags.FLAGS
 

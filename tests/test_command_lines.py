@@ -20,7 +20,7 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import Preparation
 from t2t_repro.errors import UserError, storage_error
-from t2t_repro.files.file_lock import exclusive_lock
+from t2t_repro.files import exclusive_lock
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
-from t2t_repro.files.file_lock import locked
-from t2t_repro.files.whole_files import whole_file, write_whole
+from t2t_repro.files import lock, whole_file, write_whole
 
 Facts = dict[str, Any]
 
@@ -39,7 +38,7 @@ def once(stamp: Path, work: Callable[..., Facts | None], *arguments: Any) -> Fac
         what `work` returned.
     """
     if not stamp.is_file():
-        with locked(stamp.with_name(f".{stamp.name}.lock")):
+        with lock(stamp.with_name(f".{stamp.name}.lock")):
             # Done by the one that was waited for.
             if not stamp.is_file():
                 write_whole(stamp, json.dumps(work(*arguments) or {}, indent=2).encode())

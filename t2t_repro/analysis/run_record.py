@@ -12,9 +12,9 @@ from t2t_repro.analysis.operations import training_operations
 from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score
+from t2t_repro.files import read_json
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.strangers.json_files import read_json
 from t2t_repro.training.event_files import read_events
 
 _SPEED = "train/real_tokens_per_second"

@@ -14,7 +14,7 @@ from t2t_repro.analysis.table_3_runs import PERPLEXITY, Runs, dev_bleu
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.evaluation.scores import Score
-from t2t_repro.files.plain_file import read_at_most
+from t2t_repro.files import read_at_most
 
 MAX_BYTES = 2**20
 """Of a file: 60 runs have 7 kB."""

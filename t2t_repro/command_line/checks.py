@@ -42,7 +42,7 @@ def making(flag: str) -> Iterator[Path]:
     Raises:
         UserError: another process makes it; it is named.
     """
-    from t2t_repro.files.file_lock import exclusive_lock
+    from t2t_repro.files import exclusive_lock
 
     given = str(flags.FLAGS[flag].value)
     path = Path(os.path.abspath(given))

@@ -15,9 +15,7 @@ from absl import logging
 from t2t_repro.config.gin_files import differing_values
 from t2t_repro.data.block_files import BlockFiles
 from t2t_repro.errors import UserError
-from t2t_repro.files.durable import sync
-from t2t_repro.files.file_lock import exclusive_lock
-from t2t_repro.files.whole_files import whole_file, write_whole
+from t2t_repro.files import exclusive_lock, sync, whole_file, write_whole
 
 _IDENTITY, _JOURNAL, _FINISHED = "identity.json", "journal", "finished"
 _IDENTITY_ASIDE, _FINISHED_ASIDE = f".{_IDENTITY}.partial", f".{_FINISHED}.partial"
@@ -78,7 +76,7 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
         with ExitStack() as opened:
             lock = place.with_name(f".{place.name}.lock")
             what = f"--{flag}={paths[flag]}"
-            self._hold = opened.enter_context(exclusive_lock(lock, what, f"give another --{flag}"))
+            opened.enter_context(exclusive_lock(lock, what, f"give another --{flag}"))
             self._check(json.loads(json.dumps(identity)))
             self.done, self.digest = 0, ""
             self.finished = (self._folder / _FINISHED).exists()
@@ -113,7 +111,6 @@ class ResumableFiles(AbstractContextManager["ResumableFiles"]):
         Raises:
             UserError: the folder or the lock was deleted, and another process has begun.
         """
-        self._hold()
         if not self._folder.is_dir():
             raise UserError(
                 f"{self._shown} was deleted while it was written: give the same command again, "

@@ -11,7 +11,7 @@ from typing import cast
 
 from t2t_repro.data.line_files import decoded_lines
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import whole_file
+from t2t_repro.files import whole_file
 
 
 def read_input(path: str | None, flag: str = "input") -> list[str]:

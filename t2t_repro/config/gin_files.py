@@ -15,7 +15,7 @@ from t2t_repro.config.gin_text import Text, bindings_in, name_of, refused_by_gin
 from t2t_repro.config.limits import MAX_BYTES
 from t2t_repro.config.modules import find_module, import_found, is_missing
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.plain_file import read_at_most
+from t2t_repro.files import read_at_most
 
 _MAX_FILES = 100
 

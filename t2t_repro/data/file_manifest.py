@@ -8,7 +8,6 @@ read again. Delete it to have all read again.
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -16,8 +15,7 @@ from typing import NamedTuple
 from absl import logging
 
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import ASIDE, whole_file
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.files import read_json, whole_file
 
 _VERIFIED = "verified.json"
 
@@ -59,8 +57,6 @@ def describe_files(folder: Path) -> dict[str, FileEntry]:
     Returns:
         entries by paths relative to the folder.
     """
-    for left in folder.glob(f"{ASIDE}*"):
-        shutil.rmtree(left)  # By a process that was killed while it wrote the note.
     files = (path for path in folder.rglob("*") if path.is_file())
     paths = sorted(path for path in files if path != folder / _VERIFIED)
     names = [path.relative_to(folder).as_posix() for path in paths]

@@ -39,8 +39,7 @@ from t2t_repro.data.mixing import EpochMixture
 from t2t_repro.data.parallel import default_workers
 from t2t_repro.data.token_store import TokenStore, VocabSizes
 from t2t_repro.errors import Unfinished, UserError
-from t2t_repro.files.file_lock import locked
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.files import lock, read_json
 from t2t_repro.text.given import CONTENT, content_hash
 from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.text.subword_model import (
@@ -289,7 +288,7 @@ class Preparation:
             workers = self.workers or default_workers()
             cleaned = CleanedCorpus(self.corpus, downloads, self.cleaning, workers)
             # Workers of one training that start together would write to the same files otherwise.
-            with locked(data_dir / ".prepared.lock"):
+            with lock(data_dir / ".prepared.lock"):
                 if not directory.exists():
                     _clear_unless_made_alike(aside, identity)
                     _make(directory, aside, identity, cleaned, self)

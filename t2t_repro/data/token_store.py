@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.files import read_json
 from t2t_repro.vocabulary import PAD_ID
 
 _SUMMARY = "store.json"

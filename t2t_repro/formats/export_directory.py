@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import whole_directory
+from t2t_repro.files import whole_directory
 
 
 @contextmanager

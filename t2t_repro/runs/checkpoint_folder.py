@@ -18,8 +18,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.durable import sync
-from t2t_repro.files.literal_paths import literal
+from t2t_repro.files import sync
 from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
@@ -163,10 +162,9 @@ def damage(path: str) -> str | None:
     """Reads a checkpoint whole, checksums included; returns why it cannot be read, or None."""
     try:
         check_index(path)
-        with literal(path) as found:
-            reader = tf.train.load_checkpoint(found)
-            for name in reader.get_variable_to_shape_map():
-                reader.get_tensor(name)
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
     except (ValueError, IndexError, RuntimeError, MemoryError, tf.errors.OpError) as error:
         return reason_of(error)
     return None

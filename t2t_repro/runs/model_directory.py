@@ -27,7 +27,7 @@ Everybody asks a ModelDirectory for these paths.
 import dataclasses
 import json
 import platform
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -40,8 +40,7 @@ from t2t_repro.config.decoding_bindings import check_harmless
 from t2t_repro.config.gin_files import differing_bindings, differing_values, read_bindings
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.errors import UserError
-from t2t_repro.files.file_lock import exclusive_lock, locked
-from t2t_repro.files.whole_files import write_whole
+from t2t_repro.files import exclusive_lock, lock, read_json, write_json, write_whole
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_choice import CheckpointChoice
@@ -49,7 +48,6 @@ from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_json import check_shapes, no_transformer, read_model_json
 from t2t_repro.runs.records import Ancestor, ancestry, read_ancestry
 from t2t_repro.runs.weights import load_weights, save_weights
-from t2t_repro.strangers.json_files import read_json
 from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.text.subword_model import (
     SubwordModel,
@@ -94,7 +92,6 @@ class ModelDirectory:
         self.ancestry_json = path / "ancestry.json"
         self.epoch_json = path / "epoch.json"
         self.choice = CheckpointChoice(self.checkpoints, self.best, self.averaged)
-        self._hold: Callable[[], None] | None = None
 
     @contextmanager
     def held_for_training(self) -> Iterator[None]:
@@ -104,17 +101,8 @@ class ModelDirectory:
             UserError: another process does.
         """
         lock = self.path / ".trainer.lock"
-        with exclusive_lock(lock, str(self.path), "give another --model_dir") as self._hold:
+        with exclusive_lock(lock, str(self.path), "give another --model_dir"):
             yield
-
-    def stay_alone(self) -> None:
-        """Checks, before a trainer writes, that no other began here after the lock was deleted.
-
-        Raises:
-            UserError: another process trains here.
-        """
-        if self._hold:
-            self._hold()
 
     def held_for_averaging(self) -> AbstractContextManager[object]:
         """Returns a context in which no other process averages here.
@@ -155,14 +143,14 @@ class ModelDirectory:
         }
         for name, content in subwords.contents().items():
             write_whole(self.path / name, content)
-        _write_json(self.model_json, _sizes_of(model))
-        _write_json(self.versions_json, versions)
+        write_json(self.model_json, _sizes_of(model))
+        write_json(self.versions_json, versions)
         write_whole(self.config_gin, config.encode())
         write_whole(self.operative_config_gin, operative_config.encode())
 
     def write_epoch(self, report: EpochReport) -> None:
         """Writes down what an epoch holds."""
-        _write_json(self.epoch_json, dataclasses.asdict(report))
+        write_json(self.epoch_json, dataclasses.asdict(report))
 
     def write_ancestor(self, parent: Ancestor, directory: "ModelDirectory") -> None:
         """Writes down whose weights a run has begun with.
@@ -171,7 +159,7 @@ class ModelDirectory:
             parent: the nearest ancestor.
             directory: its model directory, which knows of others.
         """
-        _write_json(self.ancestry_json, ancestry([parent, *directory.ancestors()]))
+        write_json(self.ancestry_json, ancestry([parent, *directory.ancestors()]))
 
     def ancestors(self) -> list[Ancestor]:
         """Returns those whose weights this model began with, the parent first; perhaps none."""
@@ -188,7 +176,7 @@ class ModelDirectory:
             names: of the modules, if there are any.
         """
         if names:
-            _write_json(self.modules_json, folders_of(names))
+            write_json(self.modules_json, folders_of(names))
             remember(self.path, names)
 
     def import_modules(self, allowed: Collection[str] = ()) -> None:
@@ -213,8 +201,8 @@ class ModelDirectory:
     def write_scores(self, split: str, evaluation: Mapping[str, Any]) -> None:
         """Writes down an evaluation, in place of the split's last one."""
         path = self.scores_json(split)
-        with locked(path.parent / ".scores.lock"):
-            _write_json(path, evaluation)
+        with lock(path.parent / ".scores.lock"):
+            write_json(path, evaluation)
 
     def write_imported(self, model: Transformer, step: int) -> None:
         """Writes weights that were not trained here as the latest; there is no optimizer."""
@@ -411,7 +399,3 @@ def _lasting(sizes: Mapping[str, Any]) -> dict[str, Any]:
     config = sizes["config"]
     kept = {name: value for name, value in config.items() if name not in LayerConfig.TRAINING_ALONE}
     return {**sizes, "config": kept}
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    write_whole(path, (json.dumps(content, indent=2) + "\n").encode())

@@ -9,10 +9,10 @@ from typing import Any
 
 from t2t_repro.config.values import constructor_of
 from t2t_repro.errors import UserError
+from t2t_repro.files import read_json
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.strangers.checkpoint_objects import CheckpointObjects
-from t2t_repro.strangers.json_files import read_json
 
 _KEYS = {
     "trainable", "dtype", "vocab_size", "num_layers", "config", "positional_encoding", "max_length",

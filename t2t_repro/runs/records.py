@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.files import read_json
 
 _MOST = 1000
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.literal_paths import literal
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.strangers.checkpoint_index import check_index
@@ -42,11 +41,10 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
     """
     with _refusing_what_does_not_fit(checkpoint):
         _restore(model, checkpoint)
-        with literal(checkpoint) as found:
-            reader = tf.train.load_checkpoint(found)
-            if reader.has_tensor(_AVERAGE.format(0)):
-                for number, weight in enumerate(model.trainable_variables):
-                    weight.assign(reader.get_tensor(_AVERAGE.format(number)))
+        reader = tf.train.load_checkpoint(checkpoint)
+        if reader.has_tensor(_AVERAGE.format(0)):
+            for number, weight in enumerate(model.trainable_variables):
+                weight.assign(reader.get_tensor(_AVERAGE.format(number)))
 
 
 def load_last_weights(model: Transformer, checkpoint: str) -> None:
@@ -61,9 +59,8 @@ def load_last_weights(model: Transformer, checkpoint: str) -> None:
 
 def _restore(model: Transformer, checkpoint: str) -> None:
     check_index(checkpoint)
-    with literal(checkpoint) as found:
-        status = tf.train.Checkpoint(model=model).restore(found)
-        status.assert_existing_objects_matched().expect_partial()
+    status = tf.train.Checkpoint(model=model).restore(checkpoint)
+    status.assert_existing_objects_matched().expect_partial()
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 from t2t_repro.errors import UserError
-from t2t_repro.files.literal_paths import literal
-from t2t_repro.files.plain_file import read_at_most
+from t2t_repro.files import read_at_most
 from t2t_repro.formats.saved_model.warm_up import read_warm_up
 from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.proto_tensors import read_inputs
@@ -44,8 +43,7 @@ class LoadedModel:
     def __init__(self, path: Path, limits: RequestLimits = _LIMITS) -> None:
         (graph,) = SavedModel.FromString(_content(path / "saved_model.pb")).meta_graphs
         check_graph(path, graph)
-        with literal(path) as found:
-            loaded = tf.saved_model.load(found, tags=["serve"])
+        loaded = tf.saved_model.load(str(path), tags=["serve"])
         self.metadata = SignatureDefMap()
         self.signatures = {}
         for name, function in loaded.signatures.items():

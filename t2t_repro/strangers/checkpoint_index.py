@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.plain_file import read_at_most
+from t2t_repro.files import read_at_most
 
 _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 _FOOTER_BYTES = 48

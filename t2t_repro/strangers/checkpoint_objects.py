@@ -10,7 +10,6 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from t2t_repro.errors import UserError
-from t2t_repro.files.literal_paths import literal
 from t2t_repro.strangers.checkpoint_index import check_index
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -29,8 +28,7 @@ class CheckpointObjects:
     def __init__(self, prefix: str) -> None:
         self._shapes = check_index(prefix)
         try:
-            with literal(prefix) as found:
-                content = tf.train.load_checkpoint(found).get_tensor(_GRAPH)
+            content = tf.train.load_checkpoint(prefix).get_tensor(_GRAPH)
             self._nodes = TrackableObjectGraph.FromString(content).nodes
         except (ValueError, TypeError, DecodeError, tf.errors.OpError) as error:
             raise UserError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.files import read_json
 from t2t_repro.strangers.sentencepiece_file import MAX_PIECE, MAX_PIECES, check_sentencepiece
 from t2t_repro.vocabulary import UNK_ID
 

@@ -23,8 +23,7 @@ from absl import logging
 
 from t2t_repro.config.modules import find_module, folder_of, import_found, is_missing
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import whole_file
-from t2t_repro.strangers.json_files import read_json
+from t2t_repro.files import read_json, whole_file
 
 _OURS = "t2t_repro"
 

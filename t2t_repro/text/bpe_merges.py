@@ -12,7 +12,7 @@ import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from t2t_repro.errors import UserError
-from t2t_repro.files.plain_file import read_at_most
+from t2t_repro.files import read_at_most
 from t2t_repro.strangers.marian_file import START
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.text.word_marks import WordMarks

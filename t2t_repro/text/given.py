@@ -13,7 +13,7 @@ from absl import logging
 
 from t2t_repro.config.values import AtMost, Text, validated
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import write_whole
+from t2t_repro.files import write_whole
 from t2t_repro.text.sentencepiece import Sentences
 from t2t_repro.text.subword_model import SubwordModel, open_pair, open_subwords
 from t2t_repro.text.training import MOST_SYMBOLS, check_symbols, merged

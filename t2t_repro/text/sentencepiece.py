@@ -25,8 +25,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from t2t_repro.config.values import AtMost, Count, Range, Text, validated
 from t2t_repro.errors import UserError
-from t2t_repro.files.plain_file import read_at_most
-from t2t_repro.files.whole_files import write_whole
+from t2t_repro.files import read_at_most, write_whole
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.text.training import MOST_SYMBOLS, add_symbols, check_symbols, merged
 from t2t_repro.text.word_ids import WordIds, read_ids

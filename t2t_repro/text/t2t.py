@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.plain_file import read_at_most
+from t2t_repro.files import read_at_most
 from t2t_repro.text.word_ids import WordIds, read_ids
 from t2t_repro.vocabulary import CONTINUES, NO_WORD
 

@@ -15,7 +15,6 @@ from absl import logging
 
 from t2t_repro.config.values import Count, Range, validated
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.literal_paths import literal
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
@@ -104,8 +103,7 @@ class Checkpoints:
         constant = getattr(self._optimizer, "_learning_rate", None)
         rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
-            with literal(path) as found:
-                self._checkpoint.restore(found).assert_consumed()
+            self._checkpoint.restore(path).assert_consumed()
             state = json.loads(self._state.numpy())
             state.pop(_FROZEN, None)
             self._saved = RunState.read(state)
@@ -154,8 +152,7 @@ class Checkpoints:
     def _check_frozen(self, path: str) -> None:
         """Makes sure that the optimizer's moments will be those of the same weights."""
         try:
-            with literal(path) as found:
-                state = json.loads(tf.train.load_checkpoint(found).get_tensor(_STATE))
+            state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
             there = list(state.get(_FROZEN, []))
         except (*_DO_NOT_FIT, AttributeError, tf.errors.OpError):
             # What is wrong is said where all of it is read.
@@ -232,7 +229,6 @@ class Checkpoints:
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
         if not self._is_writer:
             return
-        self._directory.stay_alone()
         self._state.assign(json.dumps(dataclasses.asdict(state) | self._frozen))
         folder.write(self._checkpoint, state.step)
 

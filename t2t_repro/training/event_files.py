@@ -14,7 +14,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
-from t2t_repro.files.durable import sync
+from t2t_repro.files import sync
 
 # TensorBoard reads files in the order of their names, in which TensorFlow puts the time.
 _KEPT = "events.out.tfevents.0000000000.before.v2"

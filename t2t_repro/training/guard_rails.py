@@ -14,7 +14,7 @@ from absl import logging
 from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.decoding.available_memory import available_memory, gigabytes
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import nearest_folder
+from t2t_repro.files import nearest_folder
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.activation_memory import activation_bytes

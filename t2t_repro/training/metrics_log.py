@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from t2t_repro.durations import in_words
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.durable import sync
+from t2t_repro.files import sync
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule

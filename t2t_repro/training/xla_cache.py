@@ -11,7 +11,7 @@ from pathlib import Path
 from absl import logging
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.whole_files import nearest_folder
+from t2t_repro.files import nearest_folder
 
 _FLAG = "--tf_xla_persistent_cache_"
 

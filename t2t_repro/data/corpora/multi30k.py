@@ -13,7 +13,7 @@ from t2t_repro.config.values import Text, validated
 from t2t_repro.data.corpora.corpus import Pair, check_languages, check_split
 from t2t_repro.data.line_files import check_line_counts, read_lines
 from t2t_repro.errors import UserError
-from t2t_repro.files.whole_files import whole_file
+from t2t_repro.files import whole_file
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_repro.errors import UserError, reason_of
+from t2t_repro.files import read_table
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING
-from t2t_repro.strangers.json_files import read_table
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 

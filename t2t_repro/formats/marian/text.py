@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.plain_file import read_at_most
-from t2t_repro.files.whole_files import write_whole
-from t2t_repro.strangers.json_files import read_table
+from t2t_repro.files import read_at_most, read_table, write_whole
 from t2t_repro.strangers.marian_file import MarianFile, check_pieces, check_punctuation
 from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
 from t2t_repro.text.marian import MarianSubwords

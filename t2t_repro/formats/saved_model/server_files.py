@@ -3,7 +3,7 @@
 from importlib import resources
 from pathlib import Path
 
-from t2t_repro.files.whole_files import write_whole
+from t2t_repro.files import write_whole
 
 SERVER_FILES = ("models.config", "batching_params.pbtxt", "monitoring.config")
 """Their names; what they say stands in the folder for_server, `{{model}}` for the model's name."""

@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from t2t_repro.config.values import Count, fits
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files.literal_paths import literal
 from t2t_repro.formats.tensor2tensor.hparams import (
     BODY,
     layer_config,
@@ -159,16 +158,15 @@ def _open_checkpoint(path: str | Path) -> Iterator[CheckpointReader]:
     prefix = _prefix(Path(path))
     if Path(f"{prefix}.index").is_file():
         check_index(prefix)
-    with literal(prefix) as found:
-        try:
-            reader = tf.train.load_checkpoint(found)
-        except (ValueError, RuntimeError, tf.errors.OpError) as error:
-            raise UserError(
-                f"{path} holds no checkpoint that TensorFlow can read, expected a directory with "
-                "the file 'checkpoint', or a prefix such as .../model.ckpt-1200 of an .index and a "
-                ".data file: check the path."
-            ) from error
-        yield reader
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise UserError(
+            f"{path} holds no checkpoint that TensorFlow can read, expected a directory with "
+            "the file 'checkpoint', or a prefix such as .../model.ckpt-1200 of an .index and a "
+            ".data file: check the path."
+        ) from error
+    yield reader
 
 
 def _prefix(path: Path) -> Path:

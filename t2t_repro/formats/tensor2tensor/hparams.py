@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import read_json
 from t2t_repro.model.layer_config import LayerConfig, Normalization
 from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON
-from t2t_repro.strangers.json_files import read_json
 
 Shapes = dict[str, list[int]]
 """Shapes of a checkpoint's variables, by T2T's names."""

@@ -1,0 +1,216 @@
+"""Whole files and directories, a lock between processes, bounded reading, JSON."""
+
+import errno
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from absl import logging
+from filelock import FileLock, Timeout
+
+from t2t_repro.errors import UserError
+
+_MOST_JSON = 2**24  # Our files have kilobytes; parsing takes up to 100 times a file's size.
+
+
+def sync(*paths: Path) -> None:
+    """Waits until files, or the names in directories, are on the disk.
+
+    Raises:
+        OSError: the disk is full, or fails.
+    """
+    for path in paths:
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        except OSError as error:
+            # Some file systems cannot sync directories.
+            if error.errno != errno.EINVAL or not path.is_dir():
+                raise
+        finally:
+            os.close(number)
+
+
+def nearest_folder(folder: Path) -> Path:
+    """Returns a directory if it exists, else the nearest existing one above it."""
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file, whole or not at all, and makes its directory.
+
+    Args:
+        path: of the file; only one process writes it at a time. An old one is replaced.
+        content: of the file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as aside:
+        aside.write_bytes(content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file as `write_whole` does."""
+    write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yields a temporary path to write to; renames that file to `path` at the end.
+
+    Args:
+        path: of the file; only one process writes it at a time. An old one is replaced, except
+            after an error.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    aside = _aside(path)
+    try:
+        yield aside
+        # Otherwise a power cut could leave an empty file under the new name.
+        sync(aside)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Yields a temporary, empty directory to write to; renames it to `path` at the end.
+
+    Nothing remains after an error; leftovers of a killed process are deleted.
+
+    Args:
+        path: of a directory that is missing or empty; only one process makes it at a time.
+
+    Raises:
+        OSError: the directory cannot be written, or `path` is not empty.
+    """
+    aside = _aside(path)
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir(parents=True)
+        yield aside
+        aside.rename(path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(path: Path) -> Path:
+    # It keeps the suffix, from which some writers conclude the format.
+    return path.with_name(f".{path.stem}.partial{path.suffix}")
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Waits until no other process holds the lock, then holds it.
+
+    Args:
+        path: of the lock, a file that exists while it is held. A killed process frees the lock.
+    """
+    try:
+        lock_file = _acquire(path, wait=False)
+    except Timeout:
+        logging.info("waiting for %s, which holds %s", _holder(path), path)
+        lock_file = _acquire(path, wait=True)
+    try:
+        yield
+    finally:
+        _release(lock_file, path)
+
+
+@contextmanager
+def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
+    """Holds a lock that no process waits for.
+
+    Args:
+        path: of the lock, as in `lock`.
+        what: is locked, for the error.
+        fix: of the error, apart from waiting.
+
+    Raises:
+        UserError: another process holds the lock; the message names it.
+    """
+    try:
+        lock_file = _acquire(path, wait=False)
+    except Timeout as error:
+        raise UserError(
+            f"{what} is in use by {_holder(path)}: wait for its end, or {fix}."
+        ) from error
+    try:
+        yield
+    finally:
+        _release(lock_file, path)
+
+
+def _acquire(path: Path, wait: bool) -> FileLock:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Other users of a shared directory may lock it too, after its holder has ended.
+    lock_file = FileLock(path, timeout=-1 if wait else 0, mode=0o666)
+    lock_file.acquire()
+    path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n")
+    return lock_file
+
+
+def _release(lock_file: FileLock, path: Path) -> None:
+    # While the lock is held: those that wait notice that the file was deleted.
+    path.unlink(missing_ok=True)
+    lock_file.release()
+
+
+def _holder(path: Path) -> str:
+    try:
+        pid, host = path.read_text().split()[:2]
+    except (OSError, ValueError):  # It has just been freed, or taken.
+        return "another process"
+    return f"process {pid} on {host}"
+
+
+def read_at_most(path: Path, most: int) -> bytes:
+    """Reads a file of at most so many bytes, whatever its size is said to be.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not a file (e.g. a pipe), or has more bytes.
+    """
+    if not path.is_file():
+        raise ValueError("no such file")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it has more than {most:,} bytes")
+    return content
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file in bounded memory.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not a file, not UTF-8, not JSON, nested too deeply, or above 16 MiB.
+    """
+    try:
+        return json.loads(read_at_most(path, _MOST_JSON))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Reads a JSON file that holds one object, as `read_json` does.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as of `read_json`, or it holds something else.
+    """
+    table = read_json(path)
+    if not isinstance(table, dict):
+        raise ValueError("expected a JSON object")
+    return table

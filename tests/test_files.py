@@ -1,0 +1,129 @@
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import (
+    exclusive_lock,
+    lock,
+    read_at_most,
+    read_json,
+    read_table,
+    whole_directory,
+    whole_file,
+    write_json,
+    write_whole,
+)
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from t2t_repro.files import exclusive_lock
+with exclusive_lock(Path(sys.argv[1]), "it", "leave it"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds the lock tmp_path/lock."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_one_process_holds_a_lock_and_a_killed_one_frees_it(tmp_path, holder):
+    path = tmp_path / "lock"
+    for _ in range(2):  # Asking does not take it away.
+        with pytest.raises(UserError, match=f"it .* process {holder.pid} on .* leave it"):
+            exclusive_lock(path, "it", "leave it").__enter__()
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with exclusive_lock(path, "it", "leave it"):
+        assert path.read_text().startswith(f"{os.getpid()}\n")
+    assert not path.exists()
+
+
+def test_those_who_wait_hold_a_lock_one_after_the_other(tmp_path):
+    def hold(_):
+        with lock(tmp_path / "folder" / "lock"):
+            os.close(os.open(tmp_path / "held", os.O_CREAT | os.O_EXCL))
+            (tmp_path / "held").unlink()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(hold, range(20)))
+    assert not list((tmp_path / "folder").iterdir())
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, old):
+    path = tmp_path / "folder" / "table.png"
+    if old:
+        write_whole(path, b"old")
+    else:
+        path.parent.mkdir()
+
+    def write_half():
+        with whole_file(path) as aside:
+            assert aside.suffix == ".png"
+            aside.write_bytes(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_half()
+    assert [file.read_bytes() for file in path.parent.iterdir()] == [b"old"] * old
+    write_whole(path, b"new")
+    assert [file.read_bytes() for file in path.parent.iterdir()] == [b"new"]
+
+
+def test_a_directory_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "folder" / "new"
+
+    def write(stop):
+        with whole_directory(path) as aside:
+            assert not list(aside.iterdir())
+            (aside / "file").touch()
+            if stop:
+                raise stop
+
+    with pytest.raises(ZeroDivisionError):
+        write(ZeroDivisionError)
+    assert not list(path.parent.iterdir())
+    write(None)
+    assert list(path.iterdir()) == [path / "file"]
+    with pytest.raises(OSError, match="not empty"):
+        write(None)
+
+
+def test_a_file_has_at_most_so_many_bytes(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 9)
+    assert read_at_most(path, 9) == b"x" * 9
+    with pytest.raises(ValueError, match="more than 8 bytes"):
+        read_at_most(path, 8)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless", "", "nowhere"):
+        with pytest.raises(ValueError, match="no such file"):
+            read_at_most(tmp_path / name, 9)
+
+
+def test_json_comes_back_and_what_is_not_json_is_a_value_error(tmp_path):
+    path = tmp_path / "file.json"
+    write_json(path, {"ä": [1, None]})
+    assert read_json(path) == read_table(path) == {"ä": [1, None]}
+    for content in (b"[" * 100_000, b"\xff", b"{", b"1" * (2**24 + 1)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError):  # noqa: PT011
+            read_json(path)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="object"):
+        read_table(path)
