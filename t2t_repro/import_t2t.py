@@ -3,11 +3,9 @@ r"""Makes a model directory of a checkpoint of Tensor2Tensor.
     python -m t2t_repro.import_t2t --checkpoint=t2t_train/translate_ende \
         --vocabulary=t2t_data/vocab.translate_ende_wmt32k.32768.subwords --model_dir=runs/t2t/model
 
-The directory is complete in itself, as a training run's is: translate, evaluate and the others
-take it. Decoding is set to what T2T does unless told otherwise: beam 4, alpha 0.6, 50 extra tokens.
+The directory is like that of a training run: translate, evaluate and the other commands take it.
+Decoding is set to T2T's defaults: beam 4, alpha 0.6, 50 extra tokens.
 """
-
-from pathlib import Path
 
 from absl import flags, logging
 
@@ -15,13 +13,12 @@ from t2t_repro.command_line.checks import check_new, making
 from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.quiet_start import import_tensorflow
-from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
 
 DECODING = """\
-# Imported from Tensor2Tensor. How T2T decodes unless told otherwise:
+# Imported from Tensor2Tensor, with T2T's defaults of decoding:
 BeamSearch.beam_size = 4
 BeamSearch.length_penalty = 0.6
 Translator.max_extra_length = 50
@@ -29,9 +26,8 @@ Translator.max_extra_length = 50
 
 
 def main() -> None:
-    """Runs the import on its flags."""
+    """Imports what the flags name."""
     check_new("model_dir")
-    _check_files()
     import_tensorflow()
     from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.model.size_bindings import size_bindings
@@ -42,8 +38,8 @@ def main() -> None:
     subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
     config = DECODING + size_bindings(model)
-    with making("model_dir") as model_dir, whole_directory(model_dir) as aside:
-        directory = ModelDirectory(aside)
+    with making("model_dir") as model_dir, whole_directory(model_dir) as partial:
+        directory = ModelDirectory(partial)
         directory.describe(model, shared(subwords), config, config)
         directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
         check_new("model_dir")
@@ -55,16 +51,8 @@ def main() -> None:
     )
 
 
-def _check_files() -> None:
-    """Says at once what TensorFlow is not needed for."""
-    for name in ("vocabulary", "hparams"):
-        path = FLAGS[name].value
-        if path and not Path(path).is_file():
-            raise UserError(f"--{name}={path}: no such file; expected what T2T wrote.")
-
-
 def cli() -> None:
-    """Defines the flags, reads the command line, and imports."""
+    """Runs the command."""
     define_path(
         "checkpoint",
         None,
@@ -74,12 +62,10 @@ def cli() -> None:
     define_path(
         "vocabulary", None, "The SubwordTextEncoder's file (vocab.*.subwords).", is_required=True
     )
-    define_path("model_dir", None, "The directory to be made.", is_required=True)
+    define_path("model_dir", None, "The directory to make.", is_required=True)
     define_path("hparams", None, "T2T's hparams.json; beside the checkpoint by default.")
     flags.DEFINE_integer(
-        "target_space",
-        None,
-        "Where the checkpoint has a target_space_embedding: which row of it was trained.",
+        "target_space", None, "The trained row of the checkpoint's target_space_embedding, if any."
     )
     run(main)
 

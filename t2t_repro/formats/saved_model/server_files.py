@@ -17,7 +17,11 @@ def write_server_files(export_dir: Path, model_name: str) -> None:
         model_name: as clients name the model.
     """
     for name in SERVER_FILES:
-        text = resources.files("t2t_repro.serving").joinpath("for_server", name).read_text("utf-8")
+        text = (
+            resources.files("t2t_repro.formats.saved_model")
+            .joinpath("for_server", name)
+            .read_text("utf-8")
+        )
         path = export_dir / name
         if not path.exists():
             write_whole(path, text.replace("{{model}}", model_name).encode())

@@ -1,42 +1,39 @@
 """Loads checkpoints of the original Tensor2Tensor (T2T) into our `Transformer`.
 
-T2T writes its variables as `transformer/body/<stack>/layer_<i>/<sublayer>/...`. The kernels have
-the layout of ours, so that loading is a matter of names; the embedding alone may be in shards.
+T2T names its variables `transformer/body/<stack>/layer_<i>/<sublayer>/...`. Its kernels have the
+layout of ours, so loading is a matter of names. Only the embedding may be stored in shards.
 """
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
+from numpy.typing import NDArray
 
-from t2t_repro.config.values import Count, fits
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.formats.tensor2tensor.hparams import (
     BODY,
+    Shapes,
     layer_config,
     number_of_layers,
     read_hparams,
 )
-from t2t_repro.formats.tensor2tensor.t2t_target_space import with_source_vector
 from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.decoder import Decoder, DecoderLayer
 from t2t_repro.model.encoder import Encoder, EncoderLayer
-from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
 
 NamedVariables = Iterator[tuple[str, keras.Variable]]
 
-CheckpointReader = Any
-"""What tf.train.load_checkpoint returns; TensorFlow has no public name for it."""
-
-EMBEDDING_SHARD = re.compile(r"transformer/symbol_modality_\d+_\d+/shared/weights_(\d+)")
+EMBEDDING_SHARD = re.compile(r"(transformer/symbol_modality_\d+_\d+/shared)/weights_(\d+)")
 TARGET_SPACE = f"{BODY}/target_space_embedding/kernel"
+
+MAX_LENGTH = 2048
+"""Positions of the tables that `with_source_vector` makes; T2T trained on sentences up to 256."""
 
 
 def transformer_from_t2t(
@@ -48,62 +45,139 @@ def transformer_from_t2t(
     """Builds the Transformer that T2T trained, with its weights.
 
     Args:
-        checkpoint: the directory that t2t-trainer wrote, of whose checkpoints the latest is taken,
-            or one of them (`.../model.ckpt-1200`).
+        checkpoint: the directory that t2t-trainer wrote, for its latest checkpoint, or one of its
+            checkpoints (`.../model.ckpt-1200`).
         hparams: the run's hparams.json; by default the one beside the checkpoint.
-        subwords: how many subwords the vocabulary has, to be checked if given. T2T's
-            `vocab_divisor` rounds the rows of the embedding up.
-        target_space: T2T's number of the kind of text it was trained to write, where the
-            checkpoint has a `target_space_embedding`. See `with_source_vector`.
+        subwords: the size of the vocabulary, to be checked if given. T2T's `vocab_divisor` rounds
+            the number of embedding rows up.
+        target_space: the row of the checkpoint's `target_space_embedding` that was trained; see
+            `with_source_vector`. None where the checkpoint has no such table.
 
     Returns:
         The model, built and loaded.
 
     Raises:
-        UserError: if a file is missing, files do not fit one another, or the model is one that
-            `Transformer` is not.
+        UserError: a file is missing, the files do not belong together, or the model is one that
+            `Transformer` cannot be.
     """
-    path = Path(checkpoint)
-    folder = path if path.is_dir() else path.parent
-    settings = read_hparams(Path(hparams) if hparams else folder / "hparams.json")
-    with _open_checkpoint(checkpoint) as reader:
-        shapes = reader.get_variable_to_shape_map()
-        rows = len(_embedding_table(reader, checkpoint))
-        if subwords is not None:
-            _check_vocabulary(subwords, rows, settings.get("vocab_divisor") or 1)
-        vector = _target_space_vector(reader, target_space, checkpoint)
-        layers = number_of_layers(settings, shapes)
-        layer = layer_config(settings, shapes)
-        model = Transformer(rows, layers, layer, positional_encoding="concatenated")
-        _load(model, reader, checkpoint)
+    reader = _Checkpoint(Path(checkpoint))
+    settings = read_hparams(Path(hparams) if hparams else reader.folder / "hparams.json")
+    table = _embedding_table(reader)
+    if subwords is not None:
+        _check_vocabulary(subwords, len(table), settings.get("vocab_divisor") or 1)
+    vector = _target_space_vector(reader, target_space)
+    model = Transformer(
+        len(table),
+        number_of_layers(settings, reader.shapes),
+        layer_config(settings, reader.shapes),
+        positional_encoding="concatenated",
+    )
+    model.build()
+    _check_shape("the embedding", table, model.embedding.table.shape)
+    model.embedding.table.assign(table)
+    # Variables that the model has no place for, such as Adam's, are ignored.
+    for name, variable in _body_variables(model):
+        value = reader.read(name)
+        _check_shape(name, value, variable.shape)
+        variable.assign(value)
     return model if vector is None else with_source_vector(model, vector)
 
 
+def with_source_vector(model: Transformer, vector: NDArray[np.float32]) -> Transformer:
+    """Copies a model so that it adds a vector to the encoder's input at every position.
+
+    T2T's Transformer adds a row of a table of 32, "target_space_embedding", one for each kind of
+    text that it can write. A model of one task trains one row. The paper has no such vector. Added
+    at every position it is only another positional encoding, so the copy's positions are tables of
+    `MAX_LENGTH` rows, as learned ones are: the source's with the vector added, the target's
+    without.
+
+    Args:
+        model: built, with the paper's tied embeddings and sinusoids, and no bias on the logits.
+        vector: [d_model].
+    """
+    config = {**model.get_config(), "positional_encoding": "learned", "max_length": MAX_LENGTH}
+    copy = Transformer.from_config(config)
+    copy.build()
+    for part in ("embedding", "encoder", "decoder"):
+        getattr(copy, part).set_weights(getattr(model, part).get_weights())
+    signal = np.asarray(model.positional_encoding.encode(ops.arange(MAX_LENGTH)))
+    copy.positional_encoding.table.assign(signal + vector)
+    copy.target_positional_encoding.table.assign(signal)
+    return copy
+
+
 def step_of_t2t(checkpoint: str | Path) -> int:
-    """The step that a T2T checkpoint was written at, or 0 where it does not say.
+    """Returns the step at which a T2T checkpoint was written, or 0 where it does not say.
 
     Raises:
-        UserError: there is no checkpoint.
+        UserError: the checkpoint cannot be read.
     """
-    with _open_checkpoint(checkpoint) as reader:
-        if not reader.has_tensor("global_step"):
-            return 0
-        step = _tensor(reader, "global_step", checkpoint)
-    if np.ndim(step) or not isinstance(step, int | np.integer) or step < 0:
-        raise UserError(f"{checkpoint} has global_step {step!r}, expected a number of steps.")
-    return int(step)
+    reader = _Checkpoint(Path(checkpoint))
+    if "global_step" not in reader.shapes:
+        return 0
+    return int(reader.read("global_step", np.int64))
 
 
-def _load(model: Transformer, reader: CheckpointReader, path: str | Path) -> None:
-    """Sets all weights; variables that a model has no place for, such as Adam's, are ignored."""
-    model.build()
-    values = [(model.embedding.table, _embedding_table(reader, path))]
-    for name, variable in _body_variables(model):
-        values.append((variable, _read(reader, name, path)))
-        _check_value(name, *values[-1], path)
-    _check_value("the embedding", *values[0], path)
-    for variable, value in values:
-        variable.assign(value)
+class _Checkpoint:
+    """A checkpoint, read by TensorFlow's own reader.
+
+    Args:
+        path: as in `transformer_from_t2t`.
+
+    Attributes:
+        folder: the directory of the checkpoint.
+        shapes: the shape of every variable, by its name.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder = path if path.is_dir() else path.parent
+        try:
+            self._reader = tf.train.load_checkpoint(str(_latest(path) if path.is_dir() else path))
+            self.shapes: Shapes = self._reader.get_variable_to_shape_map()
+        except (ValueError, RuntimeError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{path} is not a checkpoint that TensorFlow can read ({reason_of(error)}), "
+                "expected a directory with the file 'checkpoint', or the prefix of an .index and "
+                "a .data file, such as .../model.ckpt-1200: check the path."
+            ) from error
+
+    def read(self, name: str, dtype: type = np.float32) -> np.ndarray:
+        """Reads a variable.
+
+        Raises:
+            UserError: it is missing, damaged, of another dtype, or not finite.
+        """
+        if name not in self.shapes:
+            raise UserError(
+                f"{self.path} has no variable {name}, expected one for every weight of the model: "
+                "give the checkpoint of a Transformer with the num_layers and normalization of its "
+                "hparams.json."
+            )
+        try:
+            value = np.asarray(self._reader.get_tensor(name))
+        # TensorFlow raises several kinds of errors for damaged files.
+        except (IndexError, ValueError, RuntimeError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{self.path} cannot be read ({name}: {reason_of(error)}): copy the checkpoint "
+                "again."
+            ) from error
+        if value.dtype != dtype or not np.isfinite(value).all():
+            raise UserError(
+                f"{self.path} has {name} as {value.dtype}, or not finite; expected finite "
+                f"{np.dtype(dtype)}: give a checkpoint as t2t-trainer wrote it."
+            )
+        return value
+
+
+def _latest(folder: Path) -> Path:
+    """Returns the prefix of the latest checkpoint, also of a folder that was moved."""
+    state = tf.train.get_checkpoint_state(str(folder))
+    return folder / Path(state.model_checkpoint_path).name if state else folder
 
 
 def _body_variables(model: Transformer) -> NamedVariables:
@@ -131,7 +205,10 @@ def _layer_variables(name: str, norm: str, layer: EncoderLayer | DecoderLayer) -
     for kind, attention, around in attentions:
         yield from _attention_variables(f"{name}/{kind}/multihead_attention", attention)
         yield from _norm_variables(f"{name}/{kind}/{norm}", around.norm)
-    yield from _feed_forward_variables(f"{name}/ffn", layer.feed_forward)
+    network = layer.feed_forward
+    for conv, dense in (("conv1", network.inner), ("conv2", network.outer)):
+        yield f"{name}/ffn/{conv}/kernel", dense.kernel
+        yield f"{name}/ffn/{conv}/bias", dense.bias
     yield from _norm_variables(f"{name}/ffn/{norm}", layer.around_feed_forward.norm)
 
 
@@ -142,101 +219,35 @@ def _attention_variables(name: str, attention: MultiHeadAttention) -> NamedVaria
     yield f"{name}/output_transform/kernel", attention.output_projection.kernel
 
 
-def _feed_forward_variables(name: str, feed_forward: FeedForward) -> NamedVariables:
-    for conv, dense in (("conv1", feed_forward.inner), ("conv2", feed_forward.outer)):
-        yield f"{name}/{conv}/kernel", dense.kernel
-        yield f"{name}/{conv}/bias", dense.bias
-
-
 def _norm_variables(name: str, norm: keras.layers.LayerNormalization) -> NamedVariables:
     yield f"{name}/layer_norm_scale", norm.gamma
     yield f"{name}/layer_norm_bias", norm.beta
 
 
-@contextmanager
-def _open_checkpoint(path: str | Path) -> Iterator[CheckpointReader]:
-    prefix = _prefix(Path(path))
-    if Path(f"{prefix}.index").is_file():
-        check_index(prefix)
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+def _embedding_table(reader: _Checkpoint) -> NDArray[np.float32]:
+    """Joins the shards of the shared embedding: [vocab, d_model]."""
+    matches = filter(None, map(EMBEDDING_SHARD.fullmatch, reader.shapes))
+    shards = sorted((int(match[2]), match[1], match[0]) for match in matches)
+    numbers = [number for number, *_ in shards]
+    scopes = {scope for _, scope, _ in shards}
+    if len(scopes) != 1 or numbers != list(range(len(shards))):
         raise UserError(
-            f"{path} holds no checkpoint that TensorFlow can read, expected a directory with "
-            "the file 'checkpoint', or a prefix such as .../model.ckpt-1200 of an .index and a "
-            ".data file: check the path."
-        ) from error
-    yield reader
-
-
-def _prefix(path: Path) -> Path:
-    """Where a checkpoint is: the latest one of a directory, or the path itself."""
-    names = listed_checkpoints(path) if path.is_dir() else []
-    return path / names[-1] if names else path
-
-
-def _tensor(reader: CheckpointReader, name: str, path: str | Path) -> np.ndarray:
-    try:
-        return reader.get_tensor(name)
-    # Of damaged data TensorFlow raises errors of half a dozen kinds here.
-    except (IndexError, ValueError, RuntimeError, MemoryError, tf.errors.OpError) as error:
-        raise UserError(
-            f"{path} cannot be read ({name}: {reason_of(error)}): copy the checkpoint again."
-        ) from error
-
-
-def _read(reader: CheckpointReader, name: str, path: str | Path) -> np.ndarray:
-    if not reader.has_tensor(name):
-        raise UserError(
-            f"{path} has no variable {name}, expected one for every weight of the model: give the "
-            "checkpoint of a Transformer with the model's num_layers and normalization."
-        )
-    return _tensor(reader, name, path)
-
-
-def _embedding_table(reader: CheckpointReader, path: str | Path) -> np.ndarray:
-    """Puts the shards of the shared embedding together: [vocab, d_model]."""
-    shards = [
-        (int(match[1]), name)
-        for name in reader.get_variable_to_shape_map()
-        if (match := EMBEDDING_SHARD.fullmatch(name))
-    ]
-    shards.sort()
-    numbers = [number for number, _ in shards]
-    scopes = {name.rpartition("/")[0] for _, name in shards}
-    if not shards or len(scopes) > 1 or numbers != list(range(len(shards))):
-        raise UserError(
-            f"{path} has the shared embedding's shards {numbers} in {len(scopes)} scopes, expected "
-            "transformer/symbol_modality_<vocab>_<width>/shared/weights_0, 1, ... of one: give a "
+            f"{reader.path} has the embedding shards {numbers} in {len(scopes)} scopes, expected "
+            "transformer/symbol_modality_<vocab>_<width>/shared/weights_0, 1, ... in one: give a "
             "complete checkpoint of a model whose source, target and softmax share one embedding."
         )
-    return _concatenated([_tensor(reader, name, path) for _, name in shards], path)
+    return np.concatenate([reader.read(name) for *_, name in shards])
 
 
-def _concatenated(shards: list[np.ndarray], path: str | Path) -> np.ndarray:
-    if any(shard.ndim != 2 or shard.shape[1] != shards[0].shape[1] for shard in shards):
-        shapes = [shard.shape for shard in shards]
-        raise UserError(f"{path} has an embedding of {shapes}, expected [vocab, d_model] in parts.")
-    return np.concatenate(shards)
-
-
-def _check_value(name: str, variable: keras.Variable, value: np.ndarray, path: str | Path) -> None:
-    if value.dtype != np.float32:
-        raise UserError(f"{path} has {name} as {value.dtype}, expected float32.")
-    if value.shape != tuple(variable.shape):
+def _check_shape(name: str, value: np.ndarray, expected: tuple[int, ...]) -> None:
+    if value.shape != tuple(expected):
         raise UserError(
-            f"{path} has {name} with the shape {value.shape}, expected {tuple(variable.shape)}: "
+            f"the checkpoint has {name} with the shape {value.shape}, expected {tuple(expected)}: "
             "give a checkpoint whose layers are all of one size."
-        )
-    if not np.isfinite(value).all():
-        raise UserError(
-            f"{path} has values that are not finite in {name}: give a checkpoint that can be used."
         )
 
 
 def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
-    if not fits(divisor, Count):
-        raise UserError(f"hparams.json has vocab_divisor={divisor!r}, expected 1 or more.")
     expected = -(-subwords // divisor) * divisor
     if rows != expected:
         raise UserError(
@@ -247,27 +258,23 @@ def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
 
 
 def _target_space_vector(
-    reader: CheckpointReader, target_space: int | None, path: str | Path
-) -> np.ndarray | None:
-    """What T2T adds to the encoder's input at every position: [d_model], or nothing."""
-    if not reader.has_tensor(TARGET_SPACE):
+    reader: _Checkpoint, target_space: int | None
+) -> NDArray[np.float32] | None:
+    """Returns what T2T adds to the encoder's input at every position, [d_model], if anything."""
+    if TARGET_SPACE not in reader.shapes:
         if target_space is None:
             return None
         raise UserError(
-            f"target_space={target_space} was given, but {path} has no {TARGET_SPACE}: leave "
-            "target_space out."
+            f"target_space={target_space} was given, but {reader.path} has no {TARGET_SPACE}: "
+            "leave target_space out."
         )
-    table = _tensor(reader, TARGET_SPACE, path)
-    if table.ndim != 2 or table.dtype != np.float32:
-        raise UserError(
-            f"{path} has {TARGET_SPACE} with the shape {table.shape}, expected a table."
-        )
+    table = reader.read(TARGET_SPACE)
     if target_space is None or not 0 <= target_space < len(table):
         raise UserError(
-            f"target_space is {target_space}, but {path} has a target_space_embedding of "
-            f"{len(table)} rows: give the row that the problem trained, target_space=0 for "
-            "translation problems of T2T 1.5.2 and later; before, e.g. 3 for English subwords, 6 "
-            "for French, 8 for German (SpaceID in T2T's data_generators/problem.py)."
+            f"target_space is {target_space}, but {reader.path} has a target_space_embedding of "
+            f"{len(table)} rows: give the row that the problem trained. That is target_space=0 for "
+            "translation problems of T2T 1.5.2 and later. Before, it is e.g. 3 for English "
+            "subwords, 6 for French, 8 for German (SpaceID in T2T's data_generators/problem.py)."
         )
-    vector: np.ndarray = table[target_space]
+    vector: NDArray[np.float32] = table[target_space]
     return vector

@@ -1,7 +1,7 @@
-"""What a T2T run was set to: its hparams.json, held against the shapes of its weights.
+"""Reads the settings of a Tensor2Tensor run: its hparams.json, checked against its weights.
 
-The checkpoint's shapes tell all sizes but the number of heads. hparams.json tells that, and the
-settings that change what is computed; where both tell something, they must agree.
+The shapes of the weights give all sizes but the number of heads. hparams.json gives that number,
+and the settings that change what is computed. Where both say something, they must agree.
 """
 
 import re
@@ -37,22 +37,25 @@ REQUIRED_HPARAMS: dict[str, tuple] = {
     "shared_embedding_and_softmax_weights": (True,),
     "unidirectional_encoder": (False,),
 }
-"""What T2T's Transformer must have been set to for ours to compute the same."""
+"""The values with which T2T's Transformer computes what ours does.
+
+Older versions of T2T lack some of these settings: the first value was then the only behaviour.
+"""
 
 
 def read_hparams(path: Path) -> dict[str, Any]:
-    """Reads the settings of a T2T run.
+    """Reads an hparams.json.
 
     Raises:
-        UserError: it is no hparams.json, or of a model that our Transformer is not.
+        UserError: the file cannot be read, or describes a model that `Transformer` cannot be.
     """
     try:
         hparams = read_json(path)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read ({error}), expected the hparams.json that t2t-trainer writes "
-            'beside its checkpoints: copy it there, or write one, such as {"num_heads": 8}, which '
-            "is the one size that weights do not tell."
+            'beside its checkpoints: copy it there, or write one such as {"num_heads": 8}; all '
+            "other sizes are known from the weights."
         ) from error
     if not isinstance(hparams, dict) or "num_heads" not in hparams:
         raise UserError(
@@ -60,68 +63,65 @@ def read_hparams(path: Path) -> dict[str, Any]:
             "hparams.json that t2t-trainer wrote."
         )
     for name, allowed in REQUIRED_HPARAMS.items():
-        # Older versions of T2T lack some: what these came to set was the only behaviour before.
         if (value := hparams.get(name, allowed[0])) not in allowed:
             raise UserError(
-                f"hparams.json has {name}={value!r}, expected {allowed[0]!r}: "
-                "the paper's Transformer has no such variant, train the checkpoint without it."
+                f"hparams.json has {name}={value!r}, expected {allowed[0]!r}: a T2T model of "
+                "another kind cannot be imported."
             )
     return hparams
 
 
 def number_of_layers(hparams: dict[str, Any], shapes: Shapes) -> int:
-    """N of both stacks; T2T's num_encoder_layers and num_decoder_layers override it if not 0.
+    """Counts the layers of a stack.
+
+    T2T's num_encoder_layers and num_decoder_layers override num_hidden_layers if they are not 0.
 
     Raises:
-        UserError: the stacks are unequal, or not what hparams.json says.
+        UserError: the stacks have different numbers of layers, or not those of hparams.json.
     """
-    found = {}
+    counts = {}
     for stack in ("encoder", "decoder"):
-        numbers = [
-            int(match[1])
-            for name in shapes
-            if (match := re.match(rf"{BODY}/{stack}/layer_(\d+)/", name))
-        ]
-        found[stack] = max(numbers, default=-1) + 1
-        said = hparams.get(f"num_{stack}_layers") or hparams.get("num_hidden_layers")
-        _check_agreement(f"num_{stack}_layers", said, found[stack])
-    if found["encoder"] != found["decoder"]:
+        layer = re.compile(rf"{BODY}/{stack}/layer_(\d+)/")
+        counts[stack] = len({match[1] for name in shapes if (match := layer.match(name))})
+        stated = hparams.get(f"num_{stack}_layers") or hparams.get("num_hidden_layers")
+        _check_agreement(f"num_{stack}_layers", stated, counts[stack])
+    if counts["encoder"] != counts["decoder"]:
         raise UserError(
-            f"the checkpoint has {found['encoder']} encoder and {found['decoder']} decoder layers, "
-            "expected one number for both as in the paper: give a checkpoint of such a model."
+            f"the checkpoint has {counts['encoder']} encoder and {counts['decoder']} decoder "
+            "layers, expected the same number of both: give a checkpoint of such a model."
         )
-    return found["encoder"]
+    return counts["encoder"]
 
 
 def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
     """Translates T2T's names of sizes and rates into the paper's.
 
     Raises:
-        UserError: something is missing, or the checkpoint is not what hparams.json says.
+        UserError: a weight is missing, or weights and hparams.json disagree.
     """
     layer = f"{BODY}/encoder/layer_0"
-    d_model, d_ff = _matrix(shapes, f"{layer}/ffn/conv1/kernel")
     attention = f"{layer}/self_attention/multihead_attention"
+    d_model, d_ff = _matrix(shapes, f"{layer}/ffn/conv1/kernel")
     _, keys = _matrix(shapes, f"{attention}/k/kernel")
     _, values = _matrix(shapes, f"{attention}/v/kernel")
-    for name, size in (("hidden_size", d_model), ("filter_size", d_ff)):
-        _check_agreement(name, hparams.get(name), size)
+    _check_agreement("hidden_size", hparams.get("hidden_size"), d_model)
+    _check_agreement("filter_size", hparams.get("filter_size"), d_ff)
     # Channels of all heads together; 0 stands for hidden_size.
     for name, size in (("attention_key_channels", keys), ("attention_value_channels", values)):
         _check_agreement(name, hparams.get(name) or hparams.get("hidden_size"), size)
-    num_heads = hparams["num_heads"]
-    if not isinstance(num_heads, int) or num_heads < 1 or keys % num_heads or values % num_heads:
+    heads = hparams["num_heads"]
+    if not isinstance(heads, int) or heads < 1 or keys % heads or values % heads:
         raise UserError(
-            f"hparams.json has num_heads={num_heads!r}, expected a divisor of the {keys} channels "
-            f"of the checkpoint's keys and the {values} of its values: give the hparams.json that "
+            f"hparams.json has num_heads={heads!r}, expected a divisor of the {keys} channels of "
+            f"the checkpoint's keys and the {values} of its values: give the hparams.json that "
             "t2t-trainer wrote for this checkpoint."
         )
     return LayerConfig(
         d_model=d_model,
         d_ff=d_ff,
-        num_heads=num_heads,
-        d_k=keys // num_heads,
-        d_v=values // num_heads,
+        num_heads=heads,
+        d_k=keys // heads,
+        d_v=values // heads,
         dropout=hparams.get("layer_prepostprocess_dropout", 0.0),
         attention_dropout=hparams.get("attention_dropout", 0.0),
         relu_dropout=hparams.get("relu_dropout", 0.0),
@@ -130,18 +130,17 @@ def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
 
 
 def _normalization(hparams: dict[str, Any], shapes: Shapes) -> Normalization:
-    # Only a model that norms before its sub-layers needs a norm after the last.
+    # Only a pre-norm model has a norm after its last layer.
     final = f"{BODY}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
-    found: Normalization = "pre" if final in shapes else "post"
-    said = (hparams.get("layer_preprocess_sequence"), hparams.get("layer_postprocess_sequence"))
-    if said not in ((None, None), SEQUENCES[found]):
+    kind: Normalization = "pre" if final in shapes else "post"
+    stated = tuple(hparams.get(f"layer_{part}process_sequence") for part in ("pre", "post"))
+    if stated not in ((None, None), SEQUENCES[kind]):
         raise UserError(
-            f"hparams.json has layer_preprocess_sequence={said[0]!r} and "
-            f"layer_postprocess_sequence={said[1]!r}, expected 'none' and 'dan' (post-norm) or 'n' "
-            f"and 'da' (pre-norm), and for this checkpoint those of {found}-norm: give the "
-            "hparams.json that t2t-trainer wrote for it."
+            f"hparams.json has layer_preprocess_sequence={stated[0]!r} and "
+            f"layer_postprocess_sequence={stated[1]!r}, expected {SEQUENCES[kind]} for this "
+            f"{kind}-norm checkpoint: give the hparams.json that t2t-trainer wrote for it."
         )
-    return found
+    return kind
 
 
 def _matrix(shapes: Shapes, name: str) -> tuple[int, int]:
@@ -153,9 +152,9 @@ def _matrix(shapes: Shapes, name: str) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def _check_agreement(name: str, said: int | None, found: int) -> None:
-    if said is not None and said != found:
+def _check_agreement(name: str, stated: int | None, actual: int) -> None:
+    if stated is not None and stated != actual:
         raise UserError(
-            f"hparams.json has {name}={said}, but the checkpoint has {found}: give the "
+            f"hparams.json has {name}={stated}, but the checkpoint has {actual}: give the "
             "hparams.json that t2t-trainer wrote for this checkpoint."
         )

@@ -31,13 +31,8 @@ BASE_V1 = {
     "pos": "timing",
     "norm_epsilon": 1e-6,
 }
-BASE_V3 = {
-    **BASE_V1,
-    "layer_preprocess_sequence": "n",
-    "layer_postprocess_sequence": "da",
-    "attention_dropout": 0.1,
-    "relu_dropout": 0.1,
-}
+PRE_NORM = {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"}
+BASE_V3 = {**BASE_V1, **PRE_NORM, "attention_dropout": 0.1, "relu_dropout": 0.1}
 BIG = {
     **BASE_V3,
     "hidden_size": 1024,
@@ -45,129 +40,102 @@ BIG = {
     "num_heads": 16,
     "layer_prepostprocess_dropout": 0.3,
 }
+CHANNELS = {"attention_key_channels": 128, "attention_value_channels": 256}
 
 
 def shapes(d_model=512, d_ff=2048, normalization="post", layers=(6, 6), channels=None):
     keys, values = channels or (d_model, d_model)
-    found = {}
+    result = {}
     for stack, count in zip(("encoder", "decoder"), layers, strict=True):
         for i in range(count):
             layer = f"{BODY}/{stack}/layer_{i}"
-            found[f"{layer}/ffn/conv1/kernel"] = [d_model, d_ff]
+            result[f"{layer}/ffn/conv1/kernel"] = [d_model, d_ff]
             for name, size in (("k", keys), ("v", values)):
-                found[f"{layer}/self_attention/multihead_attention/{name}/kernel"] = [d_model, size]
+                kernel = f"{layer}/self_attention/multihead_attention/{name}/kernel"
+                result[kernel] = [d_model, size]
         if normalization == "pre":
             norm = f"{BODY}/{stack}/layer_prepostprocess/layer_norm/layer_norm_scale"
-            found[norm] = [d_model]
-    return found
+            result[norm] = [d_model]
+    return result
+
+
+BASE, PRE, WIDE = shapes(), shapes(normalization="pre"), shapes(1024, 4096, "pre")
 
 
 @pytest.mark.parametrize(
-    ("hparams", "of_checkpoint", "expected"),
+    ("hparams", "checkpoint", "expected"),
     [
-        (BASE_V1, shapes(), LayerConfig(512, 2048, 8, 64, 64, 0.1, 0.0, 0.0, "post")),
+        (BASE_V1, BASE, LayerConfig(512, 2048, 8, 64, 64, 0.1, 0.0, 0.0, "post")),
+        (BASE_V3, PRE, LayerConfig(512, 2048, 8, 64, 64, 0.1, 0.1, 0.1, "pre")),
+        (BIG, WIDE, LayerConfig(1024, 4096, 16, 64, 64, 0.3, 0.1, 0.1, "pre")),
         (
-            BASE_V3,
-            shapes(normalization="pre"),
-            LayerConfig(512, 2048, 8, 64, 64, 0.1, 0.1, 0.1, "pre"),
-        ),
-        (
-            BIG,
-            shapes(1024, 4096, "pre"),
-            LayerConfig(1024, 4096, 16, 64, 64, 0.3, 0.1, 0.1, "pre"),
-        ),
-        (
-            {**BASE_V1, "attention_key_channels": 128, "attention_value_channels": 256},
+            BASE_V1 | CHANNELS,
             shapes(channels=(128, 256)),
             LayerConfig(512, 2048, 8, 16, 32, 0.1, 0.0, 0.0, "post"),
         ),
-        (
-            {"num_heads": 8},
-            shapes(normalization="pre", channels=(128, 512)),
-            LayerConfig(512, 2048, 8, 16, 64, 0.0, 0.0, 0.0, "pre"),
-        ),
+        ({"num_heads": 8}, PRE, LayerConfig(512, 2048, 8, 64, 64, 0.0, 0.0, 0.0, "pre")),
     ],
     ids=["base_v1", "base_v3", "big", "channels", "heads alone"],
 )
-def test_sizes(hparams, of_checkpoint, expected):
-    assert layer_config(hparams, of_checkpoint) == expected
-    assert number_of_layers(hparams, of_checkpoint) == 6
+def test_sizes(hparams, checkpoint, expected):
+    assert layer_config(hparams, checkpoint) == expected
+    assert number_of_layers(hparams, checkpoint) == 6
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "named"),
     [
-        ({"hidden_size": 1024}, "hidden_size=1024, but the checkpoint has 512"),
-        ({"filter_size": 4096}, "filter_size=4096, but the checkpoint has 2048"),
-        ({"attention_key_channels": 256}, "attention_key_channels=256, but the checkpoint has 512"),
-        ({"num_heads": 7}, "num_heads=7, expected a divisor of the 512 channels"),
-        ({"num_heads": 0}, "num_heads=0, expected a divisor"),
-        ({"num_heads": "8"}, "num_heads='8', expected a divisor"),
-        ({"layer_preprocess_sequence": "n"}, "'n' and layer_postprocess_sequence='dan', expected"),
-        (
-            {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"},
-            "for this checkpoint those of post-norm",
-        ),
+        ({"hidden_size": 1024}, "hidden_size=1024"),
+        ({"filter_size": 4096}, "filter_size=4096"),
+        ({"attention_key_channels": 256}, "attention_key_channels=256"),
+        ({"num_heads": 7}, "num_heads=7"),
+        ({"num_heads": "8"}, "num_heads='8'"),
+        (PRE_NORM, "post-norm"),
     ],
 )
-def test_layers_that_do_not_fit(change, message):
-    with pytest.raises(UserError, match=message):
-        layer_config({**BASE_V1, **change}, shapes())
+def test_layers_that_do_not_fit(change, named):
+    with pytest.raises(UserError, match=named):
+        layer_config({**BASE_V1, **change}, BASE)
 
 
 @pytest.mark.parametrize(
-    ("change", "layers", "message"),
-    [
-        ({}, (6, 5), "num_decoder_layers=6, but the checkpoint has 5"),
-        ({"num_hidden_layers": 12}, (6, 6), "num_encoder_layers=12, but the checkpoint has 6"),
-        ({"num_decoder_layers": 5}, (6, 5), "6 encoder and 5 decoder layers, expected one number"),
-    ],
+    ("change", "layers"),
+    [({}, (6, 5)), ({"num_hidden_layers": 12}, (6, 6)), ({"num_decoder_layers": 5}, (6, 5))],
 )
-def test_numbers_of_layers_that_do_not_fit(change, layers, message):
-    with pytest.raises(UserError, match=message):
+def test_numbers_of_layers_that_do_not_fit(change, layers):
+    with pytest.raises(UserError, match="layers"):
         number_of_layers({**BASE_V1, **change}, shapes(layers=layers))
 
 
-def test_what_is_no_transformer():
+def test_another_kind_of_model():
     with pytest.raises(UserError, match="no matrix transformer/body/encoder/layer_0/ffn/conv1"):
         layer_config(BASE_V1, {"resnet/body/kernel": [3, 3, 64, 64]})
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ({"pos": "emb"}, "pos='emb', expected 'timing'"),
-        ({"self_attention_type": "dot_product_relative"}, "self_attention_type="),
-        ({"shared_embedding_and_softmax_weights": False}, "shared_embedding_and_softmax_weights="),
-        ({"multiply_embedding_mode": "none"}, "multiply_embedding_mode="),
-        ({"norm_epsilon": 1e-3}, "norm_epsilon=0.001"),
-        ({"ffn_layer": "conv_relu_conv"}, "ffn_layer="),
-        ({"proximity_bias": True}, "proximity_bias=True"),
-        ({"num_area_layers": 2}, "num_area_layers=2"),
+        {"pos": "emb"},
+        {"self_attention_type": "dot_product_relative"},
+        {"shared_embedding_and_softmax_weights": False},
+        {"norm_epsilon": 1e-3},
+        {"proximity_bias": True},
     ],
 )
-def test_models_that_ours_is_not(tmp_path, change, message):
+def test_a_setting_of_another_computation_is_refused_by_name(tmp_path, change):
     path = tmp_path / "hparams.json"
     path.write_text(json.dumps(BASE_V1))
     assert read_hparams(path) == BASE_V1
-    path.write_text(json.dumps({**BASE_V1, **change}))
-    with pytest.raises(UserError, match=message):
+    path.write_text(json.dumps(BASE_V1 | change))
+    ((name, value),) = change.items()
+    with pytest.raises(UserError, match=f"{name}={value!r}"):
         read_hparams(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot be read"),
-        ("{", "cannot be read"),
-        ("[]", "has no num_heads"),
-        ('{"hidden_size": 8}', "has no num_heads"),
-    ],
-)
-def test_what_is_no_hparams_file(tmp_path, content, message):
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"hidden_size": 8}'])
+def test_another_file(tmp_path, content):
     path = tmp_path / "hparams.json"
     if content:
         path.write_text(content)
-    with pytest.raises(UserError, match=message) as error:
+    with pytest.raises(UserError, match=r"hparams.json (cannot be read|has no num_heads)"):
         read_hparams(path)
-    assert "\n" not in str(error.value)
