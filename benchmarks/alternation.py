@@ -16,11 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from environments import DEFAULT_ENV_DIR, OURS, make_environment
-from work import DEFAULT_DIRECTORY, SHARED_SIZES
+from environments import DEFAULT_ENV_DIR, make_environment
+from work import DEFAULT_DIRECTORY, SIZES
 
 WORKER = Path(__file__).with_name("worker.py")
-MATMUL = "matmul"
 DTYPES = ("float32", "bfloat16", "int8")
 
 
@@ -130,7 +129,7 @@ def running_worker(
 def measure(
     arguments: argparse.Namespace, peers: Sequence[str], dtype: str, options: Sequence[str]
 ) -> list[Measurement]:
-    """Measures peers on the same work, in alternation, and the matrix-product rate with them.
+    """Measures peers on the same work, in alternation.
 
     Args:
         arguments: what `add_arguments` added.
@@ -138,16 +137,9 @@ def measure(
             with a message.
         dtype: "float32", "bfloat16" or "int8".
         options: of `worker.py`: task, size and so on.
-
-    Returns:
-        of every peer, and last of `MATMUL`, in operations per second.
     """
-    rate_dtype = dtype if dtype == "bfloat16" else "float32"
-    asked = {peer: [*options, f"--dtype={dtype}"] for peer in peers}
-    asked[MATMUL] = [f"--task={MATMUL}", f"--dtype={rate_dtype}"]
-    commands = {
-        peer: partial(_command, arguments, peer, its_options) for peer, its_options in asked.items()
-    }
+    asked = [*options, f"--dtype={dtype}"]
+    commands = {peer: partial(_command, arguments, peer, asked) for peer in peers}
     return alternate(commands, arguments.rounds, arguments.log_dir)
 
 
@@ -182,7 +174,7 @@ def _command(
     arguments: argparse.Namespace, peer: str, options: Sequence[str]
 ) -> Sequence[Path | str]:
     """What starts the worker of a peer, in its environment."""
-    name = OURS if peer == MATMUL else peer.partition("@")[0]
+    name = peer.partition("@")[0]
     pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
     python = pythons.get(name) or make_environment(arguments.env_dir, name)
     return [python, WORKER, f"--peer={peer}", *options, f"--work={arguments.work}"]
@@ -205,39 +197,19 @@ def _left_out_on_failure(peer: str) -> Iterator[None]:
         print(f"{peer}: left out: {error}", flush=True)
 
 
-def write_results(
-    output: Path, measured: Sequence[Measurement], operations: float, labels: dict[str, Any]
-) -> None:
+def write_results(output: Path, measured: Sequence[Measurement], labels: dict[str, Any]) -> None:
     """Appends a JSON line for every peer.
 
     Args:
         output: the file.
-        measured: from `measure`, `MATMUL` last.
-        operations: of the model's arithmetic for one unit (target token, sentence).
+        measured: from `measure`.
         labels: benchmark, case, unit and so on.
-
-    Raises:
-        SystemExit: `MATMUL` was left out; a peer's rate must not stand for it.
     """
-    if not measured or measured[-1].peer != MATMUL:
-        raise SystemExit("error: the rate of matrix products could not be measured")
-    *peers, matmul = measured
-    rate = statistics.median(matmul.rates)
     today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("a", encoding="utf-8") as file:
-        for measurement in peers:
-            summary = measurement.summary()
-            gflops = summary["value"] * operations / 1e9
-            line = {
-                **labels,
-                **summary,
-                "gflops": gflops,
-                "matmul_gflops": rate / 1e9,
-                "share_of_matmul": gflops * 1e9 / rate,
-                "date": today,
-            }
-            file.write(json.dumps(line) + "\n")
+        for measurement in measured:
+            file.write(json.dumps({**labels, **measurement.summary(), "date": today}) + "\n")
 
 
 def some_of(choices: Collection[str]) -> Callable[[str], list[str]]:
@@ -253,7 +225,7 @@ def some_of(choices: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def add_arguments(
-    parser: argparse.ArgumentParser, peers: Sequence[str], sizes: Collection[str] = SHARED_SIZES
+    parser: argparse.ArgumentParser, peers: Sequence[str], sizes: Collection[str] = SIZES
 ) -> None:
     """Adds the flags that the benchmarks have in common.
 

@@ -22,27 +22,13 @@ OURS = "ours"
 _STAMP = "requirements.json"
 """What an environment was made of; written when it is whole."""
 
-_KERAS_2 = ["tensorflow==2.20.0", "tf-keras==2.20.1", "tensorflow-text==2.20.0"]
-
 # Of each peer, pip's arguments, one list a call.
 REQUIREMENTS: dict[str, list[list[str]]] = {
     "keras_hub": [
         ["tensorflow==2.21.0", "keras==3.15.1", "keras-hub==0.32.0", "tensorflow-text==2.21.1"]
     ],
-    "pytorch": [["torch==2.13.0", "numpy==2.4.6"]],
-    "pytorch_compiled": [["torch==2.13.0", "numpy==2.4.6"]],
     "hugging_face": [
         ["torch==2.13.0", "transformers==5.23.0", "sentencepiece==0.2.3", "numpy==2.4.6"]
-    ],
-    # The last with a pipeline for translation; sacremoses has its tokenizer normalise, if anything.
-    "hugging_face_4": [
-        ["torch==2.13.0", "transformers==4.57.6", "sentencepiece==0.2.3"],
-        ["sacremoses==0.2.0", "numpy==2.4.6"],
-    ],
-    # All that it declares is a gigabyte of image libraries; its Transformer needs none of them.
-    "tf_official": [
-        [*_KERAS_2, "gin-config", "six", "sentencepiece", "pyyaml", "scipy", "numpy"],
-        ["--no-deps", "tf-models-official==2.20.0"],
     ],
     "opennmt_tf": [
         [
@@ -60,12 +46,6 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
         ["--no-build-isolation", "fairseq-fixed==0.12.3.1", "subword-nmt==0.3.8"],
     ],
     "ctranslate2": [["ctranslate2==4.8.5", "numpy==2.4.6"]],
-    # No peer: XLA, which runs exported programs on a CPU, and compiles them for GPUs. Its plugin
-    # declares three gigabytes of CUDA's libraries, which only running on a GPU asks for.
-    "jax": [
-        ["jax==0.10.2", "numpy==2.4.6"],
-        ["--no-deps", "jax-cuda13-plugin==0.10.2", "jax-cuda13-pjrt==0.10.2"],
-    ],
 }
 
 

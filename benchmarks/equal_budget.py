@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 
 from environments import DEFAULT_ENV_DIR, OURS, make_environment
-from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.data.prepared import open_data
 from t2t_repro.data.token_store import FlatIds
@@ -256,4 +255,4 @@ def compare(run_dir: Path, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    mistakes_in_one_line(main)
+    main()

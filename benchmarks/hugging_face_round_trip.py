@@ -1,12 +1,12 @@
 """Whether transformers make of an exported model what we make of it ourselves.
 
     python benchmarks/hugging_face_round_trip.py --model_dir=runs/multi30k_tiny/model \
-        --lines=test.en [--peer=hugging_face] [--output=round_trip.jsonl]
+        --lines=test.en [--output=round_trip.jsonl]
 
 Exports the model, and has transformers load it in an environment of their own. Compared are ids and
 decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), and
-translations: greedy, with the exported beam (and ours with their penalty), and by the
-pipeline where there is one. Both in float32 on a CPU. Prints a JSON line a figure.
+translations: greedy, and with the exported beam (ours with their penalty, too). Both in float32 on a
+CPU. Prints a JSON line a figure.
 """
 
 import argparse
@@ -21,7 +21,6 @@ import numpy as np
 import tensorflow as tf
 
 from environments import DEFAULT_ENV_DIR, make_environment
-from one_line import mistakes_in_one_line
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.length_penalty import power_penalty
@@ -34,9 +33,7 @@ from t2t_repro.vocabulary import PAD_ID
 from toolkits.steps import Facts, append_row
 
 _ANSWERS = Path(__file__).parent / "toolkits" / "hugging_face_answers.py"
-_PEERS = ["hugging_face", "hugging_face_4"]
 _WITH_LOGITS = 100
-_BY_PIPELINE = 100
 _SEARCH = ("num_beams", "length_penalty")
 _ODD = [
     "", " ", "  two   blanks  inside ", "\ttab\t", "naïve café, Zürich – „Anführung“ “quotes” ’s",
@@ -53,7 +50,6 @@ def main() -> None:
     parser.add_argument("--model_dir", required=True)
     parser.add_argument("--checkpoint")
     parser.add_argument("--lines", type=Path, required=True, help="source sentences")
-    parser.add_argument("--peer", choices=_PEERS, default=_PEERS[0])
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     parser.add_argument("--output", type=Path, help="JSON lines are appended to it, too")
     arguments = parser.parse_args()
@@ -64,7 +60,7 @@ def main() -> None:
     exported = HuggingFaceModel(translator, mean_length)
     lines = list(read_lines(arguments.lines))
     # Last: it is a gigabyte that may have to be downloaded.
-    python = make_environment(arguments.env_dir, arguments.peer)
+    python = make_environment(arguments.env_dir, "hugging_face")
     with TemporaryDirectory() as folder:
         exported.write(Path(folder) / "model", "")
         for row in compare(translator, exported, lines, python, Path(folder)):
@@ -109,7 +105,6 @@ def compare(
         "with_logits": _WITH_LOGITS,
         "extra": translator.max_extra_length,
         "searches": searches,
-        "pipeline": _BY_PIPELINE,
     }
     (folder / "questions.json").write_text(json.dumps(questions), encoding="utf-8")
     subprocess.run([python, _ANSWERS, folder], check=True)
@@ -134,12 +129,6 @@ def compare(
         yield {**row, "options": options, "their_seconds": seconds, **theirs["versions"]}
     same = len(lines) - len(_differing(lines, ours["their penalty"], theirs["beam"]))
     yield {"case": "equal texts, beam, ours with their penalty", "value": same, "of": len(lines)}
-    if isinstance(theirs["pipeline"], str):
-        yield {"case": "equal texts, pipeline", "value": 0, "because": theirs["pipeline"]}
-        return
-    asked = lines[:_BY_PIPELINE]
-    same = len(asked) - len(_differing(asked, ours["beam"][: len(asked)], theirs["pipeline"]))
-    yield {"case": "equal texts, pipeline", "value": same, "of": len(asked)}
 
 
 def _with_their_penalty(exported: HuggingFaceModel) -> BeamSearch:
@@ -172,4 +161,4 @@ def _logits_apart(
 
 
 if __name__ == "__main__":
-    mistakes_in_one_line(main)
+    main()

@@ -27,7 +27,7 @@ from t2t_repro.decoding import beam_search
 from t2t_repro.model import attention, cache, dropout, embedding, layer_norm, loss
 from t2t_repro.training import gradients as slice_gradients
 from t2t_repro.training import optimizer
-from work import DEFAULT_DIRECTORY, SHARED_SIZES, SIZES, load_sources, load_training
+from work import DEFAULT_DIRECTORY, SIZES, load_sources, load_training
 
 IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
     "adam": (optimizer, "_Adam", keras.optimizers.Adam),
@@ -48,7 +48,7 @@ IN_DECODING: dict[str, tuple[ModuleType, str, Any]] = {
 def main() -> None:
     """Measures every kernel."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=some_of(SHARED_SIZES), default="base,tiny")
+    parser.add_argument("--sizes", type=some_of(SIZES), default="base,tiny")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=2)

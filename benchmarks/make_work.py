@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from one_line import mistakes_in_one_line
 from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.multi30k import Multi30kCorpus
@@ -100,4 +99,4 @@ def _padded(rows: list[list[int]]) -> NDArray[np.int32]:
 
 
 if __name__ == "__main__":
-    mistakes_in_one_line(main)
+    main()

@@ -27,7 +27,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
-from one_line import mistakes_in_one_line
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
 from t2t_repro.formats.saved_model.export import write_saved_model
@@ -181,4 +180,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    mistakes_in_one_line(main)
+    main()

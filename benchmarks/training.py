@@ -3,16 +3,15 @@
     python benchmarks/training.py --sizes=base --dtypes=float32 --peers=ours,keras_hub --rounds=3
 
 Target tokens a second, PAD not counted; label smoothing 0.1, dropout, Adam; the loss of every step
-is read. One JSON line a result is appended to --output; `report.py` makes the table.
+is read. One JSON line a result is appended to --output; `tables.py` makes the table.
 """
 
 import argparse
 
 from alternation import add_arguments, measure, write_results
-from operations import training_operations
-from work import SIZES, load_training
+from work import load_training
 
-PEERS = ("ours", "keras_hub", "pytorch", "tf_official", "opennmt_tf", "hugging_face")
+PEERS = ("ours", "keras_hub", "opennmt_tf", "hugging_face")
 _BATCHES = {"base": 8, "tiny": 16, "smoke": 4}
 
 
@@ -29,13 +28,12 @@ def main() -> None:
 def _measure_case(arguments: argparse.Namespace, size: str, dtype: str) -> None:
     count = arguments.batches or _BATCHES[size]
     batches = load_training(arguments.work, size, count)
-    operations = sum(training_operations(SIZES[size], batch) for batch in batches)
     tokens = sum(batch.target_tokens for batch in batches)
     print(f"training {size} {dtype}: {tokens:,} target tokens a round", flush=True)
     options = ["--task=training", f"--size={size}", f"--batches={count}"]
     measured = measure(arguments, arguments.peers.split(","), dtype, options)
     labels = {"benchmark": "training", "case": f"{size} {dtype}", "unit": "target tokens/s"}
-    write_results(arguments.output, measured, operations / tokens, labels)
+    write_results(arguments.output, measured, labels)
 
 
 if __name__ == "__main__":

@@ -46,19 +46,9 @@ class ModelSize(NamedTuple):
 SIZES = {
     "base": ModelSize(8_000, 6, 512, 2048, 8, 0.1),
     "tiny": ModelSize(10_000, 4, 128, 256, 4, 0.3),
-    "quickstart": ModelSize(2_000, 2, 128, 512, 4, 0.0),
-    "gpu_base": ModelSize(37_000, 6, 512, 2048, 8, 0.1),
-    "gpu_big": ModelSize(37_000, 6, 1024, 4096, 16, 0.3),
-    "check": ModelSize(1_000, 2, 64, 256, 4, 0.1),
     "smoke": ModelSize(10_000, 1, 32, 64, 2, 0.1),
 }
-"""base: the paper's, with a small vocabulary; tiny: Wu et al. 2021; quickstart: that of
-gin/quickstart.gin; gpu_*: the paper's; check: so small that its weights, gradients and updates can
-travel; smoke: to try out whether everything runs."""
-
-
-SHARED_SIZES = ("base", "tiny", "smoke")
-"""For which `make_work.py` makes batches and sentences."""
+"""base: the paper's, with a small vocabulary; tiny: Wu et al. 2021; smoke: to see that all runs."""
 
 
 class Batch(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 from work import EOS_ID, OUTPUT_TOKENS, SIZES, load_sources, load_training
 
 Round = Callable[[], float]
-"""Does a round and returns how much it did: target tokens, sentences or operations."""
+"""Does a round and returns how much it did: target tokens or sentences."""
 
 
 def main() -> None:
@@ -124,13 +124,6 @@ def _decoding(arguments: argparse.Namespace) -> Round:
     return do_round
 
 
-def _matmul(arguments: argparse.Namespace) -> Round:
-    """Matrix products, the processor's measured rate."""
-    from matmul import matrix_products
-
-    return matrix_products(arguments.dtype)
-
-
 def _split(peer: str) -> tuple[str, str]:
     """Name and variant: "ctranslate2@2x1"."""
     name, _, variant = peer.partition("@")
@@ -149,7 +142,6 @@ def _versions() -> dict[str, str]:
 _TASKS: dict[str, Callable[[argparse.Namespace], Round]] = {
     "training": _training,
     "decoding": _decoding,
-    "matmul": _matmul,
 }
 
 if __name__ == "__main__":

@@ -4,26 +4,16 @@
 #
 #   bash scripts/reproduce_table3.sh [--scale] [arguments of the trainer]
 #
-# Whole, a row took the paper 12 hours on eight P100 GPUs (the last one 3.5 days). --scale takes
-# Multi30k in place of WMT14, models of a quarter of the widths and half the layers, and three seeds
-# a row, two runs at a time, a core each: about 11 hours of a core in all.
-# Interrupted or killed, it goes on where it stopped: what has been evaluated is left alone.
+# In full, a row took the paper 12 hours on eight P100 GPUs (big 3.5 days). --scale uses Multi30k in
+# place of WMT14, a quarter of the widths, half the layers, and three seeds a row, one run a core:
+# about 11 core hours in all. Interrupted or killed, the same command goes on.
 #
 #   ROWS="base_ende a_1_head"   these rows only
 #   SEEDS="1 2 3"               of each row, in runs/<row>/seed_<n>; without it one run, in runs/<row>
-#   JOBS=2                      runs at a time; each then says what it does in a file of its own
-#   EARLIER=table_3.csv         of another machine, or of before: its runs are left alone, and count
-#
-# Arguments go to the trainer, e.g. --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".
+#   JOBS=2                      runs at a time, each with a log of its own
+#   EARLIER=table_3.csv         of another machine: its runs count in the report
 set -euo pipefail
-
-fail() { echo "error: $1" >&2; exit 2; }
-
-earlier="${EARLIER:-}"
-if [ -n "$earlier" ]; then
-    [ -f "$earlier" ] || fail "EARLIER: there is no file $earlier."
-    case "$earlier" in /*) ;; *) earlier="$PWD/$earlier" ;; esac
-fi
+earlier="${EARLIER:+$(realpath "$EARLIER")}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh plots
 
@@ -35,25 +25,23 @@ d_dropout_0_0 d_dropout_0_2 d_label_smoothing_0_0 d_label_smoothing_0_2
 e_learned_positions
 big_ende"
 
+
 runs=runs
 scale=""
 seeds="${SEEDS:-}"
 jobs="${JOBS:-1}"
-cores="$(getconf _NPROCESSORS_ONLN)"
 if [ "${1:-}" = "--scale" ]; then
     scale=yes
     runs=runs/table_3_multi30k
     seeds="${SEEDS:-1 2 3}"
-    jobs="${JOBS:-$((cores < 2 ? 1 : 2))}"
+    jobs="${JOBS:-$(getconf _NPROCESSORS_ONLN)}"
     shift
 fi
-data="$runs/table_3_data"
-[[ "$jobs" =~ ^[1-9][0-9]*$ ]] || fail "JOBS=$jobs: expected a number from 1 on."
-for seed in $seeds; do
-    [[ "$seed" =~ ^[0-9]+$ ]] || fail "SEEDS=$seeds: expected numbers with spaces between them."
-done
 for row in ${ROWS:-}; do
-    [[ " ${all_rows//$'\n'/ } " == *" $row "* ]] || fail "ROWS: there is no row '$row'; there are ${all_rows//$'\n'/ }."
+    case " ${all_rows//$'\n'/ } " in
+        *" $row "*) ;;
+        *) echo "error: ROWS: there is no row '$row'; there are ${all_rows//$'\n'/ }." >&2; exit 2 ;;
+    esac
 done
 
 gin_file_of() {
@@ -90,135 +78,57 @@ write_scaled() {
     } > "$runs/gin/$row.gin"
 }
 
-# What a row of --scale costs beside base, in tenths: roughly, for what is left.
-cost_of() {
-    case "$1" in
-        c_d_model_1024) echo 22 ;;
-        big_ende) echo 75 ;;
-        *) echo 10 ;;
-    esac
+# Trains and evaluates one run, unless it has been evaluated: row, seed (- for none), trainer's arguments.
+do_run() {
+    local row="$1" seed="$2" folder="$runs/$1"
+    shift 2
+    if [ "$seed" != - ]; then
+        folder="$folder/seed_$seed"
+        set -- --gin_param="train.seed = $seed" "$@"
+    fi
+    if [ -f "$folder/model/scores/dev.json" ]; then return; fi
+    mkdir -p "$folder"
+    echo "== $folder"
+    # All rows and seeds read the same data.
+    python -m t2t_repro.trainer --gin_file="$(gin_file_of "$row")" --model_dir="$folder/model" \
+        --data_dir="$runs/table_3_data" "$@"
+    python -m t2t_repro.evaluate --model_dir="$folder/model" --data_dir="$runs/table_3_data" \
+        --split=dev --checkpoint=latest
 }
 
-# The runs, in order: "row seed folder" a line. All rows of a seed come before those of the next.
-all_runs() {
-    local row seed
+# A worker takes every jobs-th run, on a core of its own if there are several workers.
+work() {
+    local number="$1" n=0 row seed failed=0
+    shift
     for seed in ${seeds:--}; do
         for row in ${ROWS:-$all_rows}; do
-            if [ "$seed" = - ]; then echo "$row - $runs/$row"; else echo "$row $seed $runs/$row/seed_$seed"; fi
+            if [ $((n++ % jobs)) -eq "$number" ]; then
+                if [ "$jobs" -eq 1 ]; then
+                    do_run "$row" "$seed" "$@" || failed=1
+                else
+                    do_run "$row" "$seed" "$@" >> "$runs/worker_$number.log" 2>&1 || failed=1
+                fi
+            fi
         done
     done
-}
-
-# By row, seed and folder: whether a run has been evaluated, here or in $EARLIER.
-is_done() {
-    [ -f "$3/model/scores/dev.json" ] || is_earlier "$1" "$2"
-}
-
-is_earlier() {
-    local seed="seed_$2"
-    if [ "$2" = - ]; then seed=model; fi
-    [ -n "$earlier" ] && awk -F, -v row="$1" -v seed="$seed" '
-        $2 == row && $7 == seed && $9 { found = 1 }
-        END { exit !found }' "$earlier"
-}
-
-# How many runs are left, and by the seconds of those that this machine has done, how long they take.
-what_is_left() {
-    local row seed folder left=0 cost=0
-    while read -r row seed folder; do
-        if ! is_done "$row" "$seed" "$folder"; then
-            left=$((left + 1))
-            cost=$((cost + $(cost_of "$row")))
-        fi
-    done < <(all_runs)
-    awk -v left="$left" -v cost="$cost" -v jobs="$jobs" '
-        { seconds += $2; done += $3 }
-        END {
-            if (done) about = sprintf(", about %.1f hours", cost * seconds / done / jobs / 3600)
-            printf "%d runs to do%s\n", left, about
-        }' "$runs/seconds"
-}
-
-train_and_evaluate() {
-    local row="$1" seed="$2" folder="$3" gin_file
-    shift 3
-    gin_file="$(gin_file_of "$row")"
-    if [ "$seed" != - ]; then set -- --gin_param="train.seed = $seed" "$@"; fi
-    # All rows and seeds read the same data.
-    $pinned python -m t2t_repro.trainer --gin_file="$gin_file" --model_dir="$folder/model" \
-        --data_dir="$data" "$@" &
-    wait $! || return 1
-    $pinned python -m t2t_repro.evaluate --model_dir="$folder/model" --data_dir="$data" \
-        --split=dev --checkpoint=latest &
-    wait $!
-}
-
-do_run() {
-    if [ "$jobs" -eq 1 ]; then
-        train_and_evaluate "$@"
-    elif ! train_and_evaluate "$@" >> "$3/log" 2>&1; then
-        echo "$3 failed: its file log says why" >&2
-        return 1
-    fi
-}
-
-# One of several workers: takes a run that is not done and that no other has taken, until there is none.
-work() {
-    local number="$1" row seed folder began whole pinned=""
-    shift
-    # Ctrl-C, or a terminal that closes, is told to all processes there. What runs here is asked to end
-    # once, by the worker: so the worker heeds neither, and its programs are in groups of their own.
-    trap '' INT HUP
-    set -m
-    # The trainer ends well when it is asked to, with a checkpoint; other runs must not follow.
-    trap 'trap "" TERM; kill -TERM $(jobs -p) 2>/dev/null; wait; exit 143' TERM
-    # Two runs on two cores get in each other's way where each takes both.
-    if [ "$jobs" -gt 1 ]; then pinned="taskset -c $((number % cores))"; fi
-    $pinned true 2> /dev/null || pinned=""
-    while read -r row seed folder; do
-        if is_done "$row" "$seed" "$folder" || ! mkdir "$runs/taken/$row.$seed" 2>/dev/null; then continue; fi
-        echo "== $folder: $(what_is_left)"
-        # The rest of a run that was killed says nothing of how long one takes.
-        whole=""
-        if [ ! -e "$folder/model" ]; then whole=yes; fi
-        mkdir -p "$folder"
-        began=$SECONDS
-        if do_run "$row" "$seed" "$folder" "$@" && [ -n "$whole" ]; then
-            echo "$folder $((SECONDS - began)) $(cost_of "$row")" >> "$runs/seconds"
-        fi
-    done < <(all_runs)
-}
-
-# One at a time: the link names who is at work, and only one of several can make it.
-take_runs() {
-    local by mine="$runs/at_work.$$"
-    until ln -s $$ "$runs/at_work" 2> /dev/null; do
-        by="$(readlink "$runs/at_work")" || continue
-        if kill -0 "$by" 2> /dev/null; then
-            fail "process $by is at work in $runs: wait for it, or end it first (if it is another program, delete $runs/at_work)."
-        fi
-        # Of one that was killed; unless another that starts now was faster to see that.
-        mv "$runs/at_work" "$mine" 2> /dev/null || continue
-        if [ "$(readlink "$mine")" = "$by" ]; then rm "$mine"; else mv "$mine" "$runs/at_work"; fi
-    done
+    return "$failed"
 }
 
 mkdir -p "$runs${scale:+/gin}"
-take_runs
-touch "$runs/seconds"
 if [ -n "$scale" ]; then for row in ${ROWS:-$all_rows}; do write_scaled "$row"; done; fi
-rm -rf "$runs/taken"
-mkdir "$runs/taken"
+# The first run prepares the data; the others wait for it.
+python -m t2t_repro.datagen --gin_file="$(gin_file_of "$(set -- ${ROWS:-$all_rows}; echo "$1")")" --data_dir="$runs/table_3_data"
 workers=""
-trap 'trap "" INT TERM HUP; kill -TERM $workers 2> /dev/null || :; wait; rm -f "$runs/at_work"; echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM HUP
 for ((number = 0; number < jobs; number++)); do
-    work "$number" "$@" &
+    if [ "$jobs" -gt 1 ] && command -v taskset > /dev/null; then
+        (taskset -cp "$((number % $(getconf _NPROCESSORS_ONLN)))" "$BASHPID" > /dev/null; work "$number" "$@") &
+    else
+        work "$number" "$@" &
+    fi
     workers="$workers $!"
 done
-wait
-rm -rf "$runs/taken" "$runs/at_work"
-python -m t2t_repro.report --runs="$runs" --output="$runs/report" ${earlier:+--earlier="$earlier"}
-if ! all_runs | while read -r run; do is_done $run || exit 1; done; then
-    echo "error: $(what_is_left); the same command tries them again" >&2
-    exit 1
-fi
+trap 'kill -TERM 0' INT TERM HUP
+failed=0
+for worker in $workers; do wait "$worker" || failed=1; done
+python paper/report.py --runs="$runs" --output="$runs/report" ${earlier:+--earlier="$earlier"}
+exit "$failed"

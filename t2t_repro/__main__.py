@@ -16,7 +16,6 @@ VERBS = (
     "export",
     "serve",
     "client",
-    "report",
     "parse",
     "attention_maps",
     "import_t2t",

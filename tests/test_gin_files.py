@@ -13,7 +13,6 @@ import tensorflow as tf
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import forward_operations
 from t2t_repro.analysis.parameter_count import parameter_count
-from t2t_repro.analysis.table_3 import TABLE_3, Row
 from t2t_repro.config.gin_files import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
@@ -26,6 +25,7 @@ from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.training.gradients import MicroBatchGradients
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_loop import TrainingSchedule
+from table_3 import TABLE_3, Row
 
 CHECKOUT = Path(__file__).parents[1]
 FILES = sorted(str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "gin").rglob("*.gin"))

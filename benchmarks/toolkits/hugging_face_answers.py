@@ -43,9 +43,6 @@ def main() -> None:
         began = time.perf_counter()
         answers[name] = list(_translated(model, tokenizer, ids[: len(lines)], extra, options))
         answers[f"{name}_seconds"] = time.perf_counter() - began
-    if questions["pipeline"]:
-        asked = lines[: questions["pipeline"]]
-        answers["pipeline"] = _by_pipeline(folder / "model", asked, **questions["searches"]["beam"])
     (folder / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
     np.savez(folder / "logits.npz", *logits)
 
@@ -91,15 +88,6 @@ def _translated(
         )
         texts |= zip(batch, tokenizer.batch_decode(found, skip_special_tokens=True), strict=True)
     return (texts[number] for number in range(len(sources)))
-
-
-def _by_pipeline(model: Path, lines: list[str], **options: Any) -> list[str] | str:
-    """Transformers 5 have no such pipeline; that of 4 has four beams unless it is told."""
-    try:
-        pipeline = transformers.pipeline("translation", model=str(model))
-    except KeyError as error:
-        return str(error)
-    return [found["translation_text"] for found in pipeline(lines, **options)]
 
 
 if __name__ == "__main__":

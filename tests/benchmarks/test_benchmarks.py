@@ -1,0 +1,63 @@
+"""The benchmarks that need nothing from outside, at their smallest; and the tables of results."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tables import tables
+from tests.processes import CHECKOUT
+from work import SIZES, Batch, save_training, training_file
+
+BENCHMARKS = CHECKOUT / "benchmarks"
+
+
+def run(script: str, *arguments: str) -> str:
+    command = [sys.executable, str(BENCHMARKS / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_training_is_measured(tmp_path: Path):
+    ids = np.random.default_rng(1).integers(3, SIZES["smoke"].vocab_size, (6, 9)).astype(np.int32)
+    save_training(tmp_path / training_file("smoke"), [Batch(ids, ids[:, 2:])] * 4)
+    output = tmp_path / "results.jsonl"
+    flags = ["--sizes=smoke", "--dtypes=float32", "--peers=ours", "--rounds=1", "--batches=2"]
+    run("training.py", *flags, f"--work={tmp_path}", f"--output={output}", f"--log_dir={tmp_path}")
+    (row,) = map(json.loads, output.read_text().splitlines())
+    assert row["peer"] == "ours"
+    assert row["value"] > 0
+
+
+@pytest.mark.slow
+def test_preparation_is_measured():
+    row = json.loads(run("preparation.py", "--pairs=20000", "--length_share=0.3"))
+    assert row["peak_gb"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", sorted(path.name for path in BENCHMARKS.glob("*.py")))
+def test_every_script_says_what_it_does(script):
+    if "ArgumentParser" in (BENCHMARKS / script).read_text(encoding="utf-8"):
+        assert "usage:" in run(script, "--help")
+
+
+def test_peers_are_rows_and_cases_columns():
+    common = {"benchmark": "training", "unit": "target tokens/s", "min": 400, "max": 500}
+    lines = [
+        {**common, "case": "base float32", "peer": "ours", "value": 450},
+        {**common, "case": "tiny float32", "peer": "theirs", "value": 6275.4},
+    ]
+    assert "| ours | 450 (400–500) | – |" in tables(lines)
+    assert "| theirs | – | 6,275 (400–500) |" in tables(lines)
+
+
+def test_the_last_of_two_measurements_counts():
+    lines = [{"benchmark": "input", "case": "plan", "value": v, "unit": "s"} for v in (1, 2)]
+    assert "| plan | 2 |" in tables(lines)
+    assert "| plan | 1 |" not in tables(lines)
