@@ -5,8 +5,8 @@
 
 Exports the model, and has transformers load it in an environment of their own. Compared are ids and
 decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), and
-translations: greedy, and with the exported beam (ours with their penalty, too). Both in float32 on a
-CPU. Prints a JSON line a figure.
+translations: greedy, and with the exported beam (ours with their penalty, too). Both compute in
+float32 on a CPU. Prints a JSON line a figure.
 """
 
 import argparse

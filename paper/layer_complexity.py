@@ -172,7 +172,8 @@ def series(
 def exponent(sizes: list[float], costs: list[float]) -> float:
     """Returns the slope on logarithmic axes, where 2 means that doubling costs four times."""
     points = [(x, y) for x, y in zip(sizes, costs, strict=True) if y > 0][-FITTED:]
-    return float(np.polyfit(*np.log(points).T, 1)[0]) if len(points) > 1 else math.nan
+    xs, ys = np.log(points).T if points else (np.zeros(0), np.zeros(0))
+    return float(np.polyfit(xs, ys, 1)[0]) if len(xs) > 1 else math.nan
 
 
 def table(results: list[Result]) -> str:

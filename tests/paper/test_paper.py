@@ -74,6 +74,7 @@ def test_what_a_run_left_is_read(tmp_path):
     evaluation = {"checkpoint": "best/step-60", "perplexity": 5.0, "scores": scores}
     (path / "scores" / "dev.json").write_text(json.dumps(evaluation))
     run = read_run(path)
+    assert run
     assert (run.steps, run.parameters, run.tokens_per_second) == (60, model.count_params(), 100.0)
     assert run.operations == training_operations(model.get_config(), 2700, 3600, 12)
     assert run.evaluations["dev"].scores == {"BLEU": 30.0}
@@ -110,6 +111,7 @@ def test_the_table_has_published_and_measured_figures():
 def test_an_interval_is_students():
     samples = [Sample((1.0, 3.0)), Sample((4.0, 8.0, 6.0))]
     spread = Spread.pooled(samples)
+    assert spread.deviation
     assert spread.deviation == pytest.approx(math.sqrt((2 + 8) / 3))
     difference = spread.difference(*samples)
     t = 3.18245  # 97.5 % point with 3 degrees of freedom, from a table
