@@ -16,8 +16,8 @@ from t2t_repro.data.batches import Batches
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora.multi30k import Multi30kCorpus
 from t2t_repro.data.prepared import Preparation, PreparedData
-from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.text.subword_model import SHARED_SUBWORDS
+from t2t_repro.text.training import SubwordTraining
 from work import (
     DEFAULT_DIRECTORY,
     PAD_ID,

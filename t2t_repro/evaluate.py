@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from t2t_repro.data.prepared import PreparedData
     from t2t_repro.evaluation.scores import Score
     from t2t_repro.evaluation.significance import Estimate
-    from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+    from t2t_repro.text.subword_model import SubwordPair
 
 FLAGS = flags.FLAGS
 
@@ -221,7 +221,7 @@ def _keep(model: _System, perplexity: float, scores: "list[Score]") -> None:
         logging.warning("the report will lack these scores: %s", reason)
 
 
-def _check_same_subwords(data: "PreparedData", of_model: "SubwordPair[SubwordModel]") -> None:
+def _check_same_subwords(data: "PreparedData", of_model: "SubwordPair") -> None:
     if data.subwords.contents() != of_model.contents():
         raise UserError(
             f"{data.directory} has other subwords than the model was trained with, "

@@ -33,7 +33,7 @@ from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: 
 from t2t_repro.runs.model_directory import ModelDirectory, Precision
 from t2t_repro.runs.weights import load_last_weights
 from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401 (for gin)
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair, check_rows
+from t2t_repro.text.subword_model import SubwordPair, check_rows
 from t2t_repro.training.announcements import announce_model
 from t2t_repro.training.cluster import find_cluster
 from t2t_repro.training.dev_evaluation import Metric
@@ -273,7 +273,7 @@ def load_translator(
 
 def _load_model(
     directory: ModelDirectory,
-    subwords: SubwordPair[SubwordModel],
+    subwords: SubwordPair,
     checkpoint: str | None,
     precision: str | None,
 ) -> Transformer:

@@ -57,7 +57,7 @@ def main() -> None:
 
     # Of a model of another kind, its kind is told, and not which files it lacks.
     theirs = read_marian_config(found.folder)
-    text = read_marian_text(found.folder, FLAGS.punctuation)
+    text = read_marian_text(found.folder)
     file = weights_file(found.folder)
     model = transformer_from_marian(found.folder, theirs, text, file)
     longest = min(theirs.positions, text.max_length or theirs.positions)
@@ -125,13 +125,6 @@ def cli() -> None:
     define_path("model_dir", None, "The directory to be made.", is_required=True)
     flags.DEFINE_string(
         "revision", None, "Of a model on the hub: a branch, a tag or a commit; the newest if not."
-    )
-    flags.DEFINE_enum(
-        "punctuation",
-        "none",
-        ["none", "unicode", "moses"],
-        "How that of texts is normalised first: not at all, as transformers; or by Moses's "
-        "replace-unicode-punctuation, or normalize-punctuation.",
     )
     run(main)
 

@@ -1,11 +1,20 @@
-"""The ids that the whole project agrees on: no start symbol, padding is zero."""
+"""The special ids, the same in all vocabularies; there is no start symbol."""
+
+from collections.abc import Iterable
+from itertools import takewhile
 
 PAD_ID = 0
 EOS_ID = 1
 UNK_ID = 2
 
 CONTINUES = "##"
-"""Begins the name of a subword that goes on with the word before it, where subwords are named."""
+"""Marks a subword that continues a word, where subwords are shown to a reader."""
 
 NO_WORD = -1
-"""Stands for the number of a word where there is none: EOS and PAD belong to no word."""
+"""The word number of EOS and PAD, which belong to no word."""
+
+
+def text_ids(ids: Iterable[int]) -> list[int]:
+    """Returns the ids of a sentence before its first EOS, without PAD."""
+    before_end = takewhile(lambda token: token != EOS_ID, map(int, ids))
+    return [token for token in before_end if token != PAD_ID]

@@ -15,8 +15,9 @@ from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import bleu, ter
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.workers import Workers
 from tests.evaluation.untranslated import leave_untranslated

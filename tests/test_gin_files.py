@@ -21,7 +21,7 @@ from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment, evaluate
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.gradients import MicroBatchGradients
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.train_loop import TrainingSchedule

@@ -20,7 +20,7 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.evaluation.scores import bleu
 from t2t_repro.experiment import load_translator
-from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.training import SubwordTraining
 from tests.commands import outcomes_of
 
 MEANING = dict(

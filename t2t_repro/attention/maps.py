@@ -115,9 +115,7 @@ class PairAttention:
         UserError: the source is empty, or one of the two is too long.
     """
 
-    def __init__(
-        self, model: Transformer, subwords: SubwordPair[SubwordModel], source: str, target: str
-    ) -> None:
+    def __init__(self, model: Transformer, subwords: SubwordPair, source: str, target: str) -> None:
         self._model = model
         self._source = ids_to_show("source", source, model, subwords.source)
         self._target = ids_to_show("target", target, model, subwords.target)

@@ -21,7 +21,7 @@ from t2t_repro.data.token_store import (
 )
 from t2t_repro.errors import UserError
 from t2t_repro.progress import Progress
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair, open_pair, open_subwords
+from t2t_repro.text.subword_model import SubwordPair, open_pair
 
 
 def encode_text(
@@ -101,8 +101,8 @@ class BlockEncoder:
     max_length: int
 
     @cached_property
-    def _opened(self) -> SubwordPair[SubwordModel]:
-        return open_pair(self.subwords, open_subwords)
+    def _opened(self) -> SubwordPair:
+        return open_pair(self.subwords)
 
     def __call__(self, block: TextBlock) -> TokenBlock:
         """Encodes one block."""

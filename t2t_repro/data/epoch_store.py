@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.parallel import WorkerKilled, WorkerPool, default_workers
 from t2t_repro.data.token_store import STORE_FILES, FlatIds, TokenStore, token_block
 from t2t_repro.errors import UserError
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+from t2t_repro.text.subword_model import SubwordPair
 
 # A fifth of a second's work: a process that is to end finishes what it is at.
 _PAIRS_IN_BLOCK = 1000
@@ -60,7 +60,7 @@ class Segmentation(Protocol):
         """How many processes do so; one a core, eight at most, where it is None."""
 
     def segmenters(
-        self, subwords: SubwordPair[SubwordModel], seed: int
+        self, subwords: SubwordPair, seed: int
     ) -> tuple[Segmenter | None, Segmenter | None]:
         """Returns what segments the source and the target; None where they stay as they are.
 
@@ -77,7 +77,7 @@ class Segmented(Protocol):
     """What a store was prepared with; see `PreparedData`."""
 
     @property
-    def subwords(self) -> SubwordPair[SubwordModel]:
+    def subwords(self) -> SubwordPair:
         """Of source and target."""
 
     @property

@@ -41,17 +41,15 @@ from t2t_repro.data.token_store import TokenStore, VocabSizes
 from t2t_repro.errors import Unfinished, UserError
 from t2t_repro.files import lock, read_json
 from t2t_repro.text.given import CONTENT, content_hash
-from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.text.subword_model import (
     SHARED_SUBWORDS,
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
-    SubwordModel,
     SubwordPair,
     SubwordRecipe,
     open_pair,
-    open_subwords,
 )
+from t2t_repro.text.training import SubwordTraining
 
 _MANIFEST = "manifest.json"
 _SPLIT = re.compile(r"[\w-][\w.-]*")
@@ -96,7 +94,7 @@ class PreparedData:
                 f"{directory / _MANIFEST} is missing or damaged ({type(error).__name__}): {mend}"
             ) from error
         check_files(directory, entries, mend)
-        self.subwords = open_pair(directory, open_subwords)
+        self.subwords = open_pair(directory)
 
     def corpora_in_store(self, split: str) -> dict[str, range]:
         """Returns which sentences of a split's token store are each corpus's of a mixture.
@@ -418,9 +416,7 @@ class _Sentences:
         return (pair[side] for pair in self._text for side in self._sides)
 
 
-def _train_subwords(
-    result: Path, pairs: int, preparation: Preparation
-) -> SubwordPair[SubwordModel]:
+def _train_subwords(result: Path, pairs: int, preparation: Preparation) -> SubwordPair:
     """Makes the subword models that are not there yet."""
 
     def learn(name: str, parameter: str, recipe: SubwordRecipe, *sides: int) -> None:
@@ -436,7 +432,7 @@ def _train_subwords(
         learn(TARGET_SUBWORDS, "subwords", preparation.subwords, 1)
     else:
         learn(SHARED_SUBWORDS, "subwords", preparation.subwords, 0, 1)
-    return open_pair(result, open_subwords)
+    return open_pair(result)
 
 
 def _clear_unless_made_alike(aside: Path, identity: dict[str, Any]) -> None:

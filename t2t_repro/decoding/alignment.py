@@ -21,7 +21,7 @@ from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.errors import UserError
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import NO_WORD, PAD_ID
 
 
@@ -56,7 +56,7 @@ class Aligner:
     """
 
     def __init__(
-        self, model: Transformer, subwords: SubwordPair[SubwordModel], layer: Count | None = None
+        self, model: Transformer, subwords: SubwordPair, layer: Count | None = None
     ) -> None:
         if layer is not None and layer > model.num_layers:
             raise UserError(

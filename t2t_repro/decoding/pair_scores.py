@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.decoding.cores import for_each_batch
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import PAD_ID
 
 
@@ -57,7 +57,7 @@ class PairScorer:
     def __init__(
         self,
         model: Transformer,
-        subwords: SubwordPair[SubwordModel],
+        subwords: SubwordPair,
         longest: Mapping[str, int],
         tokens_per_batch: int,
         workers: int,

@@ -88,7 +88,7 @@ class Translator:
     def __init__(
         self,
         model: Transformer | Ensemble,
-        subwords: SubwordPair[SubwordModel],
+        subwords: SubwordPair,
         search: Search | None = None,
         # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
         max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50,

@@ -43,8 +43,6 @@ from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.model.positional_encoding import PositionalEncoding
 from t2t_repro.model.sublayer import SublayerConnection
-from t2t_repro.text.marian import MarianSubwords
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
@@ -102,7 +100,9 @@ class _TransformerConverter(Converter):
 
     def __init__(self, translator: Translator) -> None:
         self._subwords = translator.subwords
-        self._pieces = self._subwords.each(_pieces)
+        # A UserError, where they are not SentencePiece's.
+        self._subwords.each(SubwordModel.sentencepiece)
+        self._pieces = self._subwords.each(SubwordModel.pieces)
         if translator.model.neighbourhood is not None:
             raise UserError(
                 f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
@@ -122,7 +122,7 @@ class _TransformerConverter(Converter):
     def subword_files(self) -> dict[str, bytes]:
         """SentencePiece's models, by the names that they have in the directory."""
         # One model, where both sides share it.
-        models = map(_sentencepiece, dict.fromkeys(self._subwords))
+        models = map(SubwordModel.sentencepiece, dict.fromkeys(self._subwords))
         return dict(zip(self._subwords.files(), models, strict=True))
 
     def _load(self) -> Spec:
@@ -221,24 +221,6 @@ class _TransformerConverter(Converter):
         spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
         spec.config.add_source_eos = True
         spec.config.layer_norm_epsilon = self._model.config.norm_epsilon
-
-
-def _sentencepiece(subwords: SubwordModel) -> bytes:
-    """The file of SentencePiece, which cuts text into tokens."""
-    if isinstance(subwords, MarianSubwords):
-        return subwords.content.model
-    return subwords.model_path.read_bytes()
-
-
-def _pieces(subwords: SubwordModel) -> list[str]:
-    """The token of every id."""
-    if not isinstance(subwords, SentencePieceModel | MarianSubwords):
-        raise UserError(
-            f"{subwords.model_path} is a vocabulary of Tensor2Tensor, which no library beside "
-            "CTranslate2 applies; expected SentencePiece's: give --format=saved_model, or train a "
-            "model on data that datagen prepared."
-        )
-    return subwords.pieces()
 
 
 def _fill_feed_forward(spec: Spec, network: FeedForward, around: SublayerConnection) -> None:

@@ -50,11 +50,9 @@ from t2t_repro.runs.records import Ancestor, ancestry, read_ancestry
 from t2t_repro.runs.weights import load_weights, save_weights
 from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.text.subword_model import (
-    SubwordModel,
     SubwordPair,
     check_subword_files,
     open_pair,
-    open_subwords,
     read_start,
     subword_files,
 )
@@ -124,7 +122,7 @@ class ModelDirectory:
     def describe(
         self,
         model: Transformer,
-        subwords: SubwordPair[SubwordModel],
+        subwords: SubwordPair,
         config: str,
         operative_config: str,
     ) -> None:
@@ -240,7 +238,7 @@ class ModelDirectory:
         except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError):
             return None
 
-    def subwords(self) -> SubwordPair[SubwordModel]:
+    def subwords(self) -> SubwordPair:
         """Opens the subword models of source and target.
 
         Raises:
@@ -248,7 +246,7 @@ class ModelDirectory:
                 run.
         """
         self._check()
-        opened = open_pair(self.path, open_subwords)
+        opened = open_pair(self.path)
         self._check_subwords(opened)
         return opened
 
@@ -342,7 +340,7 @@ class ModelDirectory:
             )
         check_subword_files(self.path)
 
-    def _check_subwords(self, subwords: SubwordPair[SubwordModel]) -> None:
+    def _check_subwords(self, subwords: SubwordPair) -> None:
         """Holds the subwords against what was written down of them: ids would mean others."""
         try:
             expected = dict(read_json(self.versions_json)).get(_SUBWORDS_HASH)
@@ -354,7 +352,7 @@ class ModelDirectory:
                 f"training run's own {' and '.join(subwords.files())}, or give another --model_dir."
             )
 
-    def check_same_model(self, model: Transformer, subwords: SubwordPair[SubwordModel]) -> None:
+    def check_same_model(self, model: Transformer, subwords: SubwordPair) -> None:
         """Holds a model and its subwords against those that are here, if any are.
 
         Raises:

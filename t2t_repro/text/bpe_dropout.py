@@ -1,13 +1,15 @@
-"""BPE-dropout (Provilkov et al., 2020): in every epoch, words in other subwords.
+"""BPE-dropout (Provilkov et al., 2020): every epoch splits words into subwords differently.
 
-Their Algorithm 1: of the merges that a word allows, each is left out with probability p; the best
-of the rest is made; then again with what the word allows now, until none is left. At p = 0 that is
-BPE, at p = 1 a word stays in its characters.
+Algorithm 1: a word is a sequence of symbols, at first its characters. A merge joins two neighbours
+whose text is a piece of the vocabulary. Of all merges that the word allows, each is dropped with
+probability p, and the best of the others is made (of equal ones the left one, Sennrich et al.,
+2016). This repeats until none is left. p = 0 is BPE; p = 1 leaves the characters.
 
-SentencePiece can sample too. There a merge that was left out once never comes back, so that p = 0.1
-makes text longer by 39 % and not by 21 % (Multi30k, 8,000 subwords).
+SentencePiece's own sampling never tries a dropped merge again, so that p = 0.1 makes text longer by
+39 % instead of 21 % (Multi30k, 8,000 subwords).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,41 +18,52 @@ from typing import Annotated, Literal
 import gin
 import numpy as np
 from numpy.typing import NDArray
+from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from t2t_repro.config.values import Range, Several, validated
-from t2t_repro.data.token_store import FlatIds
-from t2t_repro.text.bpe_merges import BpeMerges, Split
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+from t2t_repro.errors import UserError
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import FlatIds, SubwordPair, open_subwords
+from t2t_repro.text.word_marks import WordMarks
 from t2t_repro.vocabulary import EOS_ID
 
 Side = Literal["source", "target"]
 
 _ID_BYTES = np.int32().nbytes
 
-# Some 3 kilobytes each, with all that follows: so 150 megabytes at most in every process.
+# Some 3 kB each with all that follows, so 150 MB at most in every process.
 _MOST_WORDS = 50_000
 
-# A longer word rarely comes again; and where a language writes without spaces, a line is a word.
+# Longer words are rarely repeated. In languages without spaces, a whole line is one word.
 _LONGEST_WORD = 32
 
-# So many merges at most are made between two random numbers.
-_FAR = 64
+# The most merges made between two random numbers.
+_MOST_MERGES = 64
+
+_Kind = ModelProto.SentencePiece.Type
+_MERGED = _Kind.Value("NORMAL")
+_BYTE = _Kind.Value("BYTE")
+# Never merged with their neighbours.
+_WHOLE = tuple(map(_Kind.Value, ("USER_DEFINED", "CONTROL", "UNKNOWN")))
+
+# Precedes a symbol that is kept whole, such as a tag. It is not in any UTF-8, so nothing merges it.
+_WHOLE_MARK = "\ud800"
 
 
 @gin.configurable
 @validated
 @dataclass(frozen=True)
 class SubwordDropout:
-    """In every epoch, every word in subwords of its own.
+    """Splits the words of every epoch differently.
 
     Attributes:
-        probability: of leaving out a merge.
-        sides: of which the text is segmented so.
-        workers: processes that do so, while the model is trained on the epoch before; by default
-            one a core, eight at most.
+        probability: of dropping a merge.
+        sides: the sides whose text is split so.
+        workers: background processes that do it, while the previous epoch is trained on; by
+            default one per core, at most eight.
 
     Raises:
-        UserError: a number is outside of its range, or there is another side.
+        UserError: a value is out of range.
     """
 
     probability: Annotated[float, Range(least=0, most=1)] = 0.1
@@ -58,16 +71,16 @@ class SubwordDropout:
     workers: Annotated[int, Range(least=1, most=1024)] | None = None
 
     def segmenters(
-        self, subwords: SubwordPair[SubwordModel], seed: int
+        self, subwords: SubwordPair, seed: int
     ) -> tuple["DropoutSegmenter | None", "DropoutSegmenter | None"]:
-        """Returns what segments the source and the target, None for a side that stays as it is.
+        """Returns the segmenters of source and target; None for a side that keeps its ids.
 
         Args:
             subwords: of the data.
             seed: of the run.
 
         Raises:
-            UserError: they are no SentencePiece BPE.
+            UserError: the subwords are not a SentencePiece BPE.
         """
         names: tuple[Side, Side] = ("source", "target")
         source, target = (
@@ -81,17 +94,17 @@ class SubwordDropout:
 
 @dataclass
 class DropoutSegmenter:
-    """Segments sentences of one side; picklable, so that other processes can do it.
+    """Segments the sentences of one side; other processes can unpickle it.
 
-    A sentence's segmentation is a function of seeds, epoch, its number and its text alone.
+    The result depends on the seeds, the epoch, the sentence's number and its text only.
 
     Attributes:
         model_path: of the subwords.
-        probability: of leaving out a merge.
+        probability: of dropping a merge.
         seeds: of the random numbers.
 
     Raises:
-        UserError: the subwords are no SentencePiece BPE.
+        UserError: the subwords are not a SentencePiece BPE.
     """
 
     model_path: Path
@@ -102,103 +115,200 @@ class DropoutSegmenter:
         BpeMerges(self.model_path)
 
     @cached_property
-    def _known(self) -> "_Known":
-        return _Known(BpeMerges(self.model_path))
+    def _merges(self) -> "BpeMerges":
+        return BpeMerges(self.model_path)
 
     @cached_property
-    def _shares(self) -> NDArray[np.uint64]:
-        """[_FAR], growing: (1 - p)^n of all numbers below 2^63, for n merges from _FAR to 1."""
-        share, shares = 1.0, []
-        for _ in range(_FAR):
-            # Not a power, which libraries round each in their own way.
-            share *= 1.0 - self.probability
-            shares.append(int(share * 2**63))
-        return np.array(shares[::-1], np.uint64)
+    def _powers(self) -> NDArray[np.uint64]:
+        """[_MOST_MERGES], ascending: (1 - p)^n * 2^63 for n merges."""
+        power, powers = 1.0, []
+        for _ in range(_MOST_MERGES):
+            # Not `**`, which libraries round differently.
+            power *= 1.0 - self.probability
+            powers.append(int(power * 2**63))
+        return np.array(powers[::-1], np.uint64)
 
     def __call__(self, epoch: int, numbers: NDArray[np.integer], sentences: FlatIds) -> FlatIds:
-        """Segments sentences anew.
+        """Segments sentences.
 
         Args:
             epoch: counted from 0.
-            numbers: [sentences] the sentences' own.
+            numbers: [sentences] the number of each sentence in the corpus.
             sentences: their ids in plain BPE, EOS last.
 
         Returns:
             The same text in other ids.
         """
-        words = _Words(self._known.merges, sentences)
+        words = _Words(self._merges, sentences)
         keys = _fold(_fold(_fold(_key(*self.seeds), epoch), numbers)[words.sentence], words.place)
-        made = self._merges_made(keys, 0)
-        # All other words stay as they are: none of their merges is left out.
-        chosen = np.flatnonzero(made < words.merges)
-        segmented = self._segment([words[n] for n in chosen.tolist()], keys[chosen], made[chosen])
-        return words.replaced(chosen, segmented)
+        made = self._count_made(keys, 0)
+        # No merge is dropped in the other words, so they stay as they are.
+        changed = np.flatnonzero(made < words.merges)
+        segmented = self._segment(
+            [words[word] for word in changed.tolist()], keys[changed], made[changed]
+        )
+        return words.replaced(changed, segmented)
 
-    def _merges_made(self, keys: NDArray[np.uint64], draw: int) -> NDArray[np.int64]:
-        """How many merges are made before the next is left out; _FAR: so many, and none left out.
+    def _count_made(self, keys: NDArray[np.uint64], draw: int) -> NDArray[np.int64]:
+        """Draws how many merges are made before one is dropped; `_MOST_MERGES`: none is dropped.
 
         Args:
             keys: [words].
-            draw: the random number of each, counted from 0.
+            draw: the number of the draw, counted from 0.
         """
-        drawn = _fold(keys, draw) >> np.uint64(1)
-        return _FAR - np.searchsorted(self._shares, drawn, side="right")
+        bits = _fold(keys, draw) >> np.uint64(1)
+        return _MOST_MERGES - np.searchsorted(self._powers, bits, side="right")
 
     def _segment(
         self, words: list[bytes], keys: NDArray[np.uint64], made: NDArray[np.int64]
     ) -> list[bytes]:
-        """The ids of words whose first merges are made, and then one left out.
+        """Returns the new ids of words.
 
         Args:
-            words: their ids in plain BPE, int32 one after the other.
+            words: their ids in plain BPE, as int32 bytes.
             keys: [words] of their random numbers.
-            made: [words] the merges of each that are made first.
+            made: [words] how many merges are made before the first one is dropped.
         """
-        merges = self._known.merges
-        splits = [self._known(word) for word in words]
-        left_out = [0] * len(words)
+        merges = self._merges
+        splits = [merges.characters(word) for word in words]
+        dropped = [0] * len(words)
         unfinished = list(range(len(words)))
         draw = 0
         while unfinished:
-            going_on = []
+            remaining = []
             for word, count in zip(unfinished, made.tolist(), strict=True):
-                split, number = splits[word], left_out[word]
+                split, candidate = splits[word], dropped[word]
                 for _ in range(count):
-                    if number == len(split.candidates):
+                    if candidate == len(split.candidates):
                         break
-                    # Mostly it is known, and a call takes longer than all else here.
-                    split = split.following[number] or merges.after(split, number)
-                    number = 0
-                number += count < _FAR
-                splits[word], left_out[word] = split, number
-                if number < len(split.candidates):
-                    going_on.append(word)
-            unfinished, draw = going_on, draw + 1
-            made = self._merges_made(keys[unfinished], draw)
+                    # Usually it is known, and a call takes longer than all else here.
+                    split = split.following[candidate] or merges.after(split, candidate)
+                    candidate = 0
+                candidate += count < _MOST_MERGES
+                splits[word], dropped[word] = split, candidate
+                if candidate < len(split.candidates):
+                    remaining.append(word)
+            unfinished, draw = remaining, draw + 1
+            made = self._count_made(keys[unfinished], draw)
         return [merges.encode(split) for split in splits]
 
 
-class _Known:
-    """Words that were met, and all splits that they have led to: most words come many times.
+class Split:
+    """A word between characters and subwords.
 
-    Args:
-        merges: of the vocabulary.
+    Attributes:
+        symbols: of the word.
+        candidates: the merges that it allows, best first: (rank, place of the left symbol).
+        following: the split after each candidate; None if not computed yet.
     """
 
-    def __init__(self, merges: BpeMerges) -> None:
-        self.merges = merges
+    __slots__ = ("candidates", "following", "symbols")
+
+    def __init__(self, symbols: list[str], candidates: list[tuple[float, int]]) -> None:
+        self.symbols = symbols
+        self.candidates = candidates
+        self.following: list[Split | None] = [None] * len(candidates)
+
+
+class BpeMerges:
+    """The merges of a SentencePiece BPE, one at a time.
+
+    Args:
+        model_path: its file.
+
+    Attributes:
+        word_marks: the ids that carry the mark of a word boundary.
+        merges_in: [vocabulary] int64: how many merges make each id of characters.
+
+    Raises:
+        UserError: it is not a SentencePiece BPE.
+    """
+
+    def __init__(self, model_path: Path) -> None:
+        model = _read(model_path)
+        pieces = model.pieces
+        at_end = model.trainer_spec.treat_whitespace_as_suffix
+        self.word_marks = WordMarks.of([piece.piece for piece in pieces], at_end)
+        # A better merge has a lower rank.
+        self._ranks = {p.piece: -p.score for p in pieces if p.type == _MERGED}
+        # The text of every id, for a byte the byte; and the ids of every symbol, as int32 bytes.
+        self._texts, self._ids = [], dict[str, bytes]()
+        self._byte_ids, self._whole = dict[bytes, bytes](), set[int]()
+        for number, piece in enumerate(pieces):
+            text, ids = piece.piece, np.int32(number).tobytes()
+            self._texts.append(text.encode())
+            if piece.type == _BYTE:
+                self._texts[-1] = bytes([int(text[1:-1], 16)])
+                self._byte_ids[self._texts[-1]] = ids
+            elif piece.type == _MERGED:
+                self._ids[text] = ids
+            else:
+                self._ids[_WHOLE_MARK + text] = ids
+                self._whole.add(number)
+        self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
         self._splits: dict[bytes, Split] = {}
 
-    def __call__(self, word: bytes) -> Split:
-        """The characters of a word, given by its ids, int32 one after the other."""
+    def characters(self, word: bytes) -> Split:
+        """Returns a word before its first merge; cached, since most words occur many times.
+
+        Args:
+            word: any ids of it, as int32 bytes.
+        """
         split = self._splits.get(word)
         if split is None:
-            split = self.merges.characters(np.frombuffer(word, np.int32).tolist())
+            split = self._split(np.frombuffer(word, np.int32).tolist())
             if len(split.symbols) <= _LONGEST_WORD:
                 if len(self._splits) >= _MOST_WORDS:
-                    self._splits.clear()  # What is frequent is soon back.
+                    self._splits.clear()  # Frequent words are soon cached again.
                 self._splits[word] = split
         return split
+
+    def _split(self, ids: Sequence[int]) -> Split:
+        symbols: list[str] = []
+        text = b""
+        for token in ids:
+            if token in self._whole:
+                symbols += [*text.decode(), _WHOLE_MARK + self._texts[token].decode()]
+                text = b""
+            else:
+                text += self._texts[token]
+        symbols += text.decode()
+        return Split(symbols, sorted(self._at(symbols, range(len(symbols)))))
+
+    def after(self, split: Split, candidate: int) -> Split:
+        """Returns the split after a candidate's merge; cached in `split.following`."""
+        following = split.following[candidate]
+        if following is None:
+            place = split.candidates[candidate][1]
+            symbols = split.symbols.copy()
+            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+            candidates = [
+                (rank, other if other < place else other - 1)
+                for rank, other in split.candidates
+                if not -1 <= other - place <= 1
+            ]
+            candidates += self._at(symbols, (place - 1, place))
+            candidates.sort()
+            following = split.following[candidate] = Split(symbols, candidates)
+        return following
+
+    def encode(self, split: Split) -> bytes:
+        """Returns the ids of a word as int32 bytes; a symbol without an id is spelled in bytes."""
+        return b"".join([self._ids.get(symbol) or self._spell(symbol) for symbol in split.symbols])
+
+    def _at(self, symbols: list[str], places: Iterable[int]) -> list[tuple[float, int]]:
+        """Returns the possible merges at some places."""
+        candidates = []
+        for place in places:
+            if 0 <= place < len(symbols) - 1:
+                rank = self._ranks.get(symbols[place] + symbols[place + 1])
+                if rank is not None:
+                    candidates.append((rank, place))
+        return candidates
+
+    def _spell(self, character: str) -> bytes:
+        encoded = character.encode()
+        return b"".join(self._byte_ids[encoded[i : i + 1]] for i in range(len(encoded)))
 
 
 class _Words:
@@ -209,9 +319,9 @@ class _Words:
         sentences: their ids, EOS last.
 
     Attributes:
-        sentence: [words] in which of the sentences each word is.
-        place: [words] the place in it.
-        merges: [words] how many merges have made it of characters.
+        sentence: [words] the sentence of each word.
+        place: [words] its place in the sentence.
+        merges: [words] how many merges make it of characters.
     """
 
     def __init__(self, merges: BpeMerges, sentences: FlatIds) -> None:
@@ -231,17 +341,17 @@ class _Words:
         self._ids = tokens.astype(np.int32).tobytes()
 
     def __getitem__(self, word: int) -> bytes:
-        """The ids of a word, int32 one after the other."""
+        """Returns the ids of a word as int32 bytes."""
         return self._ids[self._starts[word] * _ID_BYTES : self._ends[word] * _ID_BYTES]
 
-    def replaced(self, chosen: NDArray[np.integer], ids: list[bytes]) -> FlatIds:
-        """Returns the sentences with some words in other ids.
+    def replaced(self, words: NDArray[np.integer], ids: list[bytes]) -> FlatIds:
+        """Returns the sentences with other ids for some words.
 
         Args:
-            chosen: which, growing.
-            ids: theirs.
+            words: their numbers, ascending.
+            ids: the new ids of each, as int32 bytes.
         """
-        starts, ends = self._starts[chosen] * _ID_BYTES, self._ends[chosen] * _ID_BYTES
+        starts, ends = self._starts[words] * _ID_BYTES, self._ends[words] * _ID_BYTES
         parts, done = [], 0
         for start, end, new in zip(starts.tolist(), ends.tolist(), ids, strict=True):
             parts += [self._ids[done:start], new]
@@ -249,13 +359,13 @@ class _Words:
         parts.append(self._ids[done:])
         sizes = np.fromiter(map(len, ids), np.int64, len(ids))
         growth = np.zeros(len(self._lengths), np.int64)
-        np.add.at(growth, self.sentence[chosen], (sizes - (ends - starts)) // _ID_BYTES)
+        np.add.at(growth, self.sentence[words], (sizes - (ends - starts)) // _ID_BYTES)
         lengths = (self._lengths + growth).astype(np.int32)
         return np.frombuffer(b"".join(parts), np.int32), lengths
 
 
 def _key(*numbers: int) -> NDArray[np.uint64]:
-    """One key of some numbers, [1]."""
+    """Returns one key of some numbers, [1]."""
     key = np.zeros(1, np.uint64)
     for number in numbers:
         key = _fold(key, number)
@@ -263,10 +373,29 @@ def _key(*numbers: int) -> NDArray[np.uint64]:
 
 
 def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:
-    """Random 64 bits of every key and number: SplitMix64 (Steele et al., 2014) from the key on."""
-    # Of arrays alone NumPy lets products overflow in silence.
+    """Returns 64 random bits of each key and number, by SplitMix64 (Steele et al., 2014)."""
+    # NumPy silently wraps products of arrays, but warns about scalars.
     steps = np.atleast_1d(numbers).astype(np.uint64) + np.uint64(1)
     bits = keys + steps * np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
+
+
+def _read(model_path: Path) -> ModelProto:
+    """Reads a model whose splitting this module reproduces in full.
+
+    Raises:
+        UserError: it is another kind of model.
+    """
+    model = ModelProto()
+    subwords = open_subwords(model_path)
+    if isinstance(subwords, SentencePieceModel):
+        model.ParseFromString(subwords.sentencepiece())
+    is_known = {piece.type for piece in model.pieces} <= {_MERGED, _BYTE, *_WHOLE}
+    if model.trainer_spec.model_type != TrainerSpec.BPE or not is_known:
+        raise UserError(
+            f"SubwordDropout drops merges of a SentencePiece BPE, and {model_path} is not one: "
+            "leave SubwordDropout out, or train with subwords that datagen learns."
+        )
+    return model

@@ -1,4 +1,4 @@
-"""Subwords that are there already: those of a model that a run goes on from, or of other data."""
+"""An existing subword vocabulary: that of a model to continue from, or of other data."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,12 +14,11 @@ from absl import logging
 from t2t_repro.config.values import AtMost, Text, validated
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
-from t2t_repro.text.sentencepiece import Sentences
-from t2t_repro.text.subword_model import SubwordModel, open_pair, open_subwords
-from t2t_repro.text.training import MOST_SYMBOLS, check_symbols, merged
+from t2t_repro.text.subword_model import Sentences, SubwordModel, open_pair, open_subwords
+from t2t_repro.text.training import MOST_SYMBOLS, check_symbols, joined_symbols
 
 CONTENT = "sha256"
-"""What describes a recipe that says which file it gives."""
+"""The key that describes a vocabulary by its file's content."""
 
 
 def content_hash(content: bytes) -> str:
@@ -31,15 +30,14 @@ def content_hash(content: bytes) -> str:
 @validated
 @dataclass(frozen=True)
 class GivenSubwords:
-    """The recipe of a subword vocabulary that takes an existing one as it is.
+    """The recipe that takes an existing vocabulary.
 
     Attributes:
-        model_dir: the directory that it is taken from: a model's, an imported one too, or that of
-            prepared data.
-        side: where source and target have a vocabulary each there: which of the two is taken.
-        symbols: texts that become one subword each wherever they stand, see `SubwordTraining`;
-            those that it lacks get the ids after its last one. The tags of a `Mixture` are added by
-            themselves.
+        model_dir: the directory to take it from: of a model, also an imported one, or of prepared
+            data.
+        side: the vocabulary to take, if source and target have one each there.
+        symbols: texts that are always one subword, see `SubwordTraining`; missing ones are added
+            after the last id. The tags of a `Mixture` are added automatically.
 
     Raises:
         UserError: a symbol cannot be told from other text.
@@ -54,12 +52,12 @@ class GivenSubwords:
 
     @cached_property
     def model(self) -> SubwordModel:
-        """The vocabulary where it lies.
+        """The existing vocabulary.
 
         Raises:
-            UserError: there is none, it cannot be used, or there are two and no side is given.
+            UserError: it is missing or cannot be used, or there are two and no side is given.
         """
-        pair = open_pair(Path(expanduser(self.model_dir)), open_subwords)
+        pair = open_pair(Path(expanduser(self.model_dir)))
         if self.side is None and pair.source is not pair.target:
             raise UserError(
                 f"{self.model_dir} has a vocabulary for the source and one for the target, "
@@ -70,20 +68,20 @@ class GivenSubwords:
 
     @cached_property
     def content(self) -> bytes:
-        """The vocabulary's file, with the symbols in it.
+        """The vocabulary's file with the symbols added.
 
         Raises:
-            UserError: see `model`; or it has no room for symbols, as Tensor2Tensor's.
+            UserError: see `model`; or symbols cannot be added.
         """
         return self.model.with_symbols(self.symbols)
 
     @cached_property
     def vocab_size(self) -> int:
-        """The number of ids, which is known before anything is made."""
+        """The number of ids, known before there are data."""
         return len(self.pieces())
 
     def pieces(self) -> list[str]:
-        """Returns what every id is called, the symbols last.
+        """Returns the name of every id, added symbols last.
 
         Raises:
             UserError: see `content`.
@@ -92,37 +90,32 @@ class GivenSubwords:
         return [*self.model.pieces(), *self._missing()]
 
     def describe(self) -> dict[str, Any]:
-        """Returns what identifies the vocabulary: the content, wherever it lies."""
+        """Returns what identifies the vocabulary: its content, wherever it lies."""
         return {CONTENT: content_hash(self.content)}
 
     def with_symbols(self, symbols: Sequence[str]) -> "GivenSubwords":
         """Returns the recipe with further symbols."""
-        return replace(self, symbols=merged(self.symbols, symbols))
+        return replace(self, symbols=joined_symbols(self.symbols, symbols))
 
     def train(self, sentences: Sentences, model_path: Path) -> SubwordModel:
-        """Writes the vocabulary in one piece: whole, or not at all. Nothing is learned.
+        """Writes the vocabulary, whole or not at all. Nothing is learned.
 
         Args:
             sentences: not used.
-            model_path: the file to write; an old one is replaced.
-
-        Returns:
-            The vocabulary that was written.
+            model_path: the file to write or replace.
 
         Raises:
-            UserError: see `model`.
+            UserError: see `content`.
         """
+        missing = self._missing()
+        added = f", adding {', '.join(missing)}" if missing else ""
         logging.info(
-            f"data: taking {self.model.size} subwords from {self.model.model_path}"
-            f"{self._added()}: {model_path.name}"
+            f"data: taking {self.model.size} subwords from {self.model.model_path}{added}: "
+            f"{model_path.name}"
         )
         write_whole(model_path, self.content)
         return open_subwords(model_path)
 
-    def _added(self) -> str:
-        missing = self._missing()
-        return f", adding {', '.join(missing)}" if missing else ""
-
     def _missing(self) -> list[str]:
-        there = set(self.model.pieces())
-        return [symbol for symbol in self.symbols if symbol not in there]
+        existing = set(self.model.pieces())
+        return [symbol for symbol in self.symbols if symbol not in existing]

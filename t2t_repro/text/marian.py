@@ -1,56 +1,117 @@
 """The subwords of a Marian model, applied as Hugging Face's `MarianTokenizer` does.
 
-Either side has a SentencePiece model, which cuts its text into pieces. A list, mostly one for both
-sides, gives each piece its id. So a piece of one side's model may have no id, and one that its
-model does not know may have one:
+Each side has a SentencePiece model that splits its text into pieces. A vocabulary, usually one for
+both sides, maps pieces to ids. It may lack pieces of a side's model, and may have others:
 
-1.  A language code in front, `>>fra<<`, is a piece by itself: from `>>` to the first `<<`.
-2.  The rest is cut by SentencePiece. A run of characters unknown to it is one piece.
-3.  Each piece has the id that the list gives it, or UNK.
+1.  A language code at the beginning, such as `>>fra<<`, is one piece: from `>>` to the first `<<`.
+2.  SentencePiece splits the rest. A run of characters that it does not know is one piece.
+3.  Each piece has its id of the vocabulary, or UNK.
 
-Text is text: `</s>`, `<unk>` and `<pad>` in it are the characters that they are written with.
-(`MarianTokenizer` does so when it is told `split_special_tokens=True`; otherwise whoever writes
-the text could end a sentence within it.)
+`</s>`, `<unk>` and `<pad>` within a text are plain text, as with
+`MarianTokenizer(split_special_tokens=True)`.
+
+The file is JSON on one line:
+
+    marian        the version of the form, 1
+    pieces        the name of every id: PAD, EOS, UNK, and the others
+    punctuation   null
+    clean_spaces  whether decoding removes spaces before punctuation
+    model         the SentencePiece model of this side, in base64
 """
 
+import base64
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.strangers.marian_file import read_marian_file
-from t2t_repro.text.moses_punctuation import punctuation_normalizer
-from t2t_repro.text.word_ids import read_ids
+from t2t_repro.files import read_at_most
+from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
 from t2t_repro.text.word_marks import SPACE_MARK, WordMarks, label, marks_end
-from t2t_repro.vocabulary import EOS_ID, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, UNK_ID, text_ids
 
-LANGUAGE_CODE = "(?s)^>>.*?<<"
-"""What stands in front of a text, by itself; RE2 and Python's `re` find the same."""
+if TYPE_CHECKING:
+    from t2t_repro.text.in_graph import TextOps
 
-CLEANED_SPACES = (
-    *(" .", " ?", " !", " ,"),
-    " ' ",
-    *(" n't", " 'm", " 's", " 've", " 're"),
-)
-"""What loses its blanks where `clean_spaces` is asked for, in this order."""
+FILE_START = b'{"marian":'
+"""The beginning of the file, by which it is recognized."""
 
-_CODE = re.compile(LANGUAGE_CODE)
+_VERSION = 1
+
+# Python's `re` and RE2, in the graph, find the same.
+_LANGUAGE_CODE = "(?s)^>>.*?<<"
+_CODE = re.compile(_LANGUAGE_CODE)
+
+# In this order.
+_SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+
+
+@dataclass(frozen=True)
+class MarianFile:
+    """The content of the file.
+
+    Attributes:
+        model: the file of the SentencePiece model.
+        pieces: the name of every id.
+        clean_spaces: whether decoding removes spaces before punctuation.
+    """
+
+    model: bytes
+    pieces: list[str]
+    clean_spaces: bool
+
+    def content(self) -> bytes:
+        """Returns the bytes of the file."""
+        values = {
+            "marian": _VERSION,
+            "pieces": self.pieces,
+            "punctuation": None,
+            "clean_spaces": self.clean_spaces,
+            "model": base64.b64encode(self.model).decode("ascii"),
+        }
+        return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def read(cls, path: Path) -> "MarianFile":
+        """Reads the file.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: its content is different, or it is too large.
+        """
+        values = json.loads(read_at_most(path, MAX_FILE_BYTES).decode())
+        if values.get("marian") != _VERSION:
+            raise ValueError(f"its version is {values.get('marian')!r}, expected {_VERSION}")
+        if values.get("punctuation"):
+            raise ValueError(
+                "it was imported with --punctuation, which is no longer supported: import it "
+                "without, and normalize punctuation before translating"
+            )
+        pieces = values.get("pieces")
+        is_list = isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
+        if not is_list or len(pieces) <= UNK_ID or len(set(pieces)) < len(pieces):
+            raise ValueError("its pieces are not a list of different texts")
+        model = base64.b64decode(values.get("model") or "", validate=True)
+        return cls(model, pieces, values.get("clean_spaces") is True)
 
 
 class MarianSubwords:
-    """The text of one side of a Marian model: to ids and back.
+    """The subwords of one side of a Marian model: text to ids and back.
 
     Args:
-        model_path: the file, see `strangers.marian_file`; `import_marian` writes it.
+        model_path: the file that `import_marian` wrote, see `MarianFile`.
 
     Attributes:
-        content: what is in the file.
-        ids: of every piece that text can have.
+        content: the content of the file.
+        ids: the id of every piece of text.
 
     Raises:
         UserError: there is no such file, or it cannot be used.
@@ -59,23 +120,23 @@ class MarianSubwords:
     def __init__(self, model_path: str | Path) -> None:
         self.model_path = Path(model_path)
         try:
-            self.content = read_marian_file(self.model_path)
+            self.content = MarianFile.read(self.model_path)
             self._model = sentencepiece.SentencePieceProcessor(model_proto=self.content.model)
-        except (RuntimeError, OSError, ValueError) as error:
+        except (RuntimeError, OSError, ValueError, RecursionError) as error:
             raise UserError(
-                f"{self.model_path} is no subword model of a Marian model ({reason_of(error)}); "
-                "expected the file that import_marian writes: import the model again."
+                f"{self.model_path} is not the subword file of a Marian model ("
+                f"{reason_of(error)}); expected what import_marian writes: import the model again."
             ) from error
         pieces = enumerate(self.content.pieces)
         self.ids = {piece: number for number, piece in pieces if number > UNK_ID}
 
     @property
     def size(self) -> int:
-        """The number of ids; every id that `encode` gives is below it."""
+        """The number of ids; all ids from `encode` are below it."""
         return len(self.content.pieces)
 
     def pieces(self) -> list[str]:
-        """Returns what every id is called, in the vocabulary of both sides if they share it."""
+        """Returns the name of every id, in the vocabulary of both sides if they share it."""
         return list(self.content.pieces)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -83,65 +144,63 @@ class MarianSubwords:
 
         Args:
             lines: any text; an empty one is EOS alone. A lone surrogate counts as "?".
-
-        Returns:
-            One list of ids a line, in the same order.
         """
         codes, texts = [], []
         for line in lines:
             text = line.encode("utf-8", errors="replace").decode()
-            if self.content.punctuation is not None:
-                text = punctuation_normalizer(self.content.punctuation)(text)
             code = _CODE.match(text)
             codes.append([code[0]] if code else [])
             texts.append(text[code.end() :] if code else text)
-        cut = self._model.encode(texts, out_type=str, num_threads=1)
+        split = self._model.encode(texts, out_type=str, num_threads=1)
         return [
             [*(self.ids.get(piece, UNK_ID) for piece in code + pieces), EOS_ID]
-            for code, pieces in zip(codes, cut, strict=True)
+            for code, pieces in zip(codes, split, strict=True)
         ]
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the ids of lines of a corpus, each stripped as `Translator` strips them.
+        """Encodes many lines, each stripped as `Translator` strips it.
 
         Args:
             lines: sentences; at least one.
 
         Returns:
-            The ids of all lines one after the other, [ids], EOS last in each line's, and how many
-            each line has, [lines].
+            The ids of all lines, one line after the other, EOS at the end of each, [ids], and the
+            number of ids of each line, [lines].
         """
         encoded = self.encode([line.strip() for line in lines])
         lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
         return np.fromiter((token for ids in encoded for token in ids), dtype=np.int32), lengths
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of one sentence of ids.
+        """Returns the text of one sentence.
 
         Args:
-            ids: [length] ids; what follows the first EOS is not read. PAD, UNK and an id outside
-                the vocabulary (embeddings may have more rows than it) are skipped.
+            ids: [length]; ids after the first EOS are ignored. PAD, UNK and an id outside the
+                vocabulary (embeddings may have more rows) are skipped.
         """
-        pieces = [self.content.pieces[token] for token in read_ids(ids) if self._is_text(token)]
+        pieces = [self.content.pieces[token] for token in text_ids(ids) if self._is_text(token)]
         text: str = self._model.decode_pieces(pieces)
-        # SentencePiece leaves the marks of pieces that are the other side's alone.
+        # SentencePiece keeps the marks of pieces that only the other side has.
         text = text.replace(SPACE_MARK, " ").strip()
-        if self.content.clean_spaces:
-            for spaced in CLEANED_SPACES:
-                text = text.replace(spaced, spaced.strip())
+        for spaced in self._spaced():
+            text = text.replace(spaced, spaced.strip())
         return text
+
+    def _spaced(self) -> Sequence[str]:
+        """Returns the texts whose spaces decoding removes, one after the other."""
+        return _SPACED if self.content.clean_spaces else ()
 
     def _is_text(self, token: int) -> bool:
         return UNK_ID < token < self.size
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a word begins, behind ## where one goes on.
+        """Names subwords for a reader: plain where a word begins, with ## where it continues.
 
         Args:
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name an id; EOS is <EOS>, and a word's beginning by itself U+2581.
+            One name per id; EOS is <EOS>, and a mark without a word U+2581.
         """
         begins = self.word_marks.begins(ids)
         return [self._label(*each) for each in zip(ids, begins, strict=True)]
@@ -156,39 +215,47 @@ class MarianSubwords:
 
     @cached_property
     def word_marks(self) -> WordMarks:
-        """Which ids bear the mark of a word. A language code is a word."""
+        """The ids that carry the mark of a word boundary. A language code is a word."""
         marks = WordMarks.of(self.content.pieces, marks_end(self.content.model))
         codes = map(_CODE.match, self.content.pieces)
-        marked = [bears or bool(code) for bears, code in zip(marks.marked, codes, strict=True)]
+        marked = [mark or bool(code) for mark, code in zip(marks.marked, codes, strict=True)]
         return marks._replace(marked=marked)
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of one line, what white space separates; UNK goes on with one.
-
-        Where rules for punctuation join words or take them apart, those behind count otherwise.
+        """Numbers the words of one line, as white space splits them; UNK continues a word.
 
         Args:
             line: the text.
             ids: [length] ids as `encode` gives them, or the first of them.
 
         Returns:
-            The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
+            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
         """
         return self.word_marks.numbers_in(line, ids, self.encode)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content, where it has all of these symbols: language codes.
+        """Returns the file's content if it has all of these symbols as language codes.
 
         Raises:
-            UserError: it lacks one, or has it as something that is found in no text.
+            UserError: it lacks one.
         """
-        for symbol in symbols:
-            code = _CODE.fullmatch(symbol)
-            if symbol not in self.ids or not code:
-                codes = [piece for piece in self.ids if _CODE.fullmatch(piece)]
-                raise UserError(
-                    f"{self.model_path} has no language code {symbol}, and symbols cannot be added "
-                    f"to it; expected one of {', '.join(codes) or 'none, as it has none'}: leave "
-                    "out the tags, or learn subwords of the data's own with SubwordTraining."
-                )
+        codes = [piece for piece in self.ids if _CODE.fullmatch(piece)]
+        if missing := [symbol for symbol in symbols if symbol not in codes]:
+            raise UserError(
+                f"{self.model_path} has no language code {missing[0]}, and symbols cannot be added "
+                f"to it; expected one of {', '.join(codes) or 'none, as it has none'}: leave "
+                "out the tags, or learn subwords of the data's own with SubwordTraining."
+            )
         return self.model_path.read_bytes()
+
+    def in_graph(self) -> "TextOps":
+        """Returns the same encoding and decoding as TensorFlow operations."""
+        from t2t_repro.text.in_graph import MarianTextOps
+
+        return MarianTextOps(
+            self.content.model, self.pieces(), self.word_marks, _LANGUAGE_CODE, self._spaced()
+        )
+
+    def sentencepiece(self) -> bytes:
+        """Returns the SentencePiece model of this side."""
+        return self.content.model

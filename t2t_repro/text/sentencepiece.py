@@ -1,178 +1,56 @@
-"""A subword vocabulary, for source and target or for one of them: a SentencePiece BPE.
+"""A SentencePiece BPE model: text to ids and back.
 
-Vaswani et al. (2017), section 5.1: "sentences were encoded using byte-pair encoding, which has a
-shared source-target vocabulary of about 37000 tokens". The encoding is that of Sennrich et al.
-(2016), learned and applied by SentencePiece (Kudo and Richardson, 2018).
+Byte-pair encoding as of Sennrich et al. (2016), learned and applied by SentencePiece (Kudo and
+Richardson, 2018).
 """
 
-import io
-import random
-import re
-from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import compress
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING
 
-import gin
 import numpy as np
 import sentencepiece
-from absl import logging
 from numpy.typing import NDArray
-from sentencepiece import sentencepiece_model_pb2
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_repro.config.values import AtMost, Count, Range, Text, validated
 from t2t_repro.errors import UserError
-from t2t_repro.files import read_at_most, write_whole
-from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
-from t2t_repro.text.training import MOST_SYMBOLS, add_symbols, check_symbols, merged
-from t2t_repro.text.word_ids import WordIds, read_ids
+from t2t_repro.files import read_at_most
 from t2t_repro.text.word_marks import SPACE_MARK, WordMarks, label, marks_end
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID, text_ids
 
-_ID_BYTES = np.int32().nbytes
+if TYPE_CHECKING:
+    from t2t_repro.text.in_graph import TextOps
 
+MAX_FILE_BYTES = 2**26
+"""The size limit of a subword file, 64 MB."""
 
-class Sentences(Protocol):
-    """Sentences that are counted, but need not be in memory."""
+_EOS = np.int32(EOS_ID).tobytes()
 
-    def __len__(self) -> int: ...
+# Some 200 bytes each, so 100 MB at most.
+_MOST_WORDS = 500_000
 
-    def __iter__(self) -> Iterator[str]: ...
-
-
-@gin.configurable
-@validated
-@dataclass(frozen=True)
-class SubwordTraining:
-    """The recipe of a subword vocabulary.
-
-    Attributes:
-        vocab_size: number of ids, with PAD, EOS, UNK and the 256 bytes among them.
-        sample_size: at most this many sentences are learned from, source and target counted
-            together where both are: a uniform sample where the corpus has more.
-        seed: seed of the sample.
-        character_coverage: share of the text's characters, the most frequent ones, that get an id
-            of their own. The rest is spelled in UTF-8 bytes, so nothing is lost at any coverage;
-            at 1.0 a crawled corpus would spend thousands of ids on characters it has once.
-        split_digits: whether every digit is a subword of its own.
-        split_scripts: whether a subword holds letters of one script only, and punctuation apart
-            from letters. Otherwise symbols such as /NP and PRP$ become subwords.
-        word_mark: where a subword bears the mark of a word's boundary: at the word's "start", as
-            SentencePiece has it, or at its "end", as subword-nmt: then the last part of a compound
-            is the same subword as the word by itself.
-        normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC, control characters and
-            odd spaces become plain spaces) or `identity`, for text that has been tokenised and
-            normalised already and is to be scored as it is. Both strip and squeeze spaces.
-        symbols: texts that are one subword each wherever they stand, such as '<2de>'; counted in
-            `vocab_size`. The tags of a `Mixture` are added by themselves.
-
-    Raises:
-        UserError: a number is outside of its range, the rule is unknown, or a symbol cannot be
-            told from other text.
-    """
-
-    vocab_size: Count = 37_000
-    sample_size: Count = 5_000_000
-    seed: int = 1
-    character_coverage: Annotated[float, Range(above=0, most=1)] = 0.9999
-    split_digits: bool = False
-    split_scripts: bool = True
-    word_mark: Literal["start", "end"] = "start"
-    normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
-    symbols: Annotated[Sequence[Text], AtMost(MOST_SYMBOLS)] = ()
-
-    def __post_init__(self) -> None:
-        check_symbols("SubwordTraining.symbols", self.symbols)
-
-    def describe(self) -> dict[str, Any]:
-        """Returns what identifies the recipe: all of it."""
-        # Data that are older than symbols and marks have no such entries.
-        left_out = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
-        return {name: value for name, value in asdict(self).items() if not left_out.get(name)}
-
-    def pieces(self) -> None:
-        """Returns None: the pieces are known after training only."""
-
-    def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
-        """Returns the recipe with further symbols."""
-        return replace(self, symbols=merged(self.symbols, symbols))
-
-    def train(self, sentences: Sentences, model_path: Path) -> "SentencePieceModel":
-        """Learns the vocabulary and writes the model in one piece: whole, or not at all.
-
-        The same sentences and recipe give the same file, byte for byte.
-
-        Args:
-            sentences: in any order, of source and target where they share it; read once, in
-                bounded memory.
-            model_path: the file to write; an old one is replaced.
-
-        Returns:
-            The trained model.
-
-        Raises:
-            UserError: there is too little text for `vocab_size`, or none at all.
-        """
-        logging.info("data: learning %d subwords: %s", self.vocab_size, model_path.name)
-        sampled = _sample(len(sentences), self.sample_size, self.seed)
-        counts = _count_words(compress(sentences, sampled))
-        model = io.BytesIO()
-        # Passed only where needed, so that files with the mark at the start do not change.
-        suffix: dict[str, Any] = (
-            {"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {}
-        )
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_emptying(counts),
-                input_format="tsv",
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=self.vocab_size,
-                character_coverage=self.character_coverage,
-                split_digits=self.split_digits,
-                split_by_unicode_script=self.split_scripts,
-                normalization_rule_name=self.normalization,
-                user_defined_symbols=list(self.symbols),
-                byte_fallback=True,
-                pad_id=PAD_ID,
-                eos_id=EOS_ID,
-                unk_id=UNK_ID,
-                bos_id=-1,
-                # Longer sentences are silently ignored; so none may be longer.
-                max_sentence_length=2**30,
-                # The number stands in the model file: one that depended on the machine would
-                # make the file depend on it too. The vocabulary itself does not.
-                num_threads=4,
-                minloglevel=2,
-                **suffix,
-            )
-        except RuntimeError as error:
-            raise UserError(_training_failure(str(error), self.vocab_size)) from error
-        write_whole(model_path, _as_learned_from_text(model.getvalue()))
-        return SentencePieceModel(model_path)
+# Longer words are rarely repeated. In languages without spaces, a whole line is one word.
+_LONGEST_WORD = 64
 
 
 class SentencePieceModel:
-    """A trained vocabulary: text to ids and back.
+    """A SentencePiece BPE model: text to ids and back.
 
-    Nothing is lost on the way: `decode(encode([x])[0]) == normalize(x)` for every text x.
+    Nothing is lost: `decode(encode([x])[0]) == normalize(x)` for every text x.
 
-    No subword reaches over a space, so a line's ids are those of its words, one after the other.
-    Every word is encoded once and its ids remembered, which takes a fraction of the time that
-    SentencePiece takes for whole lines.
+    No subword spans a space, so the ids of a line are those of its words, one after the other.
+    Every word is encoded once and its ids are cached, which is several times faster than
+    SentencePiece on whole lines.
 
     Args:
         model_path: a SentencePiece model that `SubwordTraining` wrote.
 
     Attributes:
-        word_marks: which subwords bear the mark of a word.
+        word_marks: which subwords carry the mark of a word boundary.
 
     Raises:
-        UserError: there is no such file, it is no SentencePiece model, or one with other ids for
-            PAD, EOS and UNK, without byte fallback, or with subwords of several words.
+        UserError: the file is missing or is not a SentencePiece model, or its model has other ids
+            for PAD, EOS and UNK, lacks byte fallback, or has subwords that span a space.
     """
 
     def __init__(self, model_path: str | Path) -> None:
@@ -182,43 +60,43 @@ class SentencePieceModel:
                 f"no subword model at {self.model_path}; expected the file that datagen writes."
             )
         try:
-            content = read_at_most(self.model_path, MAX_BYTES)
-            check_sentencepiece(content)
+            content = read_at_most(self.model_path, MAX_FILE_BYTES)
             self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
-            pieces = self.pieces()
-            self.word_marks = WordMarks.of(pieces, marks_end(content))
+            self.word_marks = WordMarks.of(self.pieces(), marks_end(content))
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
-                f"{self.model_path} is not a SentencePiece model; run datagen again."
+                f"{self.model_path} is not a SentencePiece model of at most "
+                f"{MAX_FILE_BYTES >> 20} MB; run datagen again."
             ) from error
-        found = (self._model.pad_id(), self._model.eos_id(), self._model.unk_id())
-        if found != (PAD_ID, EOS_ID, UNK_ID) or self._model.bos_id() != -1:
-            raise UserError(
-                f"{self.model_path} has PAD, EOS, UNK at {found} and BOS at "
-                f"{self._model.bos_id()}; expected {(PAD_ID, EOS_ID, UNK_ID)} and no BOS: "
-                "train the model with datagen."
-            )
-        if not any(map(self._model.is_byte, range(self.size))):
-            raise UserError(
-                f"{self.model_path} has no ids for bytes, so it would lose unseen characters; "
-                "train the model with datagen."
-            )
         self._marks_end = self.word_marks.at_end
-        inside = slice(0, -1) if self._marks_end else slice(1, None)
-        if any(SPACE_MARK in piece[inside] for piece in pieces):
-            raise UserError(
-                f"{self.model_path} has subwords that reach over a space; "
-                "train the model with datagen."
-            )
+        self._check()
         self._word_ids = WordIds(self._ids_of_word)
+
+    def _check(self) -> None:
+        """Checks that this is a model as `SubwordTraining` learns it."""
+        model = self._model
+        special = model.pad_id(), model.eos_id(), model.unk_id()
+        inside = slice(0, -1) if self._marks_end else slice(1, None)
+        if special != (PAD_ID, EOS_ID, UNK_ID) or model.bos_id() != -1:
+            problem = (
+                f"PAD, EOS, UNK at {special} and BOS at {model.bos_id()}; expected "
+                f"{(PAD_ID, EOS_ID, UNK_ID)} and no BOS"
+            )
+        elif not any(map(model.is_byte, range(self.size))):
+            problem = "no ids for bytes, so it would lose unseen characters"
+        elif any(SPACE_MARK in piece[inside] for piece in self.pieces()):
+            problem = "subwords that span a space"
+        else:
+            return
+        raise UserError(f"{self.model_path} has {problem}: train the model with datagen.")
 
     @property
     def size(self) -> int:
-        """The number of ids; every id that `encode` gives is below it."""
+        """The number of ids; all ids from `encode` are below it."""
         return int(self._model.get_piece_size())
 
     def pieces(self) -> list[str]:
-        """Returns what SentencePiece calls every id, e.g. "▁the" and "<0x0A>"."""
+        """Returns SentencePiece's name of every id, such as "▁the" or "<0x0A>"."""
         pieces: list[str] = self._model.id_to_piece(list(range(self.size)))
         return pieces
 
@@ -227,61 +105,51 @@ class SentencePieceModel:
 
         Args:
             lines: sentences; an empty one is EOS alone.
-
-        Returns:
-            One list of ids a line, in the same order.
         """
-        return [np.frombuffer(self._line_bytes(line), np.int32).tolist() for line in lines]
+        return self._word_ids.lists(map(_words, lines))
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the ids of many lines at less cost a line than `encode`.
+        """Encodes many lines, faster than `encode`.
 
         Args:
             lines: sentences; at least one.
 
         Returns:
-            The ids of all lines one after the other, [ids], EOS last in each line's, and how many
-            each line has, [lines].
+            The ids of all lines, one line after the other, EOS at the end of each, [ids], and the
+            number of ids of each line, [lines].
         """
-        encoded = [self._line_bytes(line) for line in lines]
-        lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
-        return np.frombuffer(b"".join(encoded), dtype=np.int32), lengths // _ID_BYTES
+        return self._word_ids.block(map(_words, lines))
 
     def _ids_of_word(self, word: str) -> list[int]:
-        ids: list[int] = self._model.encode(_as_utf8(word))
-        # Where normalisation leaves nothing of a word, SentencePiece still returns its end mark.
-        nothing = self._marks_end and self._model.id_to_piece(ids) == [SPACE_MARK]
-        return [] if nothing else ids
-
-    def _line_bytes(self, line: str) -> bytes:
-        """The ids of one line, int32 one after the other, EOS last."""
-        # At plain spaces only: which other characters are spaces, the model's rule says.
-        return self._word_ids.of_line(line.split(" "))
+        ids: list[int] = self._model.encode(as_utf8(word))
+        # If normalization removes the whole word, SentencePiece still returns its end mark.
+        is_removed = self._marks_end and self._model.id_to_piece(ids) == [SPACE_MARK]
+        return [] if is_removed else ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of one sentence of ids.
+        """Returns the text of one sentence.
 
         Args:
-            ids: [length] ids; what follows the first EOS is not read, PAD is skipped, and an id
-                outside the vocabulary (embeddings may have more rows than it) counts as UNK.
+            ids: [length]; ids after the first EOS are ignored, PAD is skipped, and an id outside
+                the vocabulary (embeddings may have more rows) counts as UNK.
 
         Returns:
-            The text; UNK is written as " ⁇ ", bytes that are no UTF-8 as U+FFFD.
+            The text, with UNK as " ⁇ " and bytes that are not UTF-8 as U+FFFD.
         """
         size = self.size
-        kept = [token if 0 <= token < size else UNK_ID for token in read_ids(ids)]
-        text: str = self._model.decode(kept)
-        # SentencePiece takes the space away that its first word begins with, not its last's.
+        known = [token if 0 <= token < size else UNK_ID for token in text_ids(ids)]
+        text: str = self._model.decode(known)
+        # SentencePiece removes the space of the first word's mark, but not that of the last one's.
         return text.removesuffix(" ") if self._marks_end else text
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a word begins, behind ## where one goes on.
+        """Names subwords for a reader: plain where a word begins, with ## where it continues.
 
         Args:
             ids: [length] ids of the vocabulary.
 
         Returns:
-            One name an id; EOS is <EOS>, a byte <0x41>, and a word's beginning by itself U+2581.
+            One name per id; EOS is <EOS>, a byte <0x41>, and a mark without a word U+2581.
         """
         tokens = [int(token) for token in ids]
         begins = self.word_marks.begins(tokens)
@@ -296,98 +164,98 @@ class SentencePieceModel:
         return label(piece, begins)
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
-        """Numbers the words of one line, what white space separates.
+        """Numbers the words of one line, as white space splits them.
 
         Args:
-            line: the text, not a blank one.
+            line: the text, not blank.
             ids: [length] ids as `encode` gives them, or the first of them.
 
         Returns:
-            The number, from 0, of each id's word; `NO_WORD` from the first EOS on.
+            For each id the number of its word, from 0; `NO_WORD` from the first EOS on.
         """
         return self.word_marks.numbers_in(line, ids, self.encode)
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the content of a file that has these symbols too; see `add_symbols`."""
-        return add_symbols(self.model_path.read_bytes(), symbols)
+        """Returns the model's file with these symbols added, such as tags.
+
+        Ids do not change; new symbols come last. One that is already a subword keeps its id, and
+        from then on is kept whole.
+        """
+        proto = ModelProto.FromString(self.model_path.read_bytes())
+        pieces = {piece.piece: piece for piece in proto.pieces}
+        kind = ModelProto.SentencePiece.USER_DEFINED
+        missing = [one for one in symbols if one not in pieces or pieces[one].type != kind]
+        for symbol in missing:
+            piece = pieces[symbol] if symbol in pieces else proto.pieces.add(piece=symbol)
+            piece.type = kind
+            proto.trainer_spec.user_defined_symbols.append(symbol)
+        proto.trainer_spec.vocab_size = len(proto.pieces)
+        content: bytes = proto.SerializeToString()
+        return content if missing else self.model_path.read_bytes()
 
     def normalize(self, line: str) -> str:
-        """Returns the line as the model sees it, which is what decoding its ids gives back.
+        """Returns the line as the model sees it, which is what its ids decode to.
 
         Args:
-            line: any text; U+2581, SentencePiece's own mark for a space, counts as a space, and
-                a lone surrogate, which no UTF-8 file can hold, as "?".
+            line: any text. U+2581, SentencePiece's mark for a space, counts as a space, and a
+                lone surrogate, which UTF-8 cannot hold, as "?".
 
         Returns:
-            The text under the model's normalisation rule, spaces stripped and squeezed.
+            The text after the model's normalization, spaces stripped and squeezed.
         """
-        marked: str = self._model.normalize(_as_utf8(line).decode())
-        # The model puts a space before every first word, or behind every last one.
-        words = marked.removesuffix if self._marks_end else marked.removeprefix
-        return words(SPACE_MARK).replace(SPACE_MARK, " ")
+        marked: str = self._model.normalize(as_utf8(line).decode())
+        # The model adds a mark before the first word, or after the last.
+        without_mark = marked.removesuffix if self._marks_end else marked.removeprefix
+        return without_mark(SPACE_MARK).replace(SPACE_MARK, " ")
+
+    def in_graph(self) -> "TextOps":
+        """Returns the same encoding and decoding as TensorFlow operations."""
+        from t2t_repro.text.in_graph import SentencePieceTextOps
+
+        return SentencePieceTextOps(self.sentencepiece(), self.pieces(), *self.word_marks)
+
+    def sentencepiece(self) -> bytes:
+        """Returns the content of the file."""
+        return self.model_path.read_bytes()
 
 
-def _as_utf8(line: str) -> bytes:
-    """The line as SentencePiece can take it: no space mark of its own, no lone surrogates."""
+class WordIds(dict[str, bytes]):
+    """A cache of the ids of words, int32 in bytes: a corpus repeats few words many times.
+
+    Args:
+        encode: returns the ids of one word.
+    """
+
+    def __init__(self, encode: Callable[[str], Sequence[int]]) -> None:
+        self._encode = encode
+
+    def lists(self, lines: Iterable[Iterable[str]]) -> list[list[int]]:
+        """Returns the ids of lines of words, EOS last in each."""
+        return [np.frombuffer(self._of_line(words), np.int32).tolist() for words in lines]
+
+    def block(self, lines: Iterable[Iterable[str]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns the ids of all lines, one line after the other, and their number in each."""
+        encoded = [self._of_line(words) for words in lines]
+        lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
+        return np.frombuffer(b"".join(encoded), np.int32), lengths // np.int32().nbytes
+
+    def _of_line(self, words: Iterable[str]) -> bytes:
+        return b"".join(map(self.__getitem__, words)) + _EOS
+
+    def __missing__(self, word: str) -> bytes:
+        ids = np.array(self._encode(word), dtype=np.int32).tobytes()
+        if len(word) <= _LONGEST_WORD:
+            if len(self) >= _MOST_WORDS:
+                self.clear()  # Frequent words are soon cached again.
+            self[word] = ids
+        return ids
+
+
+def as_utf8(line: str) -> bytes:
+    """Returns the line as SentencePiece can read it: without its space mark, or lone surrogates."""
     return line.replace(SPACE_MARK, " ").encode("utf-8", errors="replace")
 
 
-def _sample(count: int, size: int, seed: int) -> bytes:
-    """Which of `count` sentences are in a uniform sample without replacement: 1 or 0 for each.
-
-    Waterman's algorithm R, on the sentences' numbers: so memory does not grow with their text.
-    """
-    generator = random.Random(seed)
-    chosen = array("q", range(min(size, count)))
-    for number in range(size, count):
-        if (place := generator.randrange(number + 1)) < size:
-            chosen[place] = number
-    sampled = np.zeros(count, dtype=bool)
-    sampled[chosen] = True
-    return sampled.tobytes()
-
-
-def _count_words(sentences: Iterable[str]) -> Counter[str]:
-    """All that byte-pair encoding learns from, in a fraction of the memory that sentences take.
-
-    SentencePiece holds every line that it is given, at several times its length; given words and
-    how often there are, it learns the same model.
-    """
-    counts: Counter[str] = Counter()
-    for sentence in sentences:
-        counts.update(sentence.replace("\t", " ").split(" "))
-    return counts
-
-
-def _emptying(counts: Counter[str]) -> Iterator[bytes]:
-    """Lines of a word and its count, which is taken out as SentencePiece takes it over."""
-    while counts:
-        word, count = counts.popitem()
-        if word:
-            yield _as_utf8(word) + b"\t%d" % count
-
-
-def _as_learned_from_text(model: bytes) -> bytes:
-    """Removes the input format from a model file: it does not change the vocabulary."""
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-    proto.trainer_spec.ClearField("input_format")
-    content: bytes = proto.SerializeToString()
-    return content
-
-
-def _training_failure(message: str, vocab_size: int) -> str:
-    """SentencePiece's reason in one line that says how to mend it."""
-    if too_high := re.search(r"Vocabulary size too high.*<= (\d+)", message):
-        return (
-            f"SubwordTraining.vocab_size is {vocab_size}, but this corpus has only enough text "
-            f"for {too_high[1]}; set SubwordTraining.vocab_size to at most that, or give more text."
-        )
-    if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return (
-            f"SubwordTraining.vocab_size is {vocab_size}, but the special ids, the bytes and this "
-            f"corpus's characters need {too_low[1]}; set SubwordTraining.vocab_size to more than "
-            "that, or lower SubwordTraining.character_coverage."
-        )
-    if "!sentences_.empty()" in message or "all_chars_count" in message:
-        return "the subword model got no text to learn from; expected sentences in the corpus."
-    return f"SentencePiece cannot train with these settings: {' '.join(message.split())}"
+def _words(line: str) -> list[str]:
+    # Split at plain spaces only: the model's normalization decides what else is a space.
+    return line.split(" ")

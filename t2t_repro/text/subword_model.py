@@ -1,224 +1,238 @@
-"""What a model translates with: subwords of SentencePiece, of Tensor2Tensor, or of Marian.
+"""Subword models: text to ids and back.
 
-Source and target share one vocabulary (paper, section 5.1), or each has its own:
+Source and target share one vocabulary (Vaswani et al., 2017, section 5.1), or have one each:
 
-    subwords.model            the one that both share; or else
-    source_subwords.model     that of the source, and
-    target_subwords.model     that of the target
+    subwords.model            shared by source and target; or
+    source_subwords.model     of the source, and
+    target_subwords.model     of the target
 
-Marian's two files mostly have the same ids: they cut text in two ways, see `marian_subwords`.
-Prepared data, model directories and CTranslate2's have these files, by these names.
+Prepared data, model directories and CTranslate2 exports have these file names. The two files of a
+Marian model usually have the same ids, but split text differently (see `text.marian`).
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.strangers.marian_file import START
-from t2t_repro.text.marian import MarianSubwords
-from t2t_repro.text.sentencepiece import SentencePieceModel, Sentences
+from t2t_repro.text.marian import FILE_START, MarianSubwords
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
+
+if TYPE_CHECKING:
+    from t2t_repro.text.in_graph import TextOps
 
 SHARED_SUBWORDS = "subwords.model"
 SOURCE_SUBWORDS = "source_subwords.model"
 TARGET_SUBWORDS = "target_subwords.model"
 
+FlatIds = tuple[NDArray[np.integer], NDArray[np.integer]]
+"""The ids of sentences, one after the other, [ids]; and their number in each, [sentences]."""
+
 Result = TypeVar("Result")
 
 
 class SubwordModel(Protocol):
-    """Text to ids and back; see `Subwords`, `T2TSubwords` and `MarianSubwords`.
+    """Text to ids and back: `SentencePieceModel`, `T2TSubwords` or `MarianSubwords`.
 
     Attributes:
-        model_path: the file.
+        model_path: its file.
     """
 
     model_path: Path
 
     @property
     def size(self) -> int:
-        """The number of ids; every id that `encode` gives is below it."""
+        """The number of ids; all ids from `encode` are below it."""
 
     def pieces(self) -> list[str]:
-        """Returns what the file calls every id; an empty text is no subword."""
+        """Returns the file's name of every id; an empty name is not a subword."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of every line, EOS last."""
 
     def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the ids of many lines, one after the other, and how many each has."""
+        """Returns the ids of many lines as `FlatIds`."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of one sentence of ids; what follows the first EOS is not read."""
+        """Returns the text of one sentence; ids after the first EOS are ignored."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a word begins, behind ## where one goes on."""
+        """Names subwords for a reader: plain where a word begins, with ## where it continues."""
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
-        """Of one line and its ids, the number of the word that each id belongs to, from 0.
+        """Returns for each id of a line the number of its word, from 0.
 
-        Words are what white space separates; EOS, and what follows it, belongs to `NO_WORD`.
+        Words are separated by white space; EOS, and ids after it, have `NO_WORD`.
         """
 
     def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content, with these texts, tags, among the subwords; see `symbols`.
+        """Returns the file's content with these symbols, such as tags, among the subwords.
 
         Raises:
-            UserError: it lacks one, and has no room for it.
+            UserError: a symbol is missing and cannot be added.
+        """
+
+    def in_graph(self) -> "TextOps":
+        """Returns the same encoding and decoding as TensorFlow operations."""
+
+    def sentencepiece(self) -> bytes:
+        """Returns the file of the SentencePiece model that splits text, for exports.
+
+        Raises:
+            UserError: there is none.
         """
 
 
+class Sentences(Protocol):
+    """Sentences that are counted, but need not be in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
 class SubwordRecipe(Protocol):
-    """How data come to a subword model; see `SubwordTraining` and `GivenSubwords`."""
+    """The way to a subword model: `SubwordTraining` or `GivenSubwords`."""
 
     @property
     def vocab_size(self) -> int:
         """The number of ids, known before there are data."""
 
     def describe(self) -> dict[str, Any]:
-        """Returns what identifies the subwords that the same sentences give; JSON can hold it."""
+        """Returns what identifies the subwords of given sentences, as JSON values."""
 
     def pieces(self) -> list[str] | None:
-        """Returns what every id is called; None where only data will tell."""
+        """Returns the name of every id, or None if they are learned from the data."""
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordRecipe":
-        """Returns the recipe of subwords that have these texts, tags, among them; see `symbols`."""
+        """Returns the recipe with further symbols, such as tags."""
 
     def train(self, sentences: Sentences, model_path: Path) -> SubwordModel:
-        """Writes the model of these sentences: whole, or not at all."""
+        """Writes the subword model of these sentences, whole or not at all."""
 
 
-Kind = TypeVar("Kind", bound=SubwordModel)
-_Kind = TypeVar("_Kind", bound=SubwordModel, covariant=True)
-
-
-class SubwordPair(NamedTuple, Generic[_Kind]):
-    """The subword models of source and target: one object twice, where they share it.
+class SubwordPair(NamedTuple):
+    """The subword models of source and target: the same object twice if they share it.
 
     Attributes:
         source: encodes source text.
-        target: encodes target text, and decodes translations.
+        target: encodes target text and decodes translations.
     """
 
-    source: _Kind
-    target: _Kind
+    source: SubwordModel
+    target: SubwordModel
 
-    def each(self, make: Callable[[_Kind], Result]) -> tuple[Result, Result]:
-        """Makes something of each model, of source and target; of a shared one once."""
+    def each(self, make: Callable[[SubwordModel], Result]) -> tuple[Result, Result]:
+        """Applies a function to the models of source and target; once if they share it."""
         of_target = make(self.target)
         return of_target if self.source is self.target else make(self.source), of_target
 
     def files(self) -> dict[str, Path]:
-        """Returns the models' files by the names that they have in a directory; see the module."""
+        """Returns the models' files by the names that they have in a directory."""
         if self.source is self.target:
             return {SHARED_SUBWORDS: self.target.model_path}
         return {SOURCE_SUBWORDS: self.source.model_path, TARGET_SUBWORDS: self.target.model_path}
 
     def contents(self) -> dict[str, bytes]:
-        """Returns what is in each of these files."""
+        """Returns the content of each of these files."""
         return {name: path.read_bytes() for name, path in self.files().items()}
 
     def checksum(self) -> str:
-        """Returns the SHA-256 of what is in all files together."""
+        """Returns the SHA-256 of the contents of all files."""
         return hashlib.sha256(b"".join(self.contents().values())).hexdigest()
 
 
-def shared(subwords: Kind) -> SubwordPair[Kind]:
-    """The pair of a vocabulary that source and target share."""
+def shared(subwords: SubwordModel) -> SubwordPair:
+    """Returns the pair of source and target that share a vocabulary."""
     return SubwordPair(subwords, subwords)
 
 
-def matching_ids(now: SubwordModel, there: SubwordModel) -> NDArray[np.int64]:
-    """Finds the pieces of one vocabulary in another.
+def open_pair(directory: Path) -> SubwordPair:
+    """Opens the subword models of a directory.
 
-    PAD and EOS are the same in all; what a piece is called makes it the same elsewhere.
-
-    Args:
-        now: whose pieces are looked for.
-        there: where they are looked for.
-
-    Returns:
-        of every id of `now` that of the same piece `there`, or -1: [ids].
+    Raises:
+        UserError: a file is missing or cannot be used.
     """
-    ids = {piece: number for number, piece in enumerate(there.pieces()) if piece}
-    found = np.array([ids.get(piece, -1) for piece in now.pieces()], dtype=np.int64)
-    found[[PAD_ID, EOS_ID]] = PAD_ID, EOS_ID
-    return found
+    check_subword_files(directory)
+    if (directory / SHARED_SUBWORDS).is_file():
+        return shared(open_subwords(directory / SHARED_SUBWORDS))
+    sides = SOURCE_SUBWORDS, TARGET_SUBWORDS
+    return SubwordPair(*(open_subwords(directory / name) for name in sides))
 
 
-def subword_files(directory: Path) -> list[Path]:
-    """Returns the files of subword models that a directory has."""
-    names = SHARED_SUBWORDS, SOURCE_SUBWORDS, TARGET_SUBWORDS
-    return [path for path in (directory / name for name in names) if path.is_file()]
+def open_subwords(path: Path) -> SubwordModel:
+    """Opens a subword model of any kind; the beginning of the file says which.
+
+    Raises:
+        UserError: there is no such file, or it cannot be used.
+    """
+    start = read_start(path, 16)
+    if start.startswith(FILE_START):
+        return MarianSubwords(path)
+    is_t2t = start.lstrip(b"'\"").startswith(RESERVED[0].encode())
+    return T2TSubwords(path) if is_t2t else SentencePieceModel(path)
 
 
 def read_start(path: Path, most: int) -> bytes:
-    """Returns the first bytes of a file; none where there is no such file."""
+    """Returns the first bytes of a file; none if there is no such file."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
         return file.read(most)
 
 
+def subword_files(directory: Path) -> list[Path]:
+    """Returns the subword files that exist in a directory."""
+    names = SHARED_SUBWORDS, SOURCE_SUBWORDS, TARGET_SUBWORDS
+    return [path for path in (directory / name for name in names) if path.is_file()]
+
+
 def check_subword_files(directory: Path) -> None:
-    """Checks that a directory has all files of a pair, and no others.
+    """Checks that a directory has either the shared file or both of two.
 
     Raises:
         UserError: it has not.
     """
-    there = [path.name for path in subword_files(directory)]
-    if there not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
+    names = [path.name for path in subword_files(directory)]
+    if names not in ([SHARED_SUBWORDS], [SOURCE_SUBWORDS, TARGET_SUBWORDS]):
         raise UserError(
-            f"{directory} has {' and '.join(there) or 'no subword model'}, expected "
+            f"{directory} has {' and '.join(names) or 'no subword model'}, expected "
             f"{SHARED_SUBWORDS}, or {SOURCE_SUBWORDS} and {TARGET_SUBWORDS}: give the directory of "
             "a training run, or copy it again."
         )
 
 
-def open_pair(directory: Path, open_one: Callable[[Path], Kind]) -> SubwordPair[Kind]:
-    """Opens the subword models of a directory.
-
-    Args:
-        directory: with files as the module says.
-        open_one: opens one of them.
-
-    Raises:
-        UserError: there are no such files, or they cannot be used.
-    """
-    check_subword_files(directory)
-    if (directory / SHARED_SUBWORDS).is_file():
-        return shared(open_one(directory / SHARED_SUBWORDS))
-    return SubwordPair(open_one(directory / SOURCE_SUBWORDS), open_one(directory / TARGET_SUBWORDS))
-
-
-def open_subwords(path: Path) -> SubwordModel:
-    """Opens a subword model of any kind; how the file begins tells which.
-
-    Raises:
-        UserError: there is no such file, or it cannot be used.
-    """
-    start = read_start(path, 16)
-    if start.startswith(START):
-        return MarianSubwords(path)
-    is_t2t = start.lstrip(b"'\"").startswith(RESERVED[0].encode())
-    return T2TSubwords(path) if is_t2t else SentencePieceModel(path)
-
-
-def check_rows(subwords: SubwordPair[SubwordModel], source_rows: int, target_rows: int) -> None:
-    """Checks that a model has a row for every subword that it is used with.
+def check_rows(subwords: SubwordPair, source_rows: int, target_rows: int) -> None:
+    """Checks that a model has an embedding row for every subword.
 
     Raises:
         UserError: it was trained with fewer.
     """
-    for one, rows in zip(subwords, (source_rows, target_rows), strict=True):
-        if one.size > rows:
+    for model, rows in zip(subwords, (source_rows, target_rows), strict=True):
+        if model.size > rows:
             raise UserError(
-                f"{one.model_path} has {one.size} subwords, but the model was trained with {rows} "
-                "at most: put back the training run's own."
+                f"{model.model_path} has {model.size} subwords, but the model was trained with "
+                f"{rows} at most: put back the subword file of its training run."
             )
+
+
+def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int64]:
+    """Finds the pieces of one vocabulary in another, by their names; PAD and EOS always match.
+
+    Args:
+        wanted: its pieces are looked up.
+        existing: they are looked up here.
+
+    Returns:
+        For every id of `wanted` the id of the same piece in `existing`, or -1: [ids].
+    """
+    ids = {piece: number for number, piece in enumerate(existing.pieces()) if piece}
+    matches = np.array([ids.get(piece, -1) for piece in wanted.pieces()], dtype=np.int64)
+    matches[[PAD_ID, EOS_ID]] = PAD_ID, EOS_ID
+    return matches

@@ -1,69 +1,233 @@
-"""Symbols that a subword model keeps whole, such as tags: <2de>, <BT>, [news]."""
+"""Learns a SentencePiece BPE vocabulary.
 
-from collections.abc import Sequence
+Vaswani et al. (2017), section 5.1: "sentences were encoded using byte-pair encoding, which has a
+shared source-target vocabulary of about 37000 tokens".
+"""
 
+import io
+import random
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import compress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import gin
+import numpy as np
+import sentencepiece
+from absl import logging
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
+from t2t_repro.config.values import AtMost, Count, Range, Text, validated
 from t2t_repro.errors import UserError
+from t2t_repro.files import write_whole
+from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
+from t2t_repro.text.subword_model import Sentences
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 MOST_SYMBOLS = 1000
-_LONGEST = 100
-# How SentencePiece writes what is no text.
-_TAKEN = ("<unk>", "<s>", "</s>", "<pad>")
+_LONGEST_SYMBOL = 100
+_RESERVED = ("<unk>", "<s>", "</s>", "<pad>")
+
+
+@gin.configurable
+@validated
+@dataclass(frozen=True)
+class SubwordTraining:
+    """The recipe for a BPE vocabulary.
+
+    Attributes:
+        vocab_size: number of ids, including PAD, EOS, UNK and the 256 bytes.
+        sample_size: learn from at most this many sentences, source and target together where they
+            share the vocabulary: a uniform sample of a larger corpus.
+        seed: seed of the sample.
+        character_coverage: share of the text's characters, the most frequent ones, that get an id
+            of their own. Others are spelled in UTF-8 bytes, so nothing is lost at any coverage; at
+            1.0 a crawled corpus would spend thousands of ids on characters that occur once.
+        split_digits: make every digit a subword of its own.
+        split_scripts: keep letters of different scripts, and punctuation, in separate subwords.
+            Without it, symbols such as /NP and PRP$ can become subwords.
+        word_mark: mark word boundaries at the "start" of words, as SentencePiece does, or at their
+            "end", as subword-nmt does. With "end", the last part of a compound is the same subword
+            as that word alone.
+        normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC; control characters and
+            unusual spaces become plain spaces), or `identity` for text that is already tokenized
+            and normalized and is to be scored as it is. Both strip and squeeze spaces.
+        symbols: texts that are always one subword, such as '<2de>'; counted in `vocab_size`. The
+            tags of a `Mixture` are added automatically.
+
+    Raises:
+        UserError: a value is out of range, or a symbol cannot be told from other text.
+    """
+
+    vocab_size: Count = 37_000
+    sample_size: Count = 5_000_000
+    seed: int = 1
+    character_coverage: Annotated[float, Range(above=0, most=1)] = 0.9999
+    split_digits: bool = False
+    split_scripts: bool = True
+    word_mark: Literal["start", "end"] = "start"
+    normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
+    symbols: Annotated[Sequence[Text], AtMost(MOST_SYMBOLS)] = ()
+
+    def __post_init__(self) -> None:
+        check_symbols("SubwordTraining.symbols", self.symbols)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the settings that identify the vocabulary of a corpus."""
+        # Data prepared before symbols and word marks existed lack these two.
+        left_out = {"symbols": not self.symbols, "word_mark": self.word_mark == "start"}
+        return {name: value for name, value in asdict(self).items() if not left_out.get(name)}
+
+    def pieces(self) -> None:
+        """Returns None: the pieces are not known before training."""
+
+    def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
+        """Returns the recipe with further symbols."""
+        return replace(self, symbols=joined_symbols(self.symbols, symbols))
+
+    def train(self, sentences: Sentences, model_path: Path) -> SentencePieceModel:
+        """Learns the vocabulary and writes its file, whole or not at all.
+
+        The same sentences and recipe give the same bytes.
+
+        Args:
+            sentences: in any order; of source and target if they share the vocabulary. Read once,
+                in bounded memory.
+            model_path: the file to write or replace.
+
+        Raises:
+            UserError: there is no text, or too little for `vocab_size`.
+        """
+        logging.info("data: learning %d subwords: %s", self.vocab_size, model_path.name)
+        sampled = _sample(len(sentences), self.sample_size, self.seed)
+        counts = _count_words(compress(sentences, sampled))
+        model = io.BytesIO()
+        # Stands in the model file, so it is passed only where needed.
+        mark: dict[str, Any] = (
+            {"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {}
+        )
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=_pop_words(counts),
+                input_format="tsv",
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=self.vocab_size,
+                character_coverage=self.character_coverage,
+                split_digits=self.split_digits,
+                split_by_unicode_script=self.split_scripts,
+                normalization_rule_name=self.normalization,
+                user_defined_symbols=list(self.symbols),
+                byte_fallback=True,
+                pad_id=PAD_ID,
+                eos_id=EOS_ID,
+                unk_id=UNK_ID,
+                bos_id=-1,
+                # SentencePiece silently skips longer sentences.
+                max_sentence_length=2**30,
+                # Stands in the model file, so it must not depend on the machine.
+                num_threads=4,
+                minloglevel=2,
+                **mark,
+            )
+        except RuntimeError as error:
+            raise UserError(_training_failure(str(error), self.vocab_size)) from error
+        write_whole(model_path, _without_input_format(model.getvalue()))
+        return SentencePieceModel(model_path)
 
 
 def check_symbols(parameter: str, symbols: Sequence[str]) -> None:
-    """Checks that symbols can be told from all other text.
+    """Checks that symbols can be told from other text.
 
-    A symbol is one wherever it stands: a plain word would be one inside of longer words too.
+    A symbol is recognized everywhere, so a plain word would be recognized inside longer words.
 
     Args:
         parameter: where they were given, such as "Mixture.tags".
         symbols: the symbols.
 
     Raises:
-        UserError: one cannot.
+        UserError: a symbol cannot be told from other text.
     """
     for symbol in symbols:
         if not _is_symbol(symbol):
             raise UserError(
                 f"{parameter} is {symbol!r}, expected letters or digits in brackets or other "
-                f"marks, without a space, such as <2de>, and none of {', '.join(_TAKEN)}."
+                f"marks, without a space, such as <2de>, but not {', '.join(_RESERVED)}."
             )
 
 
-def merged(symbols: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Returns the symbols of both, each once."""
+def joined_symbols(symbols: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Returns the symbols of both, without duplicates."""
     return tuple(dict.fromkeys((*symbols, *others)))
 
 
-def add_symbols(model: bytes, symbols: Sequence[str]) -> bytes:
-    """Adds symbols to a SentencePiece model's file; the ids that there are stay as they are.
-
-    Args:
-        model: the file's content.
-        symbols: those that it has already are not added again.
-
-    Returns:
-        the content of a new file; the same where nothing is missing.
-    """
-    proto = ModelProto.FromString(model)
-    there = {piece.piece: piece for piece in proto.pieces}
-    symbol_type = ModelProto.SentencePiece.USER_DEFINED
-    missing = [one for one in symbols if one not in there or there[one].type != symbol_type]
-    for symbol in missing:
-        # What BPE happens to have put together stays where it is, but is taken first from now on.
-        piece = there[symbol] if symbol in there else proto.pieces.add(piece=symbol)
-        piece.type = symbol_type
-        proto.trainer_spec.user_defined_symbols.append(symbol)
-    proto.trainer_spec.vocab_size = len(proto.pieces)
-    content: bytes = proto.SerializeToString()
-    return content if missing else model
-
-
 def _is_symbol(symbol: str) -> bool:
-    is_marked = bool(symbol) and not symbol[0].isalnum() and not symbol[-1].isalnum()
+    has_marks = bool(symbol) and not symbol[0].isalnum() and not symbol[-1].isalnum()
     is_word = len(symbol.split()) == 1 and "\u2581" not in symbol and symbol.isprintable()
-    is_free = symbol not in _TAKEN and not symbol.startswith("<0x")
-    is_plain = any(character.isalnum() for character in symbol) and len(symbol) <= _LONGEST
-    return is_marked and is_word and is_free and is_plain
+    is_free = symbol not in _RESERVED and not symbol.startswith("<0x")
+    has_text = any(character.isalnum() for character in symbol)
+    return has_marks and is_word and is_free and has_text and len(symbol) <= _LONGEST_SYMBOL
+
+
+def _sample(count: int, size: int, seed: int) -> bytes:
+    """Draws `size` of `count` sentences uniformly: returns 1 or 0 for every sentence.
+
+    Waterman's algorithm R on sentence numbers, so that the text need not be in memory.
+    """
+    generator = random.Random(seed)
+    chosen = array("q", range(min(size, count)))
+    for number in range(size, count):
+        if (place := generator.randrange(number + 1)) < size:
+            chosen[place] = number
+    sampled = np.zeros(count, dtype=bool)
+    sampled[chosen] = True
+    return sampled.tobytes()
+
+
+def _count_words(sentences: Iterable[str]) -> Counter[str]:
+    """Counts words, from which SentencePiece learns the same model as from the sentences.
+
+    It would keep all sentences in memory, at several times their size.
+    """
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        counts.update(sentence.replace("\t", " ").split(" "))
+    return counts
+
+
+def _pop_words(counts: Counter[str]) -> Iterator[bytes]:
+    """Yields lines of a word and its count, and frees them as SentencePiece copies them."""
+    while counts:
+        word, count = counts.popitem()
+        if word:
+            yield as_utf8(word) + b"\t%d" % count
+
+
+def _without_input_format(model: bytes) -> bytes:
+    """Removes the input format from a model file: a file learned from sentences has none."""
+    proto = ModelProto.FromString(model)
+    proto.trainer_spec.ClearField("input_format")
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def _training_failure(message: str, vocab_size: int) -> str:
+    """Returns SentencePiece's reason in one line that says how to fix it."""
+    if too_high := re.search(r"Vocabulary size too high.*<= (\d+)", message):
+        return (
+            f"SubwordTraining.vocab_size is {vocab_size}, but this corpus has only enough text "
+            f"for {too_high[1]}; set SubwordTraining.vocab_size to at most that, or give more text."
+        )
+    if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return (
+            f"SubwordTraining.vocab_size is {vocab_size}, but the special ids, the bytes and this "
+            f"corpus's characters need {too_low[1]}; set SubwordTraining.vocab_size to more than "
+            "that, or lower SubwordTraining.character_coverage."
+        )
+    if "!sentences_.empty()" in message or "all_chars_count" in message:
+        return "the subword model got no text to learn from; expected sentences in the corpus."
+    return f"SentencePiece cannot train with these settings: {' '.join(message.split())}"

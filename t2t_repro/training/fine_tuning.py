@@ -133,7 +133,7 @@ class InitialModel:
                     f"{tied_there!r}, or 'none'."
                 )
 
-    def give(self, model: Transformer, subwords: SubwordPair[SubwordModel]) -> Ancestor:
+    def give(self, model: Transformer, subwords: SubwordPair) -> Ancestor:
         """Puts the weights in the place of a model's own, and says in the log what it took.
 
         Args:
@@ -165,7 +165,7 @@ class InitialModel:
         )
 
     def _give_rows(
-        self, parent: Transformer, model: Transformer, subwords: SubwordPair[SubwordModel]
+        self, parent: Transformer, model: Transformer, subwords: SubwordPair
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Carries rows over; returns how many of every table's pieces had one, and had none."""
         carried: dict[str, int] = {}

@@ -13,8 +13,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
+from t2t_repro.text.training import SubwordTraining
 from tests import reference
 from tests.layer_test import randomize
 

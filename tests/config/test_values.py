@@ -21,7 +21,7 @@ from t2t_repro.config.values import (
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import GeneratedCorpus
 from t2t_repro.errors import UserError
-from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.training import SubwordTraining
 
 INF, NAN = float("inf"), float("nan")
 

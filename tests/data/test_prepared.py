@@ -25,8 +25,9 @@ from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import Preparation, PreparedData
 from t2t_repro.errors import Unfinished, UserError
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SHARED_SUBWORDS
+from t2t_repro.text.training import SubwordTraining
 from tests.token_stores import read_pair
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
@@ -690,7 +691,8 @@ import sys
 from pathlib import Path
 from t2t_repro.data import clean_text
 from t2t_repro.data.prepared import Preparation
-from t2t_repro.text.sentencepiece import Subwords, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import Mixture, TextFilesCorpus
 from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of
 from t2t_repro.errors import UserError
-from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.training import SubwordTraining
 from tests.data.test_prepared import (
     APPEND,
     Killed,

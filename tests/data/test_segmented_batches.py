@@ -9,8 +9,8 @@ from t2t_repro.data.batches import Batches
 from t2t_repro.data.mixing import EpochMixture, MixtureWeights
 from t2t_repro.errors import UserError
 from t2t_repro.text.bpe_dropout import SubwordDropout
-from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.text.subword_model import shared
+from t2t_repro.text.training import SubwordTraining
 from tests.data.test_batches import arrays, rows_of, unpadded
 from tests.text.test_sentencepiece import sentences
 from tests.token_stores import write_token_store

@@ -4,8 +4,8 @@ import numpy as np
 
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.text.subword_model import SubwordModel
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID
 
 TEXT = ["the red bird sees a tree", "a blue house", "the river, the stone and the cloud"] * 9

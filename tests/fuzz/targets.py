@@ -48,8 +48,9 @@ from t2t_repro.serving.request_error import RequestError
 from t2t_repro.serving.signature import RequestLimits
 from t2t_repro.strangers.graph import check_graph
 from t2t_repro.strangers.weights_file import WeightsFile
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import open_pair, open_subwords, shared
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.event_files import rewind
 from t2t_repro.training.replay import read_batch
 from tests.decoding.random_translator import ODD_LINES, TEXT, write_subwords
@@ -194,7 +195,7 @@ def _read_manifest(folder: Path) -> None:
 
 def _write_marian_subwords(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as theirs:
-        text = read_marian_text(write_marian_text(Path(theirs)), "moses")
+        text = read_marian_text(write_marian_text(Path(theirs)))
     (folder / "subwords.model").write_bytes(text.target.file.content())
 
 
@@ -258,7 +259,7 @@ def _write_gin(folder: Path) -> None:
 
 def _read_gin(folder: Path) -> None:
     experiment.configure_experiment(folder / "a.gin", [])
-    experiment.Translator(tiny_model(d_model=8), open_pair(folder, open_subwords))
+    experiment.Translator(tiny_model(d_model=8), open_pair(folder))
     experiment.evaluate(["a b c d"], ["a b c e"])
     gin.config_str()
 
@@ -268,7 +269,7 @@ def _read_config(folder: Path) -> None:
     check_harmless(folder / "a.gin")
     experiment.configure_experiment(None, [f"include {str(folder / 'a.gin')!r}"])
     gin.config_str()
-    experiment.Translator(_model(), open_pair(folder, open_subwords))
+    experiment.Translator(_model(), open_pair(folder))
     experiment.evaluate(["a b c d"], ["a b c e"])
 
 
@@ -412,7 +413,7 @@ TARGETS = {
     "marian_text": Target(
         write_marian_text,
         {"*.json": spoil_json, "*": spoil_sentencepiece},
-        lambda folder: read_marian_text(folder, "moses"),
+        lambda folder: read_marian_text(folder),
     ),
     "marian_model": Target(
         write_marian_model,

@@ -13,8 +13,9 @@ from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.commands import outcomes_of
 from tests.decoding.random_translator import random_model, write_subwords

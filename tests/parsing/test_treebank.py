@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.parsing.linear_trees import delinearise, linearise
 from t2t_repro.parsing.treebank import TreebankCorpus
 from t2t_repro.parsing.trees import read_trees
-from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.training import SubwordTraining
 from tests.parsing.test_trees import TREEBANK
 
 CLEANING = Cleaning(512, 100.0, drop_duplicates=False, drop_held_out=False)

@@ -15,8 +15,9 @@ from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs import checkpoint_choice
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair, shared
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState

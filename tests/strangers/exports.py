@@ -28,7 +28,7 @@ from t2t_repro.formats.saved_model.stored_weights import PRECISIONS
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.sentencepiece import SentencePieceModel
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair, shared
+from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.t2t import T2TSubwords
 from tests.decoding.random_translator import write_subwords
 from tests.text.marian_directory import write_marian_text
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
         more: signatures besides those that all have.
     """
 
-    subwords: Callable[[Path], SubwordPair[SubwordModel]]
+    subwords: Callable[[Path], SubwordPair]
     weights: str = "float32"
     layers: Mapping[str, Any] = MappingProxyType({})
     model: Mapping[str, Any] = MappingProxyType({})
@@ -58,28 +58,28 @@ class Kind(NamedTuple):
     more: Sequence[str] = ()
 
 
-def _sentencepiece(folder: Path) -> SubwordPair[SubwordModel]:
+def _sentencepiece(folder: Path) -> SubwordPair:
     return shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
 
 
-def _t2t(folder: Path) -> SubwordPair[SubwordModel]:
+def _t2t(folder: Path) -> SubwordPair:
     return shared(T2TSubwords(write(folder / "subwords.model", VOCABULARY)))
 
 
-def _t2t_without_letters(folder: Path) -> SubwordPair[SubwordModel]:
+def _t2t_without_letters(folder: Path) -> SubwordPair:
     return shared(T2TSubwords(write(folder / "subwords.model", WITHOUT_LETTERS)))
 
 
-def _two(folder: Path) -> SubwordPair[SubwordModel]:
+def _two(folder: Path) -> SubwordPair:
     return SubwordPair(
         SentencePieceModel(write_subwords(folder / "source.model")),
         T2TSubwords(write(folder / "target.model", VOCABULARY)),
     )
 
 
-def _marian(folder: Path) -> SubwordPair[SubwordModel]:
+def _marian(folder: Path) -> SubwordPair:
     theirs = write_marian_text(folder / "theirs", clean_up_tokenization_spaces=True)
-    return read_marian_text(theirs, "moses").write(folder)
+    return read_marian_text(theirs).write(folder)
 
 
 KINDS = {

@@ -6,7 +6,8 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from t2t_repro.errors import UserError
 from t2t_repro.strangers.sentencepiece_file import check_sentencepiece
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.training import SubwordTraining
 from tests.decoding.random_translator import TEXT, write_subwords
 
 LEAF, VALUE = 1 << 8, 1 << 31

@@ -10,8 +10,8 @@ from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.prepared import Preparation
 from t2t_repro.errors import UserError
 from t2t_repro.text.given import GivenSubwords
-from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.text.training import SubwordTraining
 from tests.data.test_prepared import contents, corpus_of, pairs_of
 from tests.text.test_t2t import VOCABULARY, write
 from tests.token_stores import read_pair

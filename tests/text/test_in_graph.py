@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.text.in_graph import TextOps
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, NO_WORD
 from tests.decoding.random_translator import ODD_LINES, TEXT, random_model
 
@@ -53,7 +53,7 @@ def subwords(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def text_ops(subwords):
-    return TextOps(subwords)
+    return subwords.in_graph()
 
 
 @pytest.fixture(scope="module")

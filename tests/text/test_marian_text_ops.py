@@ -8,9 +8,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.formats.marian.text import Punctuation, read_marian_text
-from t2t_repro.text.marian_text_ops import MarianTextOps
-from t2t_repro.text.moses_punctuation import punctuation_normalizer, punctuation_rules
+from t2t_repro.formats.marian.text import read_marian_text
 from tests.decoding.random_translator import ODD_LINES
 from tests.real_corpora import shared_folder
 from tests.text.marian_directory import CODES, SOURCE_TEXT, TARGET_TEXT, write_marian_text
@@ -26,12 +24,10 @@ PUNCTUATION = [
 TEXTS = st.lists(
     st.sampled_from(PARTS + ENDS) | st.sampled_from(PUNCTUATION) | st.text(max_size=4), max_size=9
 ).map("".join)
-CONFIGURATIONS: dict[str, tuple[dict[str, Any], Punctuation]] = {
-    "plain": ({}, "none"),
-    "two vocabularies": ({"separate": True}, "none"),
-    "clean spaces": ({"clean_up_tokenization_spaces": True}, "none"),
-    "moses": ({}, "moses"),
-    "unicode": ({}, "unicode"),
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "two vocabularies": {"separate": True},
+    "clean spaces": {"clean_up_tokenization_spaces": True},
 }
 
 
@@ -39,9 +35,9 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], Punctuation]] = {
 def sides(request, tmp_path_factory):
     """The subwords of source and target, each with what does the same in a graph."""
     folder = tmp_path_factory.mktemp("marian")
-    config, punctuation = CONFIGURATIONS[request.param]
-    text = read_marian_text(write_marian_text(folder / "theirs", **config), punctuation)
-    return [(subwords, MarianTextOps(subwords)) for subwords in text.write(folder)]
+    config = CONFIGURATIONS[request.param]
+    text = read_marian_text(write_marian_text(folder / "theirs", **config))
+    return [(subwords, subwords.in_graph()) for subwords in text.write(folder)]
 
 
 def ids_of(subwords, texts):
@@ -97,25 +93,11 @@ def test_no_text_at_all(sides):
     assert texts_of(text_ops.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]
 
 
-LANGUAGES = ("en", "de", "es", "fr", "cs", "cz", "ru")
-
-
-@pytest.mark.parametrize("rules", ["unicode", *(f"moses:{code}" for code in LANGUAGES)])
-def test_punctuation_rules_are_sacremoses_own(rules):
-    generator = random.Random(1)
-    texts = ["".join(generator.choices(PUNCTUATION, k=n % 15)) for n in range(3000)]
-    found = tf.constant([text.encode() for text in texts])
-    for pattern, replacement in punctuation_rules(rules):
-        found = tf.strings.regex_replace(found, pattern, replacement)
-    normalize = punctuation_normalizer(rules)
-    assert [text.strip() for text in texts_of(found)] == [normalize(text) for text in texts]
-
-
 def test_the_oracle_s_lines(tmp_path):
     source, target = read_marian_text(shared_folder("marian_oracle")).write(tmp_path)
     lines = [*LINES[:200], *ODD_LINES, *SOURCE_TEXT, "Ein ÄÖÜ – “quote” … 100 % ☃ 你好"]
     for subwords in (source, target):
-        text_ops = MarianTextOps(subwords)
+        text_ops = subwords.in_graph()
         assert encoded(text_ops, lines) == ids_of(subwords, lines)
         ids = tf.random.stateless_uniform([1000, 20], [1, 2], 0, subwords.size, tf.int32)
         assert texts_of(text_ops.decode(ids)) == [subwords.decode(row) for row in ids.numpy()]

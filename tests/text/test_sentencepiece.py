@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
-from t2t_repro.text import word_ids
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text import sentencepiece as sentencepiece_model
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 
 WORDS = [
@@ -162,8 +163,8 @@ def test_no_character_changes_what_is_beyond_a_space(subwords):
 
 
 def test_what_is_remembered_is_bounded_and_forgetting_changes_nothing(subwords, monkeypatch):
-    monkeypatch.setattr(word_ids, "_MOST_WORDS", 5)
-    monkeypatch.setattr(word_ids, "_LONGEST_WORD", 4)
+    monkeypatch.setattr(sentencepiece_model, "_MOST_WORDS", 5)
+    monkeypatch.setattr(sentencepiece_model, "_LONGEST_WORD", 4)
     fresh = SentencePieceModel(subwords.model_path)
     lines = sentences(100, seed=1)
     assert fresh.encode(lines) == subwords.encode(lines)
@@ -322,7 +323,7 @@ def test_what_is_no_model_says_so(tmp_path):
                 **{"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "byte_fallback": True},
                 **{"split_by_whitespace": False, "vocab_size": 400},
             },
-            "reach over a space",
+            "span a space",
         ),
     ],
 )

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import (
     SHARED_SUBWORDS,
     SOURCE_SUBWORDS,
@@ -16,6 +16,7 @@ from t2t_repro.text.subword_model import (
     shared,
 )
 from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.text.training import SubwordTraining
 
 SUBWORDS = ["<pad>_", "<EOS>_", *"\\_u;0123456789abc"]
 
@@ -51,7 +52,7 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     for name, text in ((SOURCE_SUBWORDS, "a b c d e f g"), (TARGET_SUBWORDS, "h i j k l m n")):
         SubwordTraining(vocab_size=270).train([text] * 9, folder / name)
-    pair = open_pair(folder, open_subwords)
+    pair = open_pair(folder)
     return pair, shared(pair.target)
 
 
@@ -61,7 +62,7 @@ def test_what_a_pair_s_files_are_is_opened_again(models, tmp_path):
         folder.mkdir()
         for name, content in pair.contents().items():
             (folder / name).write_bytes(content)
-        again = open_pair(folder, open_subwords)
+        again = open_pair(folder)
         assert again.contents() == pair.contents()
         assert (again.source is again.target) == (pair.source is pair.target)
         for one, other in zip(pair, again, strict=True):

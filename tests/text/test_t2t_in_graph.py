@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
-from t2t_repro.text.t2t_in_graph import T2TTextOps, is_word
+from t2t_repro.text.t2t_in_graph import is_word
 from tests.decoding.random_translator import ODD_LINES, TEXT
 from tests.text.test_in_graph import CHARACTERS, ENDS, LINES, encoded, texts_of
 from tests.text.test_t2t import ESCAPES, VOCABULARY, write
@@ -29,7 +29,7 @@ def subwords(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def text_ops(subwords):
-    return T2TTextOps(subwords)
+    return subwords.in_graph()
 
 
 def ids_of(subwords, texts):

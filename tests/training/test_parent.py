@@ -13,9 +13,9 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import weights_hash
 from t2t_repro.runs.weights import name_of, named_values
-from t2t_repro.text.sentencepiece import SubwordTraining
 from t2t_repro.text.subword_model import SubwordPair, matching_ids, shared
 from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.fine_tuning import InitialModel
 from tests.layer_test import randomize
 from tests.text.test_t2t import VOCABULARY, write

@@ -237,12 +237,6 @@ class HuggingFaceModel:
             )
         if translator.rerank:
             yield "Translator.rerank is left out: transformers answer what their search finds"
-        for rules in dict.fromkeys((self._source.punctuation, self._target.punctuation)):
-            if rules:
-                yield (
-                    f"this model's text has its punctuation normalised by the rules {rules}, which "
-                    "transformers leave to you"
-                )
 
 
 def equal_exponent(search: BeamSearch, length: float) -> float:

@@ -17,7 +17,6 @@ from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.text.marian import MarianSubwords
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
@@ -32,13 +31,11 @@ class MarianSide:
         model: SentencePiece's, its file.
         pieces: what every id is called, by id.
         clean_spaces: whether blanks before punctuation are taken out of translations.
-        punctuation: by which rules it has to be normalised first, which this tokenizer does not do.
     """
 
     model: bytes
     pieces: list[str]
     clean_spaces: bool = False
-    punctuation: str | None = None
 
     @classmethod
     def of(cls, subwords: SubwordModel) -> "MarianSide":
@@ -49,13 +46,8 @@ class MarianSide:
         """
         if isinstance(subwords, MarianSubwords):
             content = subwords.content
-            return cls(content.model, content.pieces, content.clean_spaces, content.punctuation)
-        if not isinstance(subwords, SentencePieceModel):
-            raise UserError(
-                f"{subwords.model_path} is a vocabulary of Tensor2Tensor, which Hugging Face's "
-                "MarianTokenizer does not apply; expected SentencePiece's: give "
-                "--format=saved_model, or train a model on data that datagen prepared."
-            )
+            return cls(content.model, content.pieces, content.clean_spaces)
+        model = subwords.sentencepiece()
         pieces = subwords.pieces()
         if codes := [piece for piece in pieces if _LANGUAGE_CODE.fullmatch(piece)]:
             raise UserError(
@@ -63,7 +55,7 @@ class MarianSide:
                 "MarianTokenizer takes for the code of a language and cuts otherwise; expected "
                 "other symbols, such as <2de>: give --format=saved_model."
             )
-        return cls(subwords.model_path.read_bytes(), pieces)
+        return cls(model, pieces)
 
     def ids(self, rows: int, *last: str) -> list[str]:
         """Returns what every id is called, where a table has more rows than there are pieces.

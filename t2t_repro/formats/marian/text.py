@@ -9,20 +9,16 @@ tokenizer_config.json    languages, and how special tokens are called
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most, read_table, write_whole
-from t2t_repro.strangers.marian_file import MarianFile, check_pieces, check_punctuation
-from t2t_repro.strangers.sentencepiece_file import MAX_BYTES, check_sentencepiece
-from t2t_repro.text.marian import MarianSubwords
-from t2t_repro.text.moses_punctuation import MOSES, UNICODE
+from t2t_repro.text.marian import MarianFile, MarianSubwords
+from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
 from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair
-
-Punctuation = Literal["none", "unicode", "moses"]
 
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """How they are called unless the configuration says otherwise, in the order of our ids."""
@@ -69,7 +65,7 @@ class MarianText:
     shares_ids: bool
     max_length: int | None = None
 
-    def write(self, folder: Path) -> SubwordPair[MarianSubwords]:
+    def write(self, folder: Path) -> SubwordPair:
         """Writes a file for each side into a folder, and opens these."""
         sides = {SOURCE_SUBWORDS: self.source, TARGET_SUBWORDS: self.target}
         for name, side in sides.items():
@@ -77,13 +73,11 @@ class MarianText:
         return SubwordPair(*(MarianSubwords(folder / name) for name in sides))
 
 
-def read_marian_text(directory: Path, punctuation: Punctuation = "none") -> MarianText:
+def read_marian_text(directory: Path) -> MarianText:
     """Reads what `MarianTokenizer.save_pretrained` wrote.
 
     Args:
         directory: where it lies.
-        punctuation: how that of a text is normalised first, with "moses" by the rules of its
-            side's language; see `data.moses_punctuation`. Hugging Face's own does nothing.
 
     Raises:
         UserError: a file is missing or cannot be used, or says what we do not do.
@@ -101,7 +95,6 @@ def read_marian_text(directory: Path, punctuation: Punctuation = "none") -> Mari
         file = MarianFile(
             model=_read(directory / f"{side}.spm", _read_sentencepiece),
             pieces=pieces,
-            punctuation=_rules(punctuation, directory / _CONFIG, config, side),
             clean_spaces=config.get("clean_up_tokenization_spaces") or False,
         )
         sides[side] = MarianSide(file, ids)
@@ -133,9 +126,7 @@ def _read(path: Path, read: Callable[[Path], Any]) -> Any:
 
 
 def _read_sentencepiece(path: Path) -> bytes:
-    content = read_at_most(path, MAX_BYTES)
-    check_sentencepiece(content)
-    return content
+    return read_at_most(path, MAX_FILE_BYTES)
 
 
 def _read_vocabulary(path: Path) -> list[str]:
@@ -145,9 +136,7 @@ def _read_vocabulary(path: Path) -> list[str]:
         raise ValueError("it has an id that is no whole number")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(f"its {len(vocabulary)} ids are not 0 to {len(vocabulary) - 1}, each once")
-    pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-    check_pieces(pieces)
-    return pieces
+    return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
 def _in_our_order(
@@ -216,18 +205,3 @@ def _max_length(path: Path, config: dict[str, Any]) -> int | None:
 def _content(token: Any) -> Any:
     """The text of a token, which may be described by a table."""
     return token.get("content") if isinstance(token, dict) else token
-
-
-def _rules(punctuation: Punctuation, path: Path, config: dict[str, Any], side: str) -> str | None:
-    """What the file of a side says of punctuation."""
-    if punctuation != "moses":
-        return UNICODE if punctuation == "unicode" else None
-    rules = f"{MOSES}{config.get(name := f'{side}_lang') or ''}"
-    try:
-        check_punctuation(rules)
-    except ValueError as error:
-        raise UserError(
-            f"{path} has {name} = {config.get(name)!r}, expected the language whose punctuation is "
-            "to be normalised, such as 'en': write it there, or leave the normalisation out."
-        ) from error
-    return rules

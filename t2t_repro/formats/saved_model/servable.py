@@ -10,22 +10,13 @@ import tensorflow as tf
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.formats.saved_model.groups import in_groups
 from t2t_repro.formats.saved_model.stored_weights import StoredWeights
 from t2t_repro.model.kernels.weight_values import with_values
-from t2t_repro.text.in_graph import TextOps
-from t2t_repro.text.marian import MarianSubwords
-from t2t_repro.text.marian_text_ops import MarianTextOps
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair
-from t2t_repro.text.t2t import T2TSubwords
-from t2t_repro.text.t2t_in_graph import T2TTextOps
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Outputs = dict[str, tf.Tensor]
-
-_TextOps = TextOps | T2TTextOps | MarianTextOps
 
 _TEXTS = tf.TensorSpec([None], tf.string)
 _SEEDS = tf.TensorSpec([None], tf.int64)
@@ -81,17 +72,17 @@ class Servable(tf.Module):
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
-        self._source_text, self._target_text = translator.subwords.each(_text_ops)
+        self._source_text, self._target_text = translator.subwords.each(SubwordModel.in_graph)
         if "alignment" in more:
-            for text in (self._source_text, self._target_text):
-                _check_words(text)
+            # Word boundaries are SentencePiece's.
+            translator.subwords.each(SubwordModel.sentencepiece)
         # One graph for all signatures. A tf.function itself as an attribute would be traced anew by
         # tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
         self._search = tf.function(search, autograph=False).__call__
 
     @property
-    def subwords(self) -> SubwordPair[SubwordModel]:
+    def subwords(self) -> SubwordPair:
         """The subword models of source and target."""
         return self._translator.subwords
 
@@ -263,7 +254,7 @@ class Servable(tf.Module):
             ids = [_group(side, rows) for side in (sources, targets)]
             text_ops = (self._source_text, self._target_text)
             words = [
-                _check_words(text).word_numbers(tf.gather(lines, rows), of_side)
+                text.word_numbers(tf.gather(lines, rows), of_side)
                 for text, lines, of_side in zip(text_ops, (source, target), ids, strict=True)
             ]
             return self._translator.aligner.links(*ids, *words)
@@ -344,30 +335,6 @@ class Servable(tf.Module):
     def _stored_weights(self) -> keras.StatelessScope:
         weights = self._translator.model.trainable_variables
         return with_values(zip(weights, self._weights.read(), strict=True))
-
-
-def _text_ops(subwords: SubwordModel) -> _TextOps:
-    """What does in a graph what a subword model does in Python."""
-    if isinstance(subwords, T2TSubwords):
-        return T2TTextOps(subwords)
-    if isinstance(subwords, MarianSubwords):
-        return MarianTextOps(subwords)
-    if isinstance(subwords, SentencePieceModel):
-        return TextOps(subwords)
-    raise TypeError(
-        f"subwords is a {type(subwords).__name__}, expected Subwords, T2TSubwords or "
-        "MarianSubwords."
-    )
-
-
-def _check_words(text: _TextOps) -> TextOps | MarianTextOps:
-    """Checks that a graph can tell where words begin."""
-    if isinstance(text, T2TTextOps):
-        raise UserError(
-            "the signature alignment needs subwords of SentencePiece, and these are "
-            "Tensor2Tensor's: leave it out; translate --alignments takes both."
-        )
-    return text
 
 
 def _sentences(

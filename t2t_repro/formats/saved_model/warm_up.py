@@ -37,9 +37,7 @@ class Request(NamedTuple):
     inputs: Mapping[str, NDArray]
 
 
-def warm_up_requests(
-    subwords: SubwordPair[SubwordModel], signatures: Collection[str]
-) -> list[Request]:
+def warm_up_requests(subwords: SubwordPair, signatures: Collection[str]) -> list[Request]:
     """Requests for some signatures; those for the default one in several lengths and batch sizes.
 
     Args:

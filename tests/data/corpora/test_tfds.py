@@ -15,7 +15,7 @@ from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.tfds import TfdsCorpus
 from t2t_repro.data.prepared import Preparation
 from t2t_repro.errors import UserError
-from t2t_repro.text.sentencepiece import SubwordTraining
+from t2t_repro.text.training import SubwordTraining
 from tests.real_corpora import corpus_folder
 
 TRAIN_SIZE = 50

@@ -21,9 +21,10 @@ from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.sentencepiece import SentencePieceModel, SubwordTraining
+from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import TEXT
 from tests.marian_formulas import Marian, MarianTokenizer
@@ -354,7 +355,7 @@ def test_subwords_of_t2t_are_refused(tmp_path):
     path = tmp_path / "t2t"
     path.write_text("".join(f"'{piece}'\n" for piece in [*RESERVED, *"abc_\\;0123456789u"]))
     model = model_of(40, config=LayerConfig(16, 16, 2))
-    with pytest.raises(UserError, match="t2t is a vocabulary of Tensor2Tensor, which Hugging"):
+    with pytest.raises(UserError, match="t2t is a vocabulary of Tensor2Tensor"):
         HuggingFaceModel(Translator(model, shared(T2TSubwords(path))))
 
 

@@ -29,7 +29,7 @@ PREFIXES = ["der", "", "☃", " ", *TARGET_TEXT[:2], *[""] * 10]
 def translator(tmp_path_factory):
     folder = tmp_path_factory.mktemp("marian")
     theirs = write_marian_text(folder / "theirs", clean_up_tokenization_spaces=True)
-    subwords = read_marian_text(theirs, "moses").write(folder)
+    subwords = read_marian_text(theirs).write(folder)
     limits: dict[str, Any] = {
         "max_extra_length": 8,
         "max_source_length": 40,

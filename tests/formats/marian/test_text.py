@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.text import Punctuation, read_marian_text
-from t2t_repro.text.subword_model import matching_ids, open_pair, open_subwords
+from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.text.subword_model import matching_ids, open_pair
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 from tests.text.marian_directory import CODES, write_marian_text
 
@@ -31,7 +31,7 @@ def test_what_is_written_is_opened_as_a_pair_whose_ids_are_the_same(tmp_path):
     text = read_marian_text(write_marian_text(tmp_path / "theirs"))
     (tmp_path / "ours").mkdir()
     pair = text.write(tmp_path / "ours")
-    opened = open_pair(tmp_path / "ours", open_subwords)
+    opened = open_pair(tmp_path / "ours")
     assert opened.contents() == pair.contents()
     assert opened.source.pieces() == opened.target.pieces() == text.source.file.pieces
     assert opened.source.encode(["Männer"]) != opened.target.encode(["Männer"])
@@ -49,22 +49,6 @@ def test_older_versions_name_special_tokens_in_files_of_their_own(tmp_path):
     (folder / "added_tokens.json").write_text(json.dumps({"</s>": 0, "<new>": 999}))
     with pytest.raises(UserError, match=r"has added_tokens_decoder = .*<new>.* is not supported"):
         read_marian_text(folder)
-
-
-def test_punctuation_is_normalised_where_that_is_asked_for(tmp_path):
-    folder = write_marian_text(tmp_path / "theirs")
-    ways: dict[Punctuation, list[str | None]] = {
-        "none": [None, None],
-        "unicode": ["unicode", "unicode"],
-        "moses": ["moses:en", "moses:de"],
-    }
-    for asked, rules in ways.items():
-        text = read_marian_text(folder, asked)
-        assert [side.file.punctuation for side in (text.source, text.target)] == rules
-    folder = write_marian_text(tmp_path / "nameless", source_lang=None)
-    read_marian_text(folder, "unicode")
-    with pytest.raises(UserError, match="has source_lang = None, expected the language whose"):
-        read_marian_text(folder, "moses")
 
 
 @pytest.mark.parametrize(
@@ -121,9 +105,6 @@ def test_how_long_a_sentence_may_be(tmp_path, given, longest):
             "its 3 ids are not 0 to 2, each",
         ),
         ("vocab.json", '{"</s>": 0, "<unk>": true, "<pad>": 2}', "no whole number"),
-        ("vocab.json", '{"</s>": 0, "": 1, "<pad>": 2}', "a piece that is no text"),
-        ("vocab.json", '{"</s>": 0, "\\ud800": 1, "<pad>": 2}', "half a character"),
-        ("source.spm", "x", "no SentencePiece model"),
         ("tokenizer_config.json", "{", "Expecting"),
     ],
 )
