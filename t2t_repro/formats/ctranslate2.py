@@ -43,7 +43,6 @@ from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.model.positional_encoding import PositionalEncoding
 from t2t_repro.model.sublayer import SublayerConnection
-from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Spec = Any
@@ -101,8 +100,8 @@ class _TransformerConverter(Converter):
     def __init__(self, translator: Translator) -> None:
         self._subwords = translator.subwords
         # A UserError, where they are not SentencePiece's.
-        self._subwords.each(SubwordModel.sentencepiece)
-        self._pieces = self._subwords.each(SubwordModel.pieces)
+        self._subwords.each(lambda model: model.sentencepiece())
+        self._pieces = self._subwords.each(lambda model: model.pieces())
         if translator.model.neighbourhood is not None:
             raise UserError(
                 f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
@@ -122,7 +121,7 @@ class _TransformerConverter(Converter):
     def subword_files(self) -> dict[str, bytes]:
         """SentencePiece's models, by the names that they have in the directory."""
         # One model, where both sides share it.
-        models = map(SubwordModel.sentencepiece, dict.fromkeys(self._subwords))
+        models = (model.sentencepiece() for model in dict.fromkeys(self._subwords))
         return dict(zip(self._subwords.files(), models, strict=True))
 
     def _load(self) -> Spec:

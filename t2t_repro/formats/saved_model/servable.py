@@ -13,7 +13,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.formats.saved_model.groups import in_groups
 from t2t_repro.formats.saved_model.stored_weights import StoredWeights
 from t2t_repro.model.kernels.weight_values import with_values
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Outputs = dict[str, tf.Tensor]
@@ -72,10 +72,12 @@ class Servable(tf.Module):
         # A Keras model as an attribute would be saved with all that belongs to it.
         self._translator = translator
         self._weights = StoredWeights(translator.model, weights)
-        self._source_text, self._target_text = translator.subwords.each(SubwordModel.in_graph)
+        self._source_text, self._target_text = translator.subwords.each(
+            lambda model: model.in_graph()
+        )
         if "alignment" in more:
             # Word boundaries are SentencePiece's.
-            translator.subwords.each(SubwordModel.sentencepiece)
+            translator.subwords.each(lambda model: model.sentencepiece())
         # One graph for all signatures. A tf.function itself as an attribute would be traced anew by
         # tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
