@@ -13,6 +13,7 @@ import argparse
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,7 @@ import tensorflow as tf
 from environments import DEFAULT_ENV_DIR, make_environment
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.length_penalty import power_penalty
+from t2t_repro.decoding.search import power_penalty
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.experiment import load_translator
 from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
@@ -91,9 +92,9 @@ def compare(
     """
     subwords, model = translator.subwords, translator.model
     ours = {
-        "greedy": _texts(translator.with_search(BeamSearch(1)), lines),
+        "greedy": _texts(_with_search(translator, BeamSearch(1)), lines),
         "beam": _texts(translator, lines),
-        "their penalty": _texts(translator.with_search(_with_their_penalty(exported)), lines),
+        "their penalty": _texts(_with_search(translator, _with_their_penalty(exported)), lines),
     }
     targets = subwords.target.encode(ours["greedy"])
     beam = {key: exported.generation[key] for key in _SEARCH if key in exported.generation}
@@ -103,7 +104,7 @@ def compare(
         "odd": _ODD,
         "targets": targets,
         "with_logits": _WITH_LOGITS,
-        "extra": translator.max_extra_length,
+        "extra": translator.settings.max_extra_length,
         "searches": searches,
     }
     (folder / "questions.json").write_text(json.dumps(questions), encoding="utf-8")
@@ -135,6 +136,11 @@ def _with_their_penalty(exported: HuggingFaceModel) -> BeamSearch:
     generation = exported.generation
     alpha = generation.get("length_penalty", 0.0)
     return BeamSearch(generation["num_beams"], alpha, power_penalty)
+
+
+def _with_search(translator: Translator, search: BeamSearch) -> Translator:
+    settings = replace(translator.settings, search=search)
+    return Translator(translator.models, translator.subwords, settings)
 
 
 def _texts(translator: Translator, lines: list[str]) -> list[str]:

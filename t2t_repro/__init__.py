@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from t2t_repro.decoding.beam_search import BeamSearch
     from t2t_repro.decoding.sampling import Sampling
-    from t2t_repro.decoding.translator import Translation, Translator
+    from t2t_repro.decoding.search import Translation
+    from t2t_repro.decoding.translator import Translator, TranslatorSettings
+    from t2t_repro.experiment import load_translator
     from t2t_repro.model.attention import MultiHeadAttention
     from t2t_repro.model.decoder import Decoder, DecoderLayer
     from t2t_repro.model.embedding import SharedEmbedding
@@ -50,8 +52,10 @@ _KERAS = {
 _TRANSLATION = {
     "BeamSearch": "decoding.beam_search",
     "Sampling": "decoding.sampling",
-    "Translation": "decoding.translator",
+    "Translation": "decoding.search",
     "Translator": "decoding.translator",
+    "TranslatorSettings": "decoding.translator",
+    "load_translator": "experiment",
 }
 
 __all__ = [
@@ -72,6 +76,8 @@ __all__ = [
     "TransformerSchedule",
     "Translation",
     "Translator",
+    "TranslatorSettings",
+    "load_translator",
 ]
 
 

@@ -162,7 +162,7 @@ def _translate(
             perplexity = HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
     translations = [found[0].text for found in translator.translate(sources)]
     name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
-    search = described(translator.search)
+    search = described(translator.settings.search)
     return _System(name, translations, checkpoint, perplexity, search), references
 
 

@@ -20,14 +20,12 @@ from t2t_repro.config.gin_files import configure
 from t2t_repro.config.values import AtMost, Seed, Several, Text, validated
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Score, bleu, chrf
-from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
 from t2t_repro.runs.model_directory import ModelDirectory, Precision
@@ -268,7 +266,7 @@ def load_translator(
             )
         other.import_modules(allowed)
         models.append(_load_model(other, subwords, of_other, precision))
-    return Translator(Ensemble(models), subwords)
+    return Translator(models, subwords)
 
 
 def _load_model(

@@ -52,7 +52,7 @@ def _export_saved_model() -> None:
     # Before the model is loaded, which takes long: what cannot be written is said now.
     next_version(export_dir, FLAGS.version)
     translator = load_translator(find_checkpoint(), PRECISIONS[FLAGS.weights])
-    if translator.rerank:
+    if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: a servable answers what its search finds")
     servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
     lock = export_dir / ".export.lock"

@@ -41,9 +41,10 @@ def main() -> None:
     texts = None if is_asked else AlignedTexts(inputs)
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
-    if not 1 <= FLAGS.n_best <= translator.search.beam_size:
+    beam_size = translator.settings.search.beam_size
+    if not 1 <= FLAGS.n_best <= beam_size:
         raise UserError(
-            f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {translator.search.beam_size}; "
+            f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {beam_size}; "
             "widen the beam with --gin_param='BeamSearch.beam_size = <n>', or draw more with "
             "--gin_param='Sampling.samples = <n>'."
         )

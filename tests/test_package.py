@@ -175,20 +175,23 @@ from t2t_repro import (
     BeamSearch, Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, InverseSquareRoot,
     LabelSmoothedCrossEntropy, LayerConfig, MultiHeadAttention, PositionalEncoding,
     Sampling, SharedEmbedding, Transformer, TransformerSchedule, Translation, Translator,
+    TranslatorSettings, load_translator,
 )
 
 def build(rows: int) -> Transformer:
     return Transformer(rows, num_layers=2, config=LayerConfig(d_model=64, num_heads=4))
 
 def best(translator: Translator, lines: list[str]) -> list[Translation]:
-    translator.search = BeamSearch(beam_size=8, length_penalty=1.0)
-    return [found[0] for found in translator.translate(lines, n_best=2)]
+    settings = TranslatorSettings(search=BeamSearch(beam_size=8, length_penalty=1.0))
+    wide = Translator(translator.models, translator.subwords, settings)
+    return [found[0] for found in wide.translate(lines, n_best=2)]
 
 def drawn(translator: Translator, lines: list[str]) -> list[list[Translation]]:
-    translator.search = Sampling(samples=2, temperature=0.7, top_k=10, nucleus=0.9, seed=3)
-    return translator.translate(lines, n_best=2)
+    search = Sampling(samples=2, temperature=0.7, top_k=10, nucleus=0.9, seed=3)
+    settings = TranslatorSettings(search, max_extra_length=20)
+    return Translator(translator.models, translator.subwords, settings).translate(lines, n_best=2)
 
-print([found.text for found in best(Translator.load("model"), ["Hello."])])
+print([found.text for found in best(load_translator("model"), ["Hello."])])
 config, dropout = LayerConfig(), LayerConfig().dropout / 2
 parts = [Encoder(2, config), Decoder(2, config), EncoderLayer(config), DecoderLayer(config)]
 parts += [FeedForward(8, 16), MultiHeadAttention(2, 4, 4), SharedEmbedding(9, 8)]
@@ -199,8 +202,8 @@ print(TransformerSchedule(d_model=64).peak, InverseSquareRoot(0.1, warmup_steps=
 Transformer("1000")  # type: ignore[arg-type]
 Transformer(1000, layers=2)  # type: ignore[call-arg]
 LayerConfig(dmodel=64)  # type: ignore[call-arg]
-best(Translator.load("model"), "Hello.")  # type: ignore[arg-type]
-best(Translator.load("model"), []).text  # type: ignore[attr-defined]
+best(load_translator("model"), "Hello.")  # type: ignore[arg-type]
+best(load_translator("model"), []).text  # type: ignore[attr-defined]
 MultiHeadAttention("two", 4, 4)  # type: ignore[arg-type]
 InverseSquareRoot(warmup_steps=9)  # type: ignore[call-arg]
 t2t_repro.Transfomer  # type: ignore[attr-defined]

@@ -59,7 +59,7 @@ def main():
     from t2t_repro import trainer
     from t2t_repro.data import clean_text
     from t2t_repro.data.parallel import default_workers
-    from t2t_repro.decoding.available_memory import available_memory
+    from t2t_repro.decoding.batch_plan import available_memory
 
     try:
         Path("/proc/meminfo").read_text()

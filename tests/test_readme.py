@@ -116,7 +116,6 @@ USES = {
     "SubwordDropout": ["Batches.segmentation = @SubwordDropout()"],
     "bracket_f1": ["evaluate.metrics = [@bracket_f1]"],
     "InverseSquareRoot": ["adam.learning_rate = @InverseSquareRoot()"],
-    "DiverseBeamSearch": ["Translator.search = @DiverseBeamSearch()"],
     "MinimumBayesRisk": ["Translator.rerank = @MinimumBayesRisk()"],
 }
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
@@ -34,7 +34,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(folder):
     subwords = shared(SentencePieceModel(folder / "made.model"))
-    translator = Translator(random_model(subwords.source), subwords, BeamSearch(2), 8, 24)
+    translator = Translator(
+        [random_model(subwords.source)], subwords, TranslatorSettings(BeamSearch(2), 8, 24)
+    )
     return translator.score(SOURCES, TARGETS)
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.experiment import load_translator
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
@@ -96,7 +96,7 @@ def test_alignments_are_written_with_the_translations(folder):
         (folder / name).read_text(encoding="utf-8").split("\n") for name in ("out", "links")
     )
     assert len(links) == len(translated) > LINES + 1
-    translator = Translator.load(folder / "model")
+    translator = load_translator(folder / "model")
     lines = (folder / "in").read_text(encoding="utf-8").split("\n")[: len(ODD_LINES)]
     found = translator.translate(lines, n_best=2)
     pairs = [(line, one.text) for line, some in zip(lines, found, strict=True) for one in some]

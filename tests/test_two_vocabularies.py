@@ -17,7 +17,7 @@ import tensorflow_text  # noqa: F401  (its operations)
 
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.evaluation.scores import bleu
 from t2t_repro.experiment import load_translator
 from t2t_repro.text.training import SubwordTraining
@@ -194,7 +194,9 @@ def test_ctranslate2_answers_as_the_translator(folder, translator, tmp_path):
     greedy = {"beam_size": 1, "length_penalty": 0, "min_decoding_length": 0}
     found = engine.translate_batch(source.encode(lines, out_type=str), **greedy)
     translations = [target.decode(one.hypotheses[0]) for one in found]
-    expected = Translator(translator.model, translator.subwords, BeamSearch(1)).translate(lines)
+    expected = Translator(
+        [translator.model], translator.subwords, TranslatorSettings(BeamSearch(1))
+    ).translate(lines)
     assert translations == [best[0].text for best in expected]
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from make_work import subword_model
 from t2t_repro.data.batch_shapes import slots_needed
+from t2t_repro.decoding.batch_plan import one_core_a_batch
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.cores import one_core_a_batch
 from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.model.layer_config import LayerConfig
@@ -78,7 +78,9 @@ def decoder_on_any_cores(
     model = random_model(size, "float32" if is_int8 else dtype)
     never_end(model)
     subwords = _Recorder(subword_model(arguments.work, size.vocab_size))
-    translator = Translator(model, shared(subwords), _FixedLength(arguments.beam))
+    translator = Translator(
+        [model], shared(subwords), TranslatorSettings(_FixedLength(arguments.beam))
+    )
     if variant == "saved_model":
         return _served(translator, dtype)
     path = arguments.work / f"sources_{arguments.size}.txt"
@@ -179,8 +181,8 @@ class _FixedLength(BeamSearch):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: DecodingConstraints | None = None,
+        constraints: DecodingConstraints | None = None,
     ) -> SearchResult:
-        """Decodes a batch of sentences; `limits` and `max_steps` are not heeded."""
+        """Decodes a batch of sentences; `limits` and `max_steps` are ignored."""
         limits = tf.fill(tf.shape(limits), OUTPUT_TOKENS)
-        return super().search(model, cache, limits, OUTPUT_TOKENS, n_best, given)
+        return super().search(model, cache, limits, OUTPUT_TOKENS, n_best, constraints)

@@ -96,7 +96,7 @@ def load_translator(
     """
     import_tensorflow()
     from t2t_repro import experiment
-    from t2t_repro.decoding.cores import one_core_a_batch
+    from t2t_repro.decoding.batch_plan import one_core_a_batch
 
     one_core_a_batch()
     given = flags.FLAGS

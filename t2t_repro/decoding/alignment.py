@@ -1,13 +1,12 @@
-"""Which word of the source a word of its translation comes from, by cross-attention.
+"""Word alignment by cross-attention.
 
-The decoder is given the translation (teacher forcing), and one of its layers is asked where it
-looks as it writes each subword. Words are what white space separates in the text as it is given,
-whatever the subword model makes of them. Links are written as in Pharaoh:
-"0-0 1-2" links word 0 of the source with word 0 of the target, 1 with 2.
+The decoder reads the translation (teacher forcing). The attention of one of its layers tells which
+source word each target word comes from. Words are separated by white space in the given text.
+Links are written as in Pharaoh: "0-0 1-2" links word 0 of the source with word 0 of the target,
+and 1 with 2.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import gin
 import numpy as np
@@ -16,48 +15,47 @@ from numpy.typing import NDArray
 
 from t2t_repro.config.values import Count, validated
 from t2t_repro.data.bucketing import group_by_length
-from t2t_repro.decoding.cores import for_each_batch
-from t2t_repro.decoding.pair_scores import padded
+from t2t_repro.decoding.batch_plan import Sentences, for_each_batch, padded
 from t2t_repro.errors import UserError
 from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
-from t2t_repro.vocabulary import NO_WORD, PAD_ID
+from t2t_repro.vocabulary import NO_WORD
 
 
-class Sentences(NamedTuple):
-    """Sentences of one language.
+@gin.configurable("Aligner")
+@validated
+@dataclass(frozen=True)
+class AlignerSettings:
+    """The settings of an `Aligner`.
 
     Attributes:
-        lines: their texts.
-        ids: of each, EOS last; none where it is not to be aligned.
+        layer: of the decoder, from 1. By default the last but one of four or more layers (Garg et
+            al. 2019), and the last of fewer.
     """
 
-    lines: Sequence[str]
-    ids: Sequence[Sequence[int]]
+    layer: Count | None = None
 
 
-@gin.configurable(denylist=["model", "subwords"])
-@validated
 class Aligner:
-    """Links each word of a target with the word of its source that gets most attention.
+    """Links each target word with the source word that gets the most attention.
 
-    Attention is the mean over the heads of one decoder layer. A word of the target gives what its
-    subwords give, a word of the source gets what its subwords get; EOS gets nothing.
+    Attention is the mean over the heads of one decoder layer, summed over the subwords of the
+    target word and over those of the source word. EOS is not a word.
 
     Args:
         model: the Transformer; its current weights are used at every call.
         subwords: the subword models of source and target.
-        layer: of the decoder, from 1. By default the last but one of four or more (Garg et al.
-            2019), and the last of fewer.
+        settings: the layer.
 
     Raises:
-        UserError: there is no such layer.
+        UserError: the decoder has fewer layers.
     """
 
     def __init__(
-        self, model: Transformer, subwords: SubwordPair, layer: Count | None = None
+        self, model: Transformer, subwords: SubwordPair, settings: AlignerSettings
     ) -> None:
+        layer = settings.layer
         if layer is not None and layer > model.num_layers:
             raise UserError(
                 f"Aligner.layer is {layer}, expected 1 to {model.num_layers}, the decoder's layers."
@@ -81,7 +79,7 @@ class Aligner:
             workers: batches aligned at the same time.
 
         Returns:
-            the links of each; none where one of the two has no ids at all.
+            the links of each pair; none if source or target has no ids.
         """
         results = ["" for _ in sources.lines]
         sides = [*zip(self._subwords, (sources, targets), strict=True)]
@@ -91,13 +89,13 @@ class Aligner:
         ]
 
         def align_batch(batch: NDArray[np.int64]) -> None:
-            ids = [padded([side.ids[n] for n in batch], PAD_ID) for _, side in sides]
+            ids = [padded([side.ids[n] for n in batch]) for _, side in sides]
             words = [
                 padded([subwords.word_numbers(side.lines[n], side.ids[n]) for n in batch], NO_WORD)
                 for subwords, side in sides
             ]
-            for number, text in zip(batch, self._links(*ids, *words).numpy(), strict=True):
-                results[number] = text.decode()
+            for index, links in zip(batch, self._links(*ids, *words).numpy(), strict=True):
+                results[index] = links.decode()
 
         for_each_batch(align_batch, group_by_length(lengths, tokens_per_batch), workers)
         return results
@@ -109,18 +107,18 @@ class Aligner:
         source_words: tf.Tensor,
         target_words: tf.Tensor,
     ) -> tf.Tensor:
-        """Aligns a batch, in a graph too.
+        """Aligns a batch, eagerly or in a graph.
 
         Args:
             source: [batch, source_length], token ids.
             target: [batch, target_length], token ids.
-            source_words: [batch, source_length] int32, the number of each id's word, or `NO_WORD`.
+            source_words: [batch, source_length] int32, the index of each id's word, or `NO_WORD`.
             target_words: [batch, target_length] int32, likewise.
 
         Returns:
-            [batch] strings, in the order of the target's words.
+            [batch] strings, links in the order of the target's words.
         """
-        # The end of the decoder is not needed for it, and no graph computes it.
+        # A graph leaves out the later layers of the decoder, which are not needed.
         with recorded_by(self._model.decoder.layers[self.layer - 1].memory_attention) as recorded:
             memory = self._model.encode(source, training=False)
             self._model.decode(target, memory, source, training=False)
@@ -132,7 +130,7 @@ class Aligner:
 def linked_words(
     attention: tf.Tensor, source_words: tf.Tensor, target_words: tf.Tensor
 ) -> tf.Tensor:
-    """Finds the word of the source that each word of the target attends to most.
+    """Finds the source word that each target word attends to most.
 
     Args:
         attention: [batch, target_length, source_length] float32.
@@ -140,7 +138,7 @@ def linked_words(
         target_words: [batch, target_length] int32.
 
     Returns:
-        [batch, words] int32, `NO_WORD` where there is no word, or none to link it with.
+        [batch, words] int32, `NO_WORD` where there is no word, or no source word.
     """
     of_source, of_target = _members(source_words), _members(target_words)
     weights = tf.matmul(of_target, tf.matmul(attention, of_source), transpose_a=True)
@@ -151,7 +149,7 @@ def linked_words(
 
 
 def _members(words: tf.Tensor) -> tf.Tensor:
-    """Which subwords belong to each word, 1 or 0: [batch, length] → [batch, length, words]."""
+    """Returns 1 where a subword belongs to a word: [batch, length] → [batch, length, words]."""
     count = tf.maximum(tf.reduce_max(words), 0) + 1
     return tf.cast(words[:, :, None] == tf.range(count), tf.float32)
 
@@ -161,7 +159,7 @@ def pharaoh(links: tf.Tensor) -> tf.Tensor:
     places = tf.where(links != NO_WORD)
     rows, words = tf.unstack(places, axis=1)
     source = tf.strings.as_string(tf.boolean_mask(links, links != NO_WORD))
-    # Words are numbered from 0 without a gap: only the first link has none before it.
+    # Words are numbered from 0 without gaps, so the first link is that of word 0.
     spaces = tf.where(words > 0, " ", "")
     texts = tf.strings.join([spaces, source, "-", tf.strings.as_string(words)])
     return tf.strings.unsorted_segment_join(texts, rows, tf.shape(links)[0])

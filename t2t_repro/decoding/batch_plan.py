@@ -1,18 +1,42 @@
-"""Which sentences are decoded together, and how many batches at a time, within the memory."""
+"""Groups sentences into batches of similar length that fit in memory, and decodes them in parallel.
+
+One batch a core, as many batches at a time as there are cores.
+"""
 
 import bisect
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.data.bucketing import group_by_length
-from t2t_repro.decoding.available_memory import available_memory, gigabytes
+from t2t_repro.data.parallel import usable_cores
 from t2t_repro.errors import UserError
+from t2t_repro.model.kernels import gpu
+from t2t_repro.vocabulary import PAD_ID
 
-# A configuration may be a stranger's. The base model takes a third of it with 1024 hypotheses.
+# The base model takes a third of it for a sentence with 1024 hypotheses.
 _MOST_BYTES = 2**34
+
+
+class Sentences(NamedTuple):
+    """Encoded sentences of one language.
+
+    Attributes:
+        lines: their texts.
+        ids: of each, EOS last; a sentence without ids is in no batch.
+        truncated: the indices of the sentences that were cut off.
+    """
+
+    lines: Sequence[str]
+    ids: list[list[int]]
+    truncated: set[int]
 
 
 @dataclass(frozen=True)
@@ -23,7 +47,7 @@ class BatchPlanner:
         tokens_per_batch: source subwords times beam size of a batch at most.
         workers: batches decoded at the same time at most.
         beam_size: hypotheses of a sentence.
-        bytes_of: the memory that a sentence of so many source ids takes at most.
+        bytes_of: the most memory that a sentence of so many source ids takes.
     """
 
     tokens_per_batch: int
@@ -32,9 +56,10 @@ class BatchPlanner:
     bytes_of: Callable[[int], int]
 
     def batches(self, sources: Sequence[Sequence[int]], memory: int) -> list[NDArray]:
-        """Groups the numbers of the sentences that are not blank by length, shortest first.
+        """Groups the indices of the sentences by length, shortest first; blank ones are left out.
 
-        As many batches for every worker, as even as the lengths allow.
+        The number of batches is a multiple of the workers', and the batches are as even as the
+        lengths allow.
 
         Args:
             sources: ids of the sentences.
@@ -50,21 +75,21 @@ class BatchPlanner:
         return group_by_length(widths, budgets.start + even if budgets else self.tokens_per_batch)
 
     def _width(self, length: int, memory: int) -> int:
-        """How many of the `tokens_per_batch` a sentence counts as; a blank one is in no batch."""
+        """Returns the share of `tokens_per_batch` that a sentence takes; 0 for a blank one."""
         share = -(-self.tokens_per_batch * self.bytes_of(length) // max(memory, 1))
         return max(length * self.beam_size, share) if length else 0
 
     def workers_for(
         self, batches: Sequence[NDArray], sources: Sequence[Sequence[int]], memory: int
     ) -> int:
-        """Returns how many batches may be decoded at the same time, so that all have the memory."""
+        """Returns how many batches fit in memory at the same time."""
         largest = max(
             (len(batch) * self.bytes_of(len(sources[batch[-1]])) for batch in batches), default=1
         )
         return max(1, min(self.workers, memory // largest))
 
     def memory_for(self, length: int) -> int:
-        """Returns what the batches decoded at the same time may take, in bytes.
+        """Returns the bytes that the batches decoded at the same time may take.
 
         Args:
             length: of the longest sentence, for which there has to be enough.
@@ -82,24 +107,81 @@ class BatchPlanner:
             )
         return memory
 
-    def check_settings(self, max_extra_length: int) -> None:
-        """Checks that a sentence of any length could be decoded.
 
-        Raises:
-            UserError: the empty one would take more than 16 GB.
-        """
-        if (least := self.bytes_of(0)) > _MOST_BYTES:
-            raise UserError(
-                f"with beam_size={self.beam_size} and Translator.max_extra_length="
-                f"{max_extra_length} a sentence takes up to {gigabytes(least)}, expected at most "
-                f"{gigabytes(_MOST_BYTES)}: bind a smaller BeamSearch.beam_size, or "
-                "Sampling.samples, or less."
-            )
+def default_workers() -> int:
+    """Returns how many batches to decode at a time: one on a GPU, else one a core."""
+    return 1 if gpu.has_gpu() else usable_cores()
+
+
+def for_each_batch(
+    work: Callable[[NDArray], None], batches: Sequence[NDArray], workers: int
+) -> None:
+    """Calls `work` on every batch, several at a time.
+
+    Args:
+        work: called with the indices of a batch's sentences.
+        batches: those of the shortest sentences first.
+        workers: batches at a time.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        # The longest first, so that no worker is left alone with them at the end.
+        for _ in pool.map(work, reversed(batches)):
+            pass
+
+
+def one_core_a_batch() -> None:
+    """Lets every TensorFlow operation of this process use one core; to be called before the first.
+
+    Batches that share cores within operations wait for each other at each one: two batches of
+    a small model take up to twice as long. One batch alone hardly gains from more cores.
+    """
+    if not gpu.has_gpu():
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+
+
+def padded(sentences: Sequence[Sequence[int]], padding: int = PAD_ID) -> NDArray[np.int32]:
+    """Pads sentences to ids [batch, length]."""
+    ids = np.full((len(sentences), max(map(len, sentences))), padding, np.int32)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return ids
+
+
+def available_memory() -> int | None:
+    """Returns the free memory of the machine or container in bytes; None if unknown.
+
+    Where there is no /proc it returns all memory of the machine.
+    """
+    limits = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+        group = Path("/sys/fs/cgroup")
+        limit = (group / "memory.max").read_text().strip()
+        if limit != "max":
+            limits.append(int(limit) - _used_by(group))
+    except (OSError, ValueError):
+        pass
+    if not limits and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(limits, default=None)
+
+
+def gigabytes(count: int) -> str:
+    """Formats a number of bytes, e.g. "1.5 GB"."""
+    return f"{count / 1e9:.3g} GB"
+
+
+def _used_by(group: Path) -> int:
+    """Returns the bytes that a container uses, without the kernel's file cache."""
+    counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    files = int(counts.get("active_file", 0)) + int(counts.get("inactive_file", 0))
+    return int((group / "memory.current").read_text()) - files
 
 
 def _free_memory() -> int:
     available = available_memory()
-    # A GPU's is TensorFlow's to count.
+    # On a GPU, TensorFlow manages memory itself.
     if available is None or tf.config.list_physical_devices("GPU"):
         return _MOST_BYTES
     return min(max(available // 2, 1), _MOST_BYTES)

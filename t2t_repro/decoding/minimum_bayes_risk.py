@@ -1,7 +1,7 @@
-"""Minimum Bayes risk: not the most probable translation, but the one most like all the others.
+"""Minimum Bayes risk: reranks by similarity to all other hypotheses instead of by probability.
 
-The model's distribution over translations is known by a sentence's hypotheses: samples, best of
-all, or those of a beam (Kumar and Byrne 2004; for samples, Eikema and Aziz 2020).
+The hypotheses stand for the model's distribution over translations: best are samples (Eikema and
+Aziz 2020), but those of a beam work too (Kumar and Byrne 2004).
 """
 
 from collections import Counter
@@ -14,48 +14,48 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_repro.config.values import validated
-from t2t_repro.decoding.translator import Translation
+from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError
 
 Utility = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
-"""(hypotheses, references) -> how good each hypothesis is if the reference beside it is right."""
+"""(hypotheses, references) -> the quality of each hypothesis if its reference is right."""
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Computes chrF of each hypothesis against the reference beside it, in percent."""
-    # A reference is cut into n-grams once, however many hypotheses it is held against.
-    against = {reference: CHRF(references=[[reference]]) for reference in set(references)}
-    return _scores(against, hypotheses, references)
+    """Computes chrF of each hypothesis and its reference, in percent."""
+    # Each reference is cut into n-grams once, however many hypotheses it is compared with.
+    metrics = {reference: CHRF(references=[[reference]]) for reference in set(references)}
+    return _scores(metrics, hypotheses, references)
 
 
 @gin.configurable(denylist=["hypotheses", "references"])
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Computes BLEU of each hypothesis against the reference beside it, in percent.
+    """Computes BLEU of each hypothesis and its reference, in percent.
 
-    As is usual for sentences, with smoothing and without the orders that are too long for them.
+    Smoothed, and without the n-gram orders that are too long for the sentence, as is usual.
     """
-    against = {
+    metrics = {
         reference: BLEU(effective_order=True, references=[[reference]])
         for reference in set(references)
     }
-    return _scores(against, hypotheses, references)
+    return _scores(metrics, hypotheses, references)
 
 
 def _scores(
-    against: dict[str, BLEU] | dict[str, CHRF], hypotheses: Sequence[str], references: Sequence[str]
+    metrics: dict[str, BLEU] | dict[str, CHRF], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[float]:
     pairs = zip(hypotheses, references, strict=True)
-    return [against[reference].corpus_score([text], None).score for text, reference in pairs]
+    return [metrics[reference].corpus_score([text], None).score for text, reference in pairs]
 
 
 @gin.configurable
 @validated
 @dataclass(frozen=True)
 class MinimumBayesRisk:
-    """Chooses the hypothesis h with the highest mean utility u(h, h') over all others h'.
+    """Prefers the hypothesis h with the highest mean utility u(h, h') over all others h'.
 
-    Equal samples count as often as they were drawn; among what is chosen from, they are one.
+    Equal samples count as often as they were drawn, and are returned once.
 
     Attributes:
         utility: u; chrF by default.
@@ -64,10 +64,10 @@ class MinimumBayesRisk:
     utility: Utility = sentence_chrf
 
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
-        """Orders the different hypotheses of a sentence; a score is the expected utility.
+        """Orders the different hypotheses of a sentence by expected utility, which is their score.
 
         Args:
-            hypotheses: N of them. One alone is held against itself.
+            hypotheses: N of them. A single one is compared with itself.
 
         Returns:
             the different ones, the best first; of equal ones the one that came first.
@@ -81,20 +81,20 @@ class MinimumBayesRisk:
         others = counts - np.eye(len(texts)) if len(hypotheses) > 1 else np.ones([1, 1])
         expected = (self._utilities(texts) * others).sum(axis=1) / others.sum(axis=1)
         order = np.argsort(-expected, kind="stable")
-        return [Translation(texts[place], float(expected[place])) for place in order]
+        return [Translation(texts[index], float(expected[index])) for index in order]
 
     def _utilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """[hypotheses, references], of all texts against all."""
+        """Returns the utility of every pair of texts, [hypotheses, references]."""
         count = len(texts)
         hypotheses = [text for text in texts for _ in texts]
-        found = self.utility(hypotheses, [*texts] * count)
+        result = self.utility(hypotheses, [*texts] * count)
         try:
-            utilities = np.asarray(found, np.float64).reshape(count, count)
+            utilities = np.asarray(result, np.float64).reshape(count, count)
         except (TypeError, ValueError):
             utilities = np.full([count, count], np.nan)
         if not np.isfinite(utilities).all():
             raise UserError(
-                f"MinimumBayesRisk.utility gave {str(found)[:60]}, expected {count * count} finite "
-                "numbers, one for every hypothesis and the reference beside it: see sentence_chrf."
+                f"MinimumBayesRisk.utility gave {str(result)[:60]}, expected {count * count} "
+                "finite numbers, one for every hypothesis and its reference: see sentence_chrf."
             )
         return utilities

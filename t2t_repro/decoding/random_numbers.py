@@ -1,9 +1,9 @@
-"""Random numbers that depend on nothing but what they are drawn for.
+"""Random numbers that are hashes of the sentence and the position that they are drawn for.
 
-A generator's numbers depend on how many were drawn before, TensorFlow's stateless ones on the shape
-of what is drawn: a sentence would get others in other company. Here every number is a hash of what
-it is for: splitmix64 (Steele et al. 2014), a counter and a mixing function of 64 bits. It needs no
-more than integers have in TensorFlow everywhere: products that wrap around, shifts, exclusive or.
+A generator's numbers depend on how many were drawn before, and TensorFlow's stateless ones on the
+shape that is drawn: a sentence's samples would depend on its batch. Here every number is a hash:
+splitmix64 (Steele et al. 2014), a counter and a mixing function of 64 bits. It uses only integer
+operations that TensorFlow has on all devices: wrapping products, shifts, exclusive or.
 """
 
 import tensorflow as tf
@@ -23,14 +23,14 @@ _DIGITS = 53
 
 
 def hashed(state: tf.Tensor, counter: tf.Tensor | int) -> tf.Tensor:
-    """A number as random as can be for each pair of a state and a counter.
+    """Hashes each pair of a state and a counter.
 
     Args:
-        state: int64 of any shape, itself a hash or whatever tells one row from another.
-        counter: integers of a shape that fits.
+        state: int64 of any shape, a hash or a number that differs between rows.
+        counter: integers of a shape that broadcasts.
 
     Returns:
-        int64, all 64 bits of which are random.
+        int64, 64 random bits.
     """
     x = state + (tf.cast(counter, tf.int64) + 1) * _GOLDEN
     x = tf.bitwise.bitwise_xor(x, _shifted(x, 30)) * _FIRST
@@ -43,19 +43,19 @@ def exponentials(states: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
 
     Args:
         states: int64 of any shape, hashes.
-        counters: integers of a shape that fits; each gives another number.
+        counters: integers of a shape that broadcasts; each gives another number.
 
     Returns:
         float32, above 0.
     """
     bits = hashed(states, counters)
-    # Most digits are left to small ones: the smallest decides.
+    # Small numbers keep the most digits: the smallest one decides.
     uniform = (tf.cast(_shifted(bits, 64 - _DIGITS), tf.float32) + 0.5) * 2.0**-_DIGITS
     return -tf.math.log1p(-uniform)
 
 
 def keys_of(ids: tf.Tensor) -> tf.Tensor:
-    """A key for each sentence, from its ids alone, however wide the batch is.
+    """Hashes the ids of each sentence; padding does not count.
 
     Args:
         ids: [batch, length], PAD after each sentence.
@@ -69,7 +69,7 @@ def keys_of(ids: tf.Tensor) -> tf.Tensor:
 
 
 def _shifted(x: tf.Tensor, bits: int) -> tf.Tensor:
-    """Shifts an int64 to the right as an unsigned number: zeros come in from the left."""
+    """Shifts an int64 right as an unsigned number: zeros come in from the left."""
     return tf.bitwise.bitwise_and(
         tf.bitwise.right_shift(x, tf.constant(bits, tf.int64)), 2 ** (64 - bits) - 1
     )

@@ -1,8 +1,8 @@
-"""Ancestral sampling: translations drawn from the model's own distribution.
+"""Ancestral sampling: draws translations from the model's own distribution.
 
-Each id is drawn from P(id | source, ids before), which may be sharpened by a temperature and cut to
-the most probable ids (top-k: Fan et al. 2018; nucleus: Holtzman et al. 2020). So one gets
-translations that differ: for translating back (Edunov et al. 2018), for minimum Bayes risk.
+Each id is drawn from P(id | source, previous ids). A temperature can sharpen the distribution, and
+top-k (Fan et al. 2018) or nucleus sampling (Holtzman et al. 2020) restrict it to the most probable
+ids. Used for back-translation (Edunov et al. 2018) and for minimum Bayes risk.
 """
 
 import math
@@ -19,14 +19,11 @@ from t2t_repro.decoding.search import (
     DecodingConstraints,
     SearchResult,
     StepModel,
-    given_id,
+    prefix_id,
     without_pad,
 )
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-
-_MAX_SAMPLES = 1024
-_LEAST_TEMPERATURE, _MAX_TEMPERATURE = 0.001, 1000
 
 
 class _State(NamedTuple):
@@ -44,35 +41,35 @@ class _State(NamedTuple):
 class Sampling:
     """Draws translations y of a sentence x from P(y | x), independently of each other.
 
-    What is drawn is a function of the seed, the ids of x and the number of the sample: it is the
-    same in every batch, up to what rounding does to the model's probabilities.
+    A sample is a function of the seed, the ids of x and the number of the sample. So it is the same
+    in every batch, up to rounding of the model's probabilities.
 
-    The score of a sample is log P(y | x) of the model itself, in nats, whatever temperature, top_k
-    and nucleus are: scores of samples that were drawn in other ways can be compared. The samples
-    come in the order in which they were drawn, so that the first n are what n samples would be.
+    The score of a sample is log P(y | x) of the model itself, in nats, for any temperature, top_k
+    and nucleus, so that scores can be compared. Samples come in the order in which they were
+    drawn: the first n of many are the same as n samples.
 
     Attributes:
-        samples: how many translations of each sentence are drawn.
-        temperature: logits are divided by it: below 1 probable ids become more probable, near 0
-            sampling is greedy decoding.
-        top_k: ids are drawn from so many, the most probable ones; None: from all.
-        nucleus: ids are drawn from the smallest set of most probable ones that has at least this
+        samples: translations drawn of each sentence.
+        temperature: divides the logits. Below 1 probable ids become more probable; near 0 sampling
+            is greedy decoding.
+        top_k: draws from so many most probable ids; None: from all.
+        nucleus: draws from the smallest set of most probable ids that has at least this
             probability (after temperature and top_k); None: from all.
-        seed: another one gives other translations.
+        seed: of the random numbers.
 
     Raises:
         UserError: a number is outside of its range.
     """
 
-    samples: Annotated[int, Range(least=1, most=_MAX_SAMPLES)] = 1
-    temperature: Annotated[float, Range(least=_LEAST_TEMPERATURE, most=_MAX_TEMPERATURE)] = 1.0
+    samples: Annotated[int, Range(least=1, most=1024)] = 1
+    temperature: Annotated[float, Range(least=0.001, most=1000)] = 1.0
     top_k: Count | None = None
     nucleus: Annotated[float, Range(above=0, most=1)] | None = None
     seed: Seed = 1
 
     @property
     def beam_size(self) -> int:
-        """How many translations of a sentence are drawn side by side."""
+        """The number of translations of a sentence that are drawn side by side."""
         return self.samples
 
     def search(
@@ -82,7 +79,7 @@ class Sampling:
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: DecodingConstraints | None = None,
+        constraints: DecodingConstraints | None = None,
     ) -> SearchResult:
         """Draws translations for a batch of sentences.
 
@@ -91,8 +88,8 @@ class Sampling:
             cache: of the model before step 0, without room.
             limits: [batch] integers, the most ids that a row may have, EOS included.
             max_steps: width of the result.
-            n_best: how many of the samples are returned, the first.
-            given: keys, seeds and prefixes of the sentences, and whether PAD is forbidden.
+            n_best: how many samples are returned.
+            constraints: keys, seeds, prefixes and `forbid_pad`.
 
         Returns:
             See `SearchResult`; every sample exists, finished or not.
@@ -102,22 +99,22 @@ class Sampling:
                 is not in 1 ... samples.
         """
         limits = checked_limits(self.samples, cache, limits, max_steps, n_best)
-        given = given or DecodingConstraints(tf.zeros_like(limits, tf.int64))
-        prefix = () if given.prefix is None else (given.prefix,)
+        constraints = constraints or DecodingConstraints(tf.zeros_like(limits, tf.int64))
+        prefix = () if constraints.prefix is None else (constraints.prefix,)
 
         def advance(state: _State, logits: tf.Tensor, step: tf.Tensor, row: Row) -> _State:
             states, *prefix = row.known
             logits = tf.cast(logits, tf.float32)
             p = tf.nn.softmax(logits)
             states_now = hashed(states, step)
-            if given.forbid_pad:
+            if constraints.forbid_pad:
                 allowed = without_pad(logits)
                 drawn = self._drawn(tf.nn.softmax(allowed), allowed, states_now)
             else:
                 drawn = self._drawn(p, logits, states_now)
             if prefix:
-                (begun,) = prefix
-                forced = given_id(begun, step)[:, None]
+                (prefix_ids,) = prefix
+                forced = prefix_id(prefix_ids, step)[:, None]
                 drawn = tf.where(forced != PAD_ID, forced, drawn)
             return _next_state(state, drawn, _log_p(p, logits, drawn), step)
 
@@ -125,7 +122,7 @@ class Sampling:
             return (step >= row.limits) | tf.reduce_all(state.last_ids == EOS_ID, axis=1)
 
         state = self._initial_state(limits, max_steps)
-        row = Row(limits, (self._random_states(given), *prefix))
+        row = Row(limits, (self._random_states(constraints), *prefix))
         steps, state = StepLoop(model, advance, is_done).run(cache, row, state)
         return SearchResult(
             ids=state.ids[:, :n_best],
@@ -134,10 +131,12 @@ class Sampling:
             steps=steps,
         )
 
-    def _random_states(self, given: DecodingConstraints) -> tf.Tensor:
-        """What the random numbers of each sample are made from, [batch, samples] int64."""
-        seeds = given.seeds if given.seeds is not None else tf.constant(self.seed, tf.int64)
-        return hashed(hashed(given.keys, seeds)[:, None], tf.range(self.samples))
+    def _random_states(self, constraints: DecodingConstraints) -> tf.Tensor:
+        """Returns a random state for each sample, [batch, samples] int64."""
+        seeds = constraints.seeds
+        if seeds is None:
+            seeds = tf.constant(self.seed, tf.int64)
+        return hashed(hashed(constraints.keys, seeds)[:, None], tf.range(self.samples))
 
     def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
         batch = limits.shape[0] if limits.shape[0] is not None else tf.shape(limits)[0]
@@ -168,9 +167,9 @@ def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
     """Draws an id with probability p[id] / Σ p.
 
     Draws E[id] ~ Exp(1) and returns argmin E[id] / p[id], which is id with this probability. (Its
-    logarithm is Gumbel-max.) A race among all ids would need a random number for each; here groups
-    of neighbouring ids race first, then the ids of the winner, about 2·√vocab. Unlike with the
-    inverse of a distribution function, rounding errors of other ids hardly matter.
+    logarithm is Gumbel-max.) That would take a random number for each id. Here groups of
+    neighbouring ids race first, then the ids of the winning group: about 2·√vocab numbers. Unlike
+    with an inverse distribution function, rounding errors of other ids hardly matter.
 
     Args:
         p: [rows, vocab] float32, at least 0; need not sum to 1.
@@ -194,7 +193,7 @@ def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
 def draw_from_top_k(
     p: tf.Tensor, states: tf.Tensor, k: int, nucleus: float | None = None
 ) -> tf.Tensor:
-    """Draws from the k most probable ids; of equal ones those with lower numbers belong to them.
+    """Draws from the k most probable ids; ties go to lower ids.
 
     Args:
         p: [rows, vocab] float32.
@@ -209,7 +208,7 @@ def draw_from_top_k(
     if nucleus is not None:
         before = tf.cumsum(p, axis=-1, exclusive=True)
         p = tf.where(before < nucleus * tf.reduce_sum(p, axis=-1, keepdims=True), p, 0.0)
-    # Each id has its own time, wherever it is ranked: a tie that rounding decides changes nothing.
+    # Times belong to ids, not to ranks, so that rounding in near ties changes nothing.
     winner = _first(p, exponentials(states[:, None], ids))
     return tf.gather(ids, winner, batch_dims=1)
 
@@ -217,9 +216,9 @@ def draw_from_top_k(
 def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Tensor:
     """Draws from the smallest set of most probable ids with a probability of at least `nucleus`.
 
-    Nothing is sorted. An id is drawn from all; it belongs to the set if those before it (more
-    probable ones, or equal ones with lower numbers) have less than `nucleus` together. Else the set
-    is among those before it, and one of these is drawn.
+    Nothing is sorted. An id is drawn from all. It belongs to the set if the ids before it (more
+    probable, or equal with a lower id) have less than `nucleus` together. Otherwise the set is
+    among the ids before it, and the next draw is from these.
 
     Args:
         p: [rows, vocab] float32, each row a distribution.
@@ -235,10 +234,10 @@ def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Ten
         return tf.size(rows) > 0
 
     def advance(count: tf.Tensor, rows: tf.Tensor, p: tf.Tensor, drawn: tf.Tensor) -> tuple:
-        found = draw(p, hashed(tf.gather(states, rows), count))
-        drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], found)
-        p_found = tf.gather(p, found, batch_dims=1)[:, None]
-        is_before = (p > p_found) | ((p == p_found) & (ids < found[:, None]))
+        new = draw(p, hashed(tf.gather(states, rows), count))
+        drawn = tf.tensor_scatter_nd_update(drawn, rows[:, None], new)
+        p_new = tf.gather(p, new, batch_dims=1)[:, None]
+        is_before = (p > p_new) | ((p == p_new) & (ids < new[:, None]))
         p_before = tf.where(is_before, p, 0.0)
         left = tf.where(tf.reduce_sum(p_before, axis=-1) >= nucleus)[:, 0]
         return count + 1, tf.gather(rows, left), tf.gather(p_before, left), drawn
@@ -255,19 +254,19 @@ def draw_from_nucleus(p: tf.Tensor, states: tf.Tensor, nucleus: float) -> tf.Ten
 
 
 def _first(p: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
-    """Who wins the race, [rows] int32: rates p and unit times [rows, racers]."""
+    """Returns the winner of a race, [rows] int32, from rates p and unit times [rows, racers]."""
     return tf.argmax(p / times, axis=-1, output_type=tf.int32)
 
 
 def _log_p(p: tf.Tensor, logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """The log-probabilities of ids [batch, samples], where p may be too small for float32."""
+    """Returns the log-probabilities of ids [batch, samples], also where p underflows float32."""
     # The largest p is 1 / Σ exp(z - max z).
     largest, p_largest = (tf.reduce_max(of_all, axis=-1) for of_all in (logits, p))
     return tf.gather(logits, ids, batch_dims=2) - largest + tf.math.log(p_largest)
 
 
 def _next_state(state: _State, drawn: tf.Tensor, log_p: tf.Tensor, step: tf.Tensor) -> _State:
-    """Adds the ids drawn, [batch, samples] like their log-probabilities, to what goes on."""
+    """Appends drawn ids and their log-probabilities [batch, samples] to unfinished samples."""
     has_ended = state.last_ids == EOS_ID
     drawn = tf.where(has_ended, PAD_ID, drawn)
     is_here = tf.range(tf.shape(state.ids)[-1]) == step

@@ -1,12 +1,14 @@
-"""What a search for translations is, and what it asks of a model: beam search is one.
+"""The protocols of a search and of the model that it calls; beam search and sampling implement it.
 
-So is sampling. Another one is a class with `beam_size` and `search`, which gin binds:
+Your own search is a class with `beam_size` and `search` that gin binds:
 `Translator.search = @my_project.MySearch()`.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import gin
 import tensorflow as tf
 
 from t2t_repro.vocabulary import PAD_ID
@@ -17,12 +19,30 @@ Cache = Any
 UNFILLED_SCORE = -1e7
 """The score of a hypothesis that does not exist, as in tensor2tensor."""
 
+LengthPenalty = Callable[[tf.Tensor, float], tf.Tensor]
+"""lp(length, alpha), which log P(y) is divided by. Lengths are integers of any shape and include
+EOS. The result is float32 of the same shape, positive, and does not fall with the length: beam
+search relies on that to end early."""
+
+
+class Translation(NamedTuple):
+    """One translation.
+
+    Attributes:
+        text: the sentence.
+        score: in nats. Beam search's is log-probability divided by the length penalty. After
+            reranking it is the reranker's own measure.
+    """
+
+    text: str
+    score: float
+
 
 class StepModel(Protocol):
-    """What a search asks of a model."""
+    """What a search calls: a model that scores the next id."""
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Prepares a cache for so many more steps."""
+        """Enlarges a cache by so many steps."""
         ...
 
     def step(
@@ -31,13 +51,13 @@ class StepModel(Protocol):
         """Scores the next id of every hypothesis.
 
         Args:
-            ids: [batch, beam] int32, produced last; PAD at step 0.
-            parents: [batch, beam] int32, of which hypothesis of the step before each comes.
-            position: int32 scalar, how many ids each hypothesis has.
-            cache: from the step before, or `make_room`; it may be overwritten.
+            ids: [batch, beam] int32, the last id of each hypothesis; PAD at step 0.
+            parents: [batch, beam] int32, the hypothesis of the previous step that each extends.
+            position: int32 scalar, the number of ids of each hypothesis.
+            cache: from the previous step, or from `make_room`; it may be overwritten.
 
         Returns:
-            logits [batch, beam, vocab], for the ids that come next, and the cache.
+            logits [batch, beam, vocab] for the next ids, and the cache.
         """
         ...
 
@@ -52,7 +72,7 @@ class WithoutPad(NamedTuple):
     model: StepModel
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Prepares a cache for so many more steps."""
+        """Enlarges a cache by so many steps."""
         return self.model.make_room(cache, positions)
 
     def step(
@@ -64,17 +84,17 @@ class WithoutPad(NamedTuple):
 
 
 class DecodingConstraints(NamedTuple):
-    """What a search may know of the sentences of a batch, besides what the model makes of them.
+    """Prefixes, seeds and forbidden ids of a batch of sentences.
 
     Attributes:
-        keys: [batch] int64, a function of the source's ids alone: what random numbers are drawn
-            from, so that a sentence gets the same ones in every batch.
-        prefix: [batch, prefix_length] int32, the ids with which each translation has to begin, PAD
-            after them; None where nothing is given. A given id counts in the score with the
-            model's log-probability, as if the search had chosen it.
-        seeds: [batch] int64, a seed for each sentence; None: the search's own for all.
-        forbid_pad: whether no translation may hold PAD. What is left keeps the probability that
-            the model gives it: a score is log P all the same.
+        keys: [batch] int64, a hash of the source's ids. Random numbers are drawn from it, so that
+            a sentence gets the same ones in every batch.
+        prefix: [batch, prefix_length] int32, the ids with which each translation has to begin,
+            then PAD; None for no prefix. An id of the prefix counts in the score with the model's
+            log-probability, as if the search had chosen it.
+        seeds: [batch] int64, a seed for each sentence; None: the search's own seed.
+        forbid_pad: whether translations must not contain PAD. The other ids keep the probability
+            that the model gives them, so a score is still log P.
     """
 
     keys: tf.Tensor
@@ -83,30 +103,17 @@ class DecodingConstraints(NamedTuple):
     forbid_pad: bool = False
 
 
-def given_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """The ids [batch] that a prefix [batch, prefix_length] gives at a step; PAD behind its end."""
-    is_here = tf.range(tf.shape(prefix)[1]) == step
-    # PAD is zero: what is left is the one id that is here.
-    return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
-
-
-def without_pad(scores: tf.Tensor) -> tf.Tensor:
-    """Scores or logits [..., vocab], with that of PAD as low as can be."""
-    is_pad = tf.range(scores.shape[-1]) == PAD_ID
-    return tf.where(is_pad, tf.constant(float("-inf"), scores.dtype), scores)
-
-
 class SearchResult(NamedTuple):
-    """The hypotheses that a search found, the best of every row first, or as they were drawn.
+    """The hypotheses that a search found, the best of every row first; samples as drawn.
 
     Attributes:
         ids: [batch, n_best, max_steps] int32. EOS is the last id of a finished hypothesis; PAD
             follows it.
         scores: [batch, n_best] float32, in nats; `UNFILLED_SCORE` for hypotheses that do not exist
             (PAD alone).
-        finished: [batch] bool. Whether any hypothesis reached EOS within the limit. Where none did,
+        finished: [batch] bool, whether any hypothesis reached EOS within the limit. If none did,
             `ids` are unfinished ones.
-        steps: int32 scalar. How often the step function was called: all ids from there on are PAD.
+        steps: int32 scalar, the number of calls of the step function; all later ids are PAD.
     """
 
     ids: tf.Tensor
@@ -121,7 +128,7 @@ class Search(Protocol):
 
     @property
     def beam_size(self) -> int:
-        """How many hypotheses of a sentence are decoded side by side."""
+        """The number of hypotheses of a sentence that are decoded side by side."""
         ...
 
     def search(
@@ -131,9 +138,9 @@ class Search(Protocol):
         limits: tf.Tensor,
         max_steps: int | tf.Tensor,
         n_best: int | tf.Tensor = 1,
-        given: DecodingConstraints | None = None,
+        constraints: DecodingConstraints | None = None,
     ) -> SearchResult:
-        """Decodes a batch of sentences, in a `tf.function` too.
+        """Decodes a batch of sentences, eagerly or in a `tf.function`.
 
         Args:
             model: scores the next id.
@@ -141,21 +148,66 @@ class Search(Protocol):
             limits: [batch] integers, the most ids that a row may have, EOS included.
             max_steps: width of the result.
             n_best: number of hypotheses returned for each row, 1 ... beam_size.
-            given: keys for random numbers, and how translations begin; None: nothing is known,
-                all keys are 0.
+            constraints: None for no constraints and keys that are all 0.
         """
         ...
 
 
-def described(search: Search) -> str:
-    """Says what a search is, such as "BeamSearch(beam_size=4, length_penalty=0.6, ...)".
+@gin.configurable(denylist=["length", "alpha"])
+def wu_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
+    """Computes lp(length) = ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
+
+    The paper's (section 6.1), with alpha = 0.6.
 
     Args:
-        search: of one that is no dataclass, only the name is known.
+        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
+        alpha: strength; 0 means no penalty.
+
+    Returns:
+        float32, the shape of `length`.
+    """
+    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+
+
+@gin.configurable(denylist=["length", "alpha"])
+def power_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
+    """Computes lp(length) = length^alpha, as fairseq and Marian do.
+
+    With alpha = 1 a score is the mean log-probability of the ids. With the same alpha it favours
+    long translations more than `wu_penalty` does.
+
+    Args:
+        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
+        alpha: strength; 0 means no penalty.
+
+    Returns:
+        float32, the shape of `length`. Length 0 counts as 1.
+    """
+    return tf.pow(tf.maximum(tf.cast(length, tf.float32), 1.0), alpha)
+
+
+def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """Returns the id [batch] of a prefix [batch, prefix_length] at a step; PAD after its end."""
+    is_here = tf.range(tf.shape(prefix)[1]) == step
+    # PAD is 0, so the sum is the one id at this step.
+    return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
+
+
+def without_pad(scores: tf.Tensor) -> tf.Tensor:
+    """Sets PAD's score or logit to -inf in scores [..., vocab]."""
+    is_pad = tf.range(scores.shape[-1]) == PAD_ID
+    return tf.where(is_pad, tf.constant(float("-inf"), scores.dtype), scores)
+
+
+def described(search: Search) -> str:
+    """Describes a search, e.g. "BeamSearch(beam_size=4, length_penalty=0.6, ...)".
+
+    Args:
+        search: of one that is not a dataclass, only the name is given.
     """
     name = type(search).__name__
     if not dataclasses.is_dataclass(search):
         return name
     values = {field.name: getattr(search, field.name) for field in dataclasses.fields(search)}
-    told = (f"{key}={getattr(value, '__name__', repr(value))}" for key, value in values.items())
-    return f"{name}({', '.join(told)})"
+    shown = (f"{key}={getattr(value, '__name__', repr(value))}" for key, value in values.items())
+    return f"{name}({', '.join(shown)})"

@@ -1,7 +1,7 @@
-"""The loop of a search: a step after the other, for those sentences that are not done.
+"""The loop of a search: one step after the other, until all sentences are done.
 
-Every row of the batch has its own length limit and stops by itself, so that the batch in which a
-sentence is decoded has no influence on its translation.
+Every row of the batch has its own length limit and stops by itself, so a sentence's translation
+does not depend on the batch that it is decoded in.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from t2t_repro.decoding.search import Cache, StepModel
 from t2t_repro.vocabulary import EOS_ID
 
 SEGMENT = 16
-"""How many steps are made between two looks at which sentences are done."""
+"""The number of steps after which finished sentences are removed from the batch."""
 
 
 class State(Protocol):
-    """What a search knows after some steps: a named tuple of tensors, each [active, ...].
+    """The state of a search: a named tuple of tensors, each [active, ...].
 
     Attributes:
         last_ids: [active, beam] int32, the last id of each hypothesis.
-        parents: [active, beam] int32, which hypothesis of the step before each extends.
+        parents: [active, beam] int32, the hypothesis of the previous step that each extends.
     """
 
     last_ids: tf.Tensor
@@ -29,11 +29,11 @@ class State(Protocol):
 
 
 class Row(NamedTuple):
-    """What does not change while a sentence is translated, of all that are not done.
+    """The constants of each active sentence.
 
     Attributes:
-        limits: [active] int32, how many ids a translation may have.
-        known: nested tensors [active, ...], whatever else the search needs.
+        limits: [active] int32, the most ids of a translation.
+        known: nested tensors [active, ...], anything else that the search needs.
     """
 
     limits: tf.Tensor
@@ -44,29 +44,29 @@ Advance = Callable[[Any, tf.Tensor, tf.Tensor, Row], Any]
 """(state, logits [active, beam, vocab], step, row) -> the state after that step."""
 
 IsDone = Callable[[Any, tf.Tensor | int, Row], tf.Tensor]
-"""(state, step, row) -> which rows have nothing to gain from another step, [active] bool."""
+"""(state, step, row) -> which rows cannot gain from another step, [active] bool."""
 
 
 class _Active(NamedTuple):
-    """The sentences that are still being translated, `active` of the batch."""
+    """The sentences of the batch that are not done."""
 
-    places: tf.Tensor  # [active]: which of the batch
+    places: tf.Tensor  # [active]: their rows in the batch
     row: Row
     state: Any
     cache: Cache
 
 
 class StepLoop(NamedTuple):
-    """Has a model score the next ids, and a search choose among them, until all rows are done.
+    """Lets a model score the next ids and a search choose among them, until all rows are done.
 
-    A row that is done does not change while others go on, and leaves the batch after at most
-    `SEGMENT` steps.
+    A row that is done does not change while others go on, and is removed from the batch after at
+    most `SEGMENT` steps.
 
     Attributes:
-        model: scores the next id. Rows that are done may still be passed to it, what it returns
-            for them is ignored.
+        model: scores the next id. It may be called with rows that are done; its results for them
+            are ignored.
         advance: chooses.
-        is_done: says which rows are.
+        is_done: tells which rows are done.
     """
 
     model: StepModel
@@ -74,9 +74,9 @@ class StepLoop(NamedTuple):
     is_done: IsDone
 
     def run(self, cache: Cache, row: Row, state: Any) -> tuple[tf.Tensor, Any]:
-        """Makes all steps.
+        """Runs all steps.
 
-        Works eagerly and in a `tf.function` with any dimension but beam and vocab unknown.
+        Works eagerly, and in a `tf.function` where all dimensions but beam and vocab are unknown.
 
         Args:
             cache: of the model before step 0, without room.
@@ -84,7 +84,7 @@ class StepLoop(NamedTuple):
             state: before step 0.
 
         Returns:
-            how many steps were made, and the state after them, of the whole batch.
+            the number of steps, and the final state of the whole batch.
         """
 
         def is_any_left(step: tf.Tensor, search: _Active, results: Any) -> tf.Tensor:
@@ -117,7 +117,7 @@ class StepLoop(NamedTuple):
         return steps, results
 
     def _segment(self, first_step: tf.Tensor, search: _Active) -> tuple[tf.Tensor, _Active]:
-        """Makes `SEGMENT` steps, or fewer if all rows are done before."""
+        """Runs `SEGMENT` steps, or fewer if all rows are done earlier."""
         row = search.row
 
         def goes_on(step: tf.Tensor, state: State, cache: Cache) -> tf.Tensor:
@@ -132,7 +132,7 @@ class StepLoop(NamedTuple):
             state = tf.nest.map_structure(
                 lambda old, new: where_row(done, old, new), state, new_state
             )
-            # What is statically known of the shape is lost in some models, and a loop insists.
+            # Some models lose the static shape, which the loop needs.
             cache = tf.nest.map_structure(
                 lambda old, new: _with_shape(new, old.shape), cache, new_cache
             )
@@ -144,7 +144,7 @@ class StepLoop(NamedTuple):
         return step, search._replace(state=state, cache=cache)
 
     def _without_done(self, step: int | tf.Tensor, search: _Active) -> _Active:
-        """Takes the rows that are done out of the batch."""
+        """Removes the rows that are done from the batch."""
         left = tf.where(~self.is_done(search.state, step, search.row))[:, 0]
 
         def gather() -> _Active:
@@ -160,10 +160,10 @@ def checked_limits(
     max_steps: int | tf.Tensor,
     n_best: int | tf.Tensor,
 ) -> tf.Tensor:
-    """Checks what a search was given, see `Search.search`.
+    """Checks the arguments of `Search.search`.
 
     Returns:
-        the limits [batch] int32, none above max_steps.
+        the limits [batch] int32, at most max_steps.
 
     Raises:
         ValueError: an argument has the wrong shape, or n_best is not in 1 ... beam_size.
@@ -172,7 +172,7 @@ def checked_limits(
     if limits.shape.rank != 1 or not limits.dtype.is_integer:
         raise ValueError(
             f"limits is {limits.dtype.name} of shape {limits.shape}, expected integers "
-            f"[batch]: give each row the number of ids that it may have."
+            f"[batch]: give the most ids of each row."
         )
     if isinstance(max_steps, int) and max_steps < 0:
         raise ValueError(
@@ -187,31 +187,31 @@ def checked_limits(
         if not tensor.shape[:1].is_compatible_with(limits.shape):
             raise ValueError(
                 f"The cache holds a tensor of shape {tensor.shape}, expected [batch, ...] with "
-                f"batch = {limits.shape[0]} as in limits: let the model itself keep what is "
-                f"the same for all sentences."
+                f"batch = {limits.shape[0]} as in limits: keep tensors that are the same "
+                f"for all sentences in the model."
             )
     return tf.minimum(tf.cast(limits, tf.int32), max_steps)
 
 
 def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    """Takes the rows where is_old ([batch]) from old, the others from new ([batch, ...])."""
+    """Selects rows: from old where is_old ([batch]), else from new ([batch, ...])."""
     return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
 
 
 def _check_logits(logits: tf.Tensor, expected: tf.TensorShape) -> None:
     shape, (batch, beam) = logits.shape, expected
-    # Nothing else would notice: TensorFlow broadcasts a batch of 1.
+    # TensorFlow would silently broadcast a batch of 1.
     if not shape.is_compatible_with([batch, beam, None]) or (shape[2] or 0) <= EOS_ID:
         raise ValueError(
             f"The model returned logits of shape {shape}, expected "
             f"[batch, beam, vocab] with batch = {batch}, beam = {beam} and a static vocab "
-            f"above {EOS_ID}, the id of EOS: reshape them, and tell their shape with "
-            f"tf.ensure_shape if it got lost."
+            f"above {EOS_ID}, the id of EOS: reshape them, or restore a lost static shape with "
+            f"tf.ensure_shape."
         )
 
 
 def _shapes_in_any_segment(search: _Active, roomier_cache: Cache) -> Any:
-    """What is the same of all shapes, however many rows are left and however much room there is."""
+    """Returns the shapes with the dimensions that change between segments left open."""
 
     def common(one: tf.Tensor, other: tf.Tensor) -> tf.TensorShape:
         shape = one.shape.most_specific_compatible_shape(other.shape)
@@ -221,5 +221,5 @@ def _shapes_in_any_segment(search: _Active, roomier_cache: Cache) -> Any:
 
 
 def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Says what is known of a shape, where TensorFlow has lost it."""
+    """Restores a static shape that TensorFlow has lost."""
     return tensor if tensor.shape.is_subtype_of(shape) else tf.ensure_shape(tensor, shape)

@@ -1,9 +1,9 @@
-"""Text in, text out: subwords, batches of similar length, beam search (paper, section 6.1)."""
+"""Text in, text out: subwords, batches of similar length, search (paper, section 6.1)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import gin
 import numpy as np
@@ -12,163 +12,128 @@ from absl import logging
 from numpy.typing import NDArray
 
 from t2t_repro.config.values import Range, validated
-from t2t_repro.decoding.alignment import Aligner, Sentences
-from t2t_repro.decoding.batch_plan import BatchPlanner
+from t2t_repro.decoding.alignment import Aligner, AlignerSettings
+from t2t_repro.decoding.batch_plan import (
+    BatchPlanner,
+    Sentences,
+    default_workers,
+    for_each_batch,
+    padded,
+)
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.cores import for_each_batch, idle_workers
-from t2t_repro.decoding.pair_scores import PairScore, PairScorer, cut_off, padded
+from t2t_repro.decoding.pair_scores import PairScore, PairScorer
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
     DecodingConstraints,
     Search,
     SearchResult,
+    Translation,
     WithoutPad,
 )
 from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import PAD_ID
-
-
-class Translation(NamedTuple):
-    """One translation.
-
-    Attributes:
-        text: the sentence.
-        score: in nats; beam search's is log-probability divided by the length penalty. Where a
-            `Choice` has been made, its own measure.
-    """
-
-    text: str
-    score: float
 
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Chooses among the hypotheses that a search has found; `MinimumBayesRisk` is one."""
+    """Orders the hypotheses that a search has found; `MinimumBayesRisk` is one."""
 
     def rerank(self, hypotheses: Sequence[Translation]) -> list[Translation]:
-        """Orders the hypotheses of a sentence, one at least: the best first, each text once."""
+        """Orders the hypotheses of a sentence (at least one): the best first, each text once."""
         ...
 
 
-@gin.configurable(denylist=["model", "subwords"])
+@gin.configurable("Translator")
 @validated
-class Translator:
-    """Translates sentences with a model, the same whatever is translated with them.
+@dataclass(frozen=True)
+class TranslatorSettings:
+    """The settings of a `Translator`.
 
-    Args:
-        model: a Transformer, or several as an `Ensemble`; the weights that they have at a call are
-            used in it.
-        subwords: the subword models of source and target.
+    Attributes:
         search: finds the translations; the paper's beam search by default.
-        max_extra_length: a translation has at most so many subwords more than its source (paper,
-            section 6.1: 50).
-        max_source_length: subwords of a source sentence, EOS included; what is beyond is cut off,
-            with a warning.
-        tokens_per_batch: source subwords times beam size decoded together, at most. The batches of
-            all workers together have to fit, at their longest, into half of the free memory, and
-            into 16 GB.
-        workers: batches decoded at the same time; by default one a core, or one on a GPU; fewer
-            where sentences are so long that there is no memory for as many. (Two cores do two
-            batches in less time than they do one batch twice: the more so where the process has
-            called `one_core_a_batch`, as the command lines do.)
-        rerank: chooses among all that the search has found; by default its own order stays.
-        forbid_pad: whether PAD is kept out of translations, for models that were never trained not
-            to write it, such as Marian's; see `decoding.search.Given`.
-        renormalize: whether scores, too, give the probability of a forbidden PAD to the other ids.
+        max_extra_length: the most subwords of a translation beyond the length of its source
+            (paper, section 6.1: 50).
+        max_source_length: the most subwords of a source sentence, EOS included. The rest is cut
+            off, with a warning.
+        tokens_per_batch: the most source subwords times beam size that are decoded together. The
+            batches of all workers also have to fit into half of the free memory, and into 16 GB.
+        workers: batches decoded at the same time, fewer if they do not fit in memory; by default
+            one a core, or one on a GPU.
+        rerank: orders all hypotheses of the search; None keeps the search's order.
+        forbid_pad: whether translations must not contain PAD, for models that were not trained to
+            avoid it, such as Marian's; see `DecodingConstraints`.
+        renormalize: whether a forbidden PAD's probability is given to the other ids, in scores too.
+        aligner: of `Translator.align`.
 
     Raises:
-        UserError: one of these is no such number, or no search; or one sentence would take more
-            than 16 GB.
+        UserError: a value is out of range, or not a search.
+    """
+
+    search: Search = field(default_factory=BeamSearch)
+    max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50
+    max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024
+    tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192
+    workers: Annotated[int, Range(least=1, most=1024)] | None = None
+    rerank: Reranker | None = None
+    forbid_pad: bool = False
+    renormalize: bool = False
+    aligner: AlignerSettings = field(default_factory=AlignerSettings)
+
+
+class Translator:
+    """Translates, scores and aligns sentences; the results do not depend on the batch.
+
+    Args:
+        models: one Transformer, or several that translate together as an ensemble. The weights
+            that they have at a call are used.
+        subwords: the subword models of source and target.
+        settings: as gin binds them by default.
+
+    Attributes:
+        max_source_length: as in the settings, but at most the model's learned positions.
     """
 
     def __init__(
         self,
-        model: Transformer | Ensemble,
+        models: Sequence[Transformer],
         subwords: SubwordPair,
-        search: Search | None = None,
-        # A configuration may be a stranger's: this bounds what is ever computed for a sentence.
-        max_extra_length: Annotated[int, Range(least=0, most=10_000)] = 50,
-        max_source_length: Annotated[int, Range(least=1, most=100_000)] = 1024,
-        tokens_per_batch: Annotated[int, Range(least=1, most=1_000_000)] = 8192,
-        workers: Annotated[int, Range(least=1, most=1024)] | None = None,
-        rerank: Reranker | None = None,
-        forbid_pad: bool = False,
-        renormalize: bool = False,
+        settings: TranslatorSettings | None = None,
     ) -> None:
-        self._ensemble = model if isinstance(model, Ensemble) else Ensemble([model])
         self.subwords = subwords
-        self.search: Search = search or BeamSearch()
-        self.rerank = rerank
-        self.forbid_pad = forbid_pad
-        self.renormalize = renormalize
-        self.max_extra_length = max_extra_length
-        # Learned positions end somewhere; sinusoids do not.
+        self.settings = settings or TranslatorSettings()
+        self._ensemble = Ensemble(models)
+        # Sinusoids have no last position.
         self._max_positions = self._ensemble.longest or 2**31 - 1
-        self.max_source_length = min(max_source_length, self._max_positions)
-        self.tokens_per_batch = tokens_per_batch
-        self.workers = workers or idle_workers()
-        self._planner.check_settings(max_extra_length)
+        self.max_source_length = min(self.settings.max_source_length, self._max_positions)
+        self._beam_size = self.settings.search.beam_size
+        self._workers = self.settings.workers or default_workers()
+        self._planner = BatchPlanner(
+            self.settings.tokens_per_batch, self._workers, self._beam_size, self._bytes_of
+        )
         self._decode = tf.function(self.search_batch, autograph=False)
 
     @property
     def models(self) -> Sequence[Transformer]:
-        """The Transformers that translate; of an ensemble, several."""
+        """The Transformers that translate."""
         return self._ensemble.models
 
     @property
     def model(self) -> Transformer:
-        """The Transformer that translates.
+        """The only Transformer.
 
         Raises:
             UserError: there are several.
         """
-        if len(self._ensemble.models) > 1:
+        if len(self.models) > 1:
             raise UserError(
-                f"the translator has an ensemble of {len(self._ensemble.models)} models, expected "
-                "one model: only translate and evaluate take several."
+                f"the translator has an ensemble of {len(self.models)} models, expected one model: "
+                "only translate and evaluate take several."
             )
-        return self._ensemble.models[0]
-
-    @staticmethod
-    def load(
-        model_dir: str | Path, *gin_params: str, ensemble: Sequence[str | Path] = ()
-    ) -> "Translator":
-        """Loads a trained model, with the configuration it was trained with.
-
-        gin's bindings are then those of the training run, for the whole process.
-
-        Args:
-            model_dir: of the training run.
-            gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
-            ensemble: model directories of others with the same subwords, to translate with it.
-
-        Raises:
-            UserError: something is missing or cannot be used.
-        """
-        # Above this room; nothing here needs it but this name, where a user looks for it.
-        from t2t_repro.experiment import load_translator
-
-        others = [(directory, None) for directory in ensemble]
-        return load_translator(model_dir, gin_params, ensemble=others)
-
-    def with_search(self, search: Search) -> "Translator":
-        """A translator that differs in nothing but its search."""
-        return Translator(
-            self._ensemble,
-            self.subwords,
-            search,
-            max_extra_length=self.max_extra_length,
-            max_source_length=self.max_source_length,
-            tokens_per_batch=self.tokens_per_batch,
-            workers=self.workers,
-            rerank=self.rerank,
-            forbid_pad=self.forbid_pad,
-            renormalize=self.renormalize,
-        )
+        return self.models[0]
 
     def translate(
         self,
@@ -181,13 +146,11 @@ class Translator:
         """Translates sentences.
 
         Args:
-            lines: N source sentences, whatever they hold. A blank one has one translation, the
-                empty one, with score 0.
-            n_best: how many translations of each, at most beam_size.
-            prefixes: N texts with which the translations have to begin, "" where they may begin
-                as they like; None: all may. They count in the scores. Whole words are best:
-                the model goes on from the subwords that the text has by itself. The translation
-                of a blank line stays empty.
+            lines: N source sentences, any text. A blank one has one translation: "", with score 0.
+            n_best: the number of translations of each, at most beam_size.
+            prefixes: N texts with which the translations have to begin, "" for any beginning. They
+                count in the scores. Give whole words: the model continues the subwords that
+                the text has by itself. The translation of a blank line stays empty.
             first: the number of the first line, for warnings.
 
         Returns:
@@ -195,43 +158,42 @@ class Translator:
             the search found fewer different ones.
 
         Raises:
-            ValueError: if n_best is not in 1 ... beam_size, or there are not N prefixes.
-            UserError: the model's scores are no numbers, or there is no memory for a sentence.
+            ValueError: n_best is not in 1 ... beam_size, or there are not N prefixes.
+            UserError: the model's scores are not numbers, or a sentence does not fit in memory.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"prefixes are {len(prefixes)}, expected {len(lines)}, one for each line: give an "
-                "empty text where a translation may begin as it likes."
+                "empty text for any beginning."
             )
-        if not 1 <= n_best <= self.search.beam_size:
+        if not 1 <= n_best <= self._beam_size:
             raise ValueError(
-                f"n_best is {n_best}, expected 1 ... beam_size={self.search.beam_size}: "
-                "ask for fewer translations or bind a larger BeamSearch.beam_size (or "
-                "Sampling.samples)."
+                f"n_best is {n_best}, expected 1 ... beam_size={self._beam_size}: ask for fewer "
+                "translations or bind a larger BeamSearch.beam_size (or Sampling.samples)."
             )
-        sources = self._encode(lines, first)
-        beginnings = self._encode_prefixes(prefixes or (), sources, first)
-        planner = self._planner
-        memory = planner.memory_for(max(map(len, sources), default=0))
+        sources = _without_blank(self._encode("source", lines, first)).ids
+        prefix_ids = self._encode_prefixes(prefixes or (), sources, first)
+        memory = self._planner.memory_for(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
-        searched = self.search.beam_size if self.rerank else n_best
+        rerank = self.settings.rerank
+        searched = self._beam_size if rerank else n_best
+        inputs = [sources, prefix_ids] if any(prefix_ids) else [sources]
         # One graph for batches of every shape.
-        ids = tf.TensorSpec([None, None], tf.int32)
-        # Where nothing is given, in no batch, nothing has to be looked for.
-        given = [beginnings] if any(beginnings) else []
-        decode = self._decode.get_concrete_function(ids, searched, *([ids] * len(given)))
+        spec = tf.TensorSpec([None, None], tf.int32)
+        decode = self._decode.get_concrete_function(spec, searched, *[spec] * (len(inputs) - 1))
 
         def translate_batch(batch: NDArray[np.int64]) -> None:
-            of_batch = ([rows[number] for number in batch] for rows in (sources, *given))
-            found = decode(*(tf.constant(padded(rows)) for rows in of_batch))
-            for number, *hypotheses in zip(
-                batch, found.ids.numpy(), found.scores.numpy(), strict=True
+            ids = (padded([of_all[index] for index in batch]) for of_all in inputs)
+            result = decode(*map(tf.constant, ids))
+            for index, *hypotheses in zip(
+                batch, result.ids.numpy(), result.scores.numpy(), strict=True
             ):
-                texts = self._texts(*hypotheses)
-                results[number] = (self.rerank.rerank(texts) if self.rerank else texts)[:n_best]
+                translations = self._translations(*hypotheses)
+                results[index] = (rerank.rerank(translations) if rerank else translations)[:n_best]
 
-        batches = planner.batches(sources, memory)
-        for_each_batch(translate_batch, batches, planner.workers_for(batches, sources, memory))
+        batches = self._planner.batches(sources, memory)
+        workers = self._planner.workers_for(batches, sources, memory)
+        for_each_batch(translate_batch, batches, workers)
         return results
 
     def score(
@@ -239,38 +201,31 @@ class Translator:
     ) -> list[PairScore]:
         """Scores given translations under the model: log P(target | source).
 
-        Blank lines are scored as all others are, as sentences without subwords before EOS. What
-        of a source is beyond `max_source_length`, or of a target beyond what the longest source
-        may have, is cut off, with a warning.
+        Blank lines are scored like all others, as sentences of EOS alone. Sources are cut off at
+        `max_source_length`, targets at the longest translation of such a source, with a warning.
 
         Args:
-            sources: N sentences, whatever they hold.
+            sources: N sentences, any text.
             targets: N sentences, their translations.
             first: the number of the first line, for warnings.
 
         Raises:
-            ValueError: there are not as many of one as of the other.
+            ValueError: there are not as many sources as targets.
             UserError: the translator has several models.
         """
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"there are {len(sources)} sources and {len(targets)} targets, expected a target "
-                "for every source."
-            )
-        return self._pair_scorer.score(sources, targets, first)
+        _check_same_number(sources, targets)
+        return self._pair_scorer.score(
+            self._encode("source", sources, first), self._encode("target", targets, first)
+        )
 
     @cached_property
     def _pair_scorer(self) -> PairScorer:
-        longest = {
-            "source": self.max_source_length,
-            "target": self._limit(self.max_source_length),
-        }
-        return PairScorer(self.model, self.subwords, longest, self.tokens_at_once, self.workers)
+        return PairScorer(self.model, self.subwords.target, self.tokens_at_once, self._workers)
 
     @property
     def tokens_at_once(self) -> int:
-        """How many positions of sentences are computed together, with all hypotheses of each."""
-        return max(self.tokens_per_batch // self.search.beam_size, 1)
+        """The number of positions computed together, with all hypotheses of each sentence."""
+        return max(self.settings.tokens_per_batch // self._beam_size, 1)
 
     def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[str]:
         """Aligns the words of sentences with those of their translations; see `Aligner`.
@@ -280,84 +235,79 @@ class Translator:
             targets: N translations, the model's own or any others.
 
         Returns:
-            of each pair the links as in Pharaoh, "0-0 1-2": word of the source, word of the target,
-            both counted from 0. Words are what white space separates. There are none where a
-            sentence is blank, and behind the longest source and translation that `translate` knows.
+            the links of each pair as in Pharaoh, "0-0 1-2": source word, target word, counted from
+            0. Words are separated by white space. Blank sentences have no links, nor has text
+            beyond the longest source and translation.
 
         Raises:
-            UserError: there are several models.
-            ValueError: the two are not as many.
+            ValueError: there are not as many sources as targets.
+            UserError: the translator has several models.
         """
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"there are {len(sources)} sources and {len(targets)} targets, expected as many of "
-                "one as of the other."
-            )
-        longest = self.max_source_length
+        _check_same_number(sources, targets)
         return self.aligner.align(
-            Sentences(sources, _beginnings(self.subwords.source, sources, longest)),
-            Sentences(targets, _beginnings(self.subwords.target, targets, self._limit(longest))),
+            _without_blank(self._encode("source", sources)),
+            _without_blank(self._encode("target", targets)),
             self.tokens_at_once,
-            self.workers,
+            self._workers,
         )
 
     @cached_property
     def aligner(self) -> Aligner:
-        """What `align` uses."""
-        return Aligner(self.model, self.subwords)
+        """Aligns the words of a pair of sentences."""
+        return Aligner(self.model, self.subwords, self.settings.aligner)
 
-    def _encode(self, lines: Sequence[str], first: int = 1) -> list[list[int]]:
-        """Encodes all lines; a blank line has no ids at all."""
-        # As T2T does: its subwords keep white space at the ends, and no model was trained on that.
-        lines = [line.strip() for line in lines]
-        sources = self.subwords.source.encode(lines)
-        for number, (line, ids) in enumerate(zip(lines, sources, strict=True), first):
-            length = len(ids)
-            if cut_off(ids, self.max_source_length):
+    def _encode(
+        self, side: Literal["source", "target"], lines: Sequence[str], first: int | None = None
+    ) -> Sentences:
+        """Encodes lines, EOS last, and cuts off long ones.
+
+        Args:
+            side: whose subwords and limit are used.
+            lines: any text.
+            first: the number of the first line, for warnings; None for no warnings.
+        """
+        subwords, longest = getattr(self.subwords, side), self.max_source_length
+        if side == "target":
+            longest = self._limit(longest)
+        # As in T2T: models are not trained on white space at the ends.
+        encoded = subwords.encode([line.strip() for line in lines])
+        truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
+        for index in sorted(truncated):
+            if first is not None:
                 logging.warning(
-                    "line %d has %d subwords, only the first %d are translated",
-                    *(number, length, self.max_source_length),
+                    "line %d: the %s has %d subwords, only the first %d are used",
+                    *(first + index, side, len(encoded[index]), longest),
                 )
-            if len(ids) == 1 or not line:
-                ids.clear()
-        return sources
+            del encoded[index][longest - 1 : -1]
+        return Sentences(lines, encoded, truncated)
 
     def _encode_prefixes(
         self, prefixes: Sequence[str], sources: Sequence[Sequence[int]], first: int
     ) -> list[list[int]]:
-        """Encodes the beginnings of the translations of some sources, which all go on."""
-        prefixes = [prefix.strip() for prefix in prefixes]
-        encoded = self.subwords.target.encode(prefixes)
-        for number, ids in enumerate(encoded):
+        """Encodes the beginnings of translations, without EOS; none for blank sources."""
+        encoded = self.subwords.target.encode([prefix.strip() for prefix in prefixes])
+        for index, ids in enumerate(encoded):
             del ids[-1]
-            length = len(sources[number])
-            limit = self._limit(length) if length and prefixes[number] else 0
+            length = len(sources[index])
+            limit = self._limit(length) if length else 0
             if 0 < limit < len(ids):
                 logging.warning(
-                    "the beginning given for line %d has %d subwords, only the first %d are used",
-                    first + number,
-                    len(ids),
-                    limit,
+                    "line %d: the prefix has %d subwords, only the first %d are used",
+                    *(first + index, len(ids), limit),
                 )
             del ids[limit:]
         return encoded
 
     def _limit(self, length: int) -> int:
-        """The most ids of a translation, as `limits` has it."""
-        return min(length + self.max_extra_length, self._max_positions)
-
-    @property
-    def _planner(self) -> BatchPlanner:
-        return BatchPlanner(
-            self.tokens_per_batch, self.workers, self.search.beam_size, self._bytes_of
-        )
+        """Returns the most ids of a translation, as `limits` does."""
+        return min(length + self.settings.max_extra_length, self._max_positions)
 
     def _bytes_of(self, length: int) -> int:
-        return self._ensemble.bytes_of_row(self.search.beam_size, length, self._limit(length))
+        return self._ensemble.bytes_of_row(self._beam_size, length, self._limit(length))
 
     def limits(self, lengths: tf.Tensor) -> tf.Tensor:
-        """The most ids of a translation, from the ids of its source, [batch] int32 both."""
-        return tf.minimum(lengths + self.max_extra_length, self._max_positions)
+        """Returns the most ids of each translation, from the ids of its source; [batch] int32."""
+        return tf.minimum(lengths + self.settings.max_extra_length, self._max_positions)
 
     def search_batch(
         self,
@@ -366,31 +316,35 @@ class Translator:
         prefix: tf.Tensor | None = None,
         seeds: tf.Tensor | None = None,
     ) -> SearchResult:
-        """Searches for translations of ids [batch, source_length], one at least in every row.
+        """Searches for translations, eagerly or in a graph.
 
         Args:
-            source: the ids, PAD after them.
-            n_best: how many translations of each.
-            prefix: see `Given`.
-            seeds: see `Given`.
+            source: [batch, source_length] int32 ids, at least one in every row, then PAD.
+            n_best: the number of translations of each.
+            prefix: see `DecodingConstraints`.
+            seeds: see `DecodingConstraints`.
         """
+        settings = self.settings
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
-        max_steps = tf.reduce_max(limits)
-        decoder = self._ensemble.decoder(self.search.beam_size)
-        begun = decoder.begin(source)
-        scored = WithoutPad(decoder) if self.forbid_pad and self.renormalize else decoder
-        given = DecodingConstraints(keys_of(source), prefix, seeds, self.forbid_pad)
-        return self.search.search(scored, begun, limits, max_steps, n_best, given)
+        decoder = self._ensemble.decoder(self._beam_size)
+        cache = decoder.begin(source)
+        scored = WithoutPad(decoder) if settings.forbid_pad and settings.renormalize else decoder
+        constraints = DecodingConstraints(keys_of(source), prefix, seeds, settings.forbid_pad)
+        return settings.search.search(
+            scored, cache, limits, tf.reduce_max(limits), n_best, constraints
+        )
 
-    def _texts(self, ids: NDArray[np.int32], scores: NDArray[np.float32]) -> list[Translation]:
-        """The hypotheses of a sentence: ids [n_best, max_steps], scores [n_best].
+    def _translations(
+        self, ids: NDArray[np.int32], scores: NDArray[np.float32]
+    ) -> list[Translation]:
+        """Decodes the hypotheses of a sentence: ids [n_best, max_steps], scores [n_best].
 
         Raises:
-            UserError: there is none, since no score is a number.
+            UserError: there is none, because no score is a number.
         """
         if not scores[0] > UNFILLED_SCORE / 2:
             raise UserError(
-                "the model's scores are no numbers, so that it has no translation: its weights are "
+                "the model's scores are not numbers, so there is no translation: its weights are "
                 "damaged or far too large; give another --checkpoint."
             )
         return [
@@ -400,9 +354,14 @@ class Translator:
         ]
 
 
-def _beginnings(subwords: SubwordModel, lines: Sequence[str], longest: int) -> list[list[int]]:
-    """The ids of lines, EOS last, so many at most; none of blank ones."""
-    encoded = subwords.encode([line.strip() for line in lines])
-    for ids in encoded:
-        cut_off(ids, longest)
-    return [ids if len(ids) > 1 else [] for ids in encoded]
+def _without_blank(sentences: Sentences) -> Sentences:
+    """Removes the ids of blank lines, which are EOS alone."""
+    return sentences._replace(ids=[ids if len(ids) > 1 else [] for ids in sentences.ids])
+
+
+def _check_same_number(sources: Sequence[str], targets: Sequence[str]) -> None:
+    if len(sources) != len(targets):
+        raise ValueError(
+            f"there are {len(sources)} sources and {len(targets)} targets, expected a target for "
+            "every source."
+        )

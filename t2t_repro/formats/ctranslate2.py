@@ -114,9 +114,9 @@ class _TransformerConverter(Converter):
                     "which is exported to CTranslate2: give --format=saved_model."
                 )
         self._model = translator.model
-        self._forbid_pad = translator.forbid_pad
+        self._forbid_pad = translator.settings.forbid_pad
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
-        self._positions = longest_source + translator.max_extra_length
+        self._positions = longest_source + translator.settings.max_extra_length
 
     def subword_files(self) -> dict[str, bytes]:
         """SentencePiece's models, by the names that they have in the directory."""

@@ -101,7 +101,7 @@ def _load(options: Options) -> "Answers":
     import_tensorflow()
     import tensorflow as tf
 
-    from t2t_repro.decoding.cores import idle_workers, one_core_a_batch
+    from t2t_repro.decoding.batch_plan import default_workers, one_core_a_batch
     from t2t_repro.serving.answers import Answers
     from t2t_repro.serving.loaded_model import LoadedModel
     from t2t_repro.serving.request_queue import RequestQueue
@@ -113,7 +113,7 @@ def _load(options: Options) -> "Answers":
         tf.config.experimental.set_memory_growth(gpu, True)
     limits = RequestLimits(options.rows, options.request_bytes)
     model = LoadedModel(Path(options.path), limits)
-    queue = RequestQueue(idle_workers(), options.rows)
+    queue = RequestQueue(default_workers(), options.rows)
     return Answers(model, options.name, options.number, queue, limits)
 
 

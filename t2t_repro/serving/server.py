@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from t2t_repro.decoding.available_memory import available_memory
+from t2t_repro.decoding.batch_plan import available_memory
 from t2t_repro.errors import UserError
 from t2t_repro.serving.allowed_hosts import AllowedHosts
 from t2t_repro.serving.authority import authority

@@ -97,7 +97,7 @@ class DevEvaluation:
         self._metric = metric
         self._workers = workers
         self._loss = HeldOutLoss(model, data.store("dev"))
-        self._translator = Translator(model, data.subwords)
+        self._translator = Translator([model], data.subwords)
 
     def share(self) -> Any:
         """Returns what this worker finds of its share of the dev set; JSON can hold it."""

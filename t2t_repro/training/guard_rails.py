@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from t2t_repro.data.batch_shapes import BatchShape
-from t2t_repro.decoding.available_memory import available_memory, gigabytes
+from t2t_repro.decoding.batch_plan import available_memory, gigabytes
 from t2t_repro.errors import UserError
 from t2t_repro.files import nearest_folder
 from t2t_repro.model.transformer import Transformer

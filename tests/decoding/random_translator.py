@@ -1,7 +1,10 @@
 """A small translator of odd sentences: random weights, and a vocabulary of few words."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordModel
@@ -32,6 +35,12 @@ ODD_LINES = [
 def write_subwords(path):
     SubwordTraining(vocab_size=300).train(TEXT, path)
     return path
+
+
+def with_search(translator, search):
+    """A translator that differs in its search only."""
+    settings = replace(translator.settings, search=search)
+    return Translator(translator.models, translator.subwords, settings)
 
 
 def random_model(

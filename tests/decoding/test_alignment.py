@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.attention.maps import collect_weights
-from t2t_repro.decoding.alignment import Aligner, Sentences, linked_words, pharaoh
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.alignment import Aligner, AlignerSettings, linked_words, pharaoh
+from t2t_repro.decoding.batch_plan import Sentences
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
-from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.t2t import T2TSubwords
@@ -77,21 +77,21 @@ def plain_links(model, subwords, source, target, layer):
 
 @pytest.mark.parametrize("layer", [1, 2])
 def test_links_are_those_of_the_attention_map(model, subwords, layer):
-    aligner = Aligner(model, subwords, layer)
+    aligner = Aligner(model, subwords, AlignerSettings(layer))
     pairs = [pair for pair in zip(SOURCES, TARGETS, strict=True) if all(map(str.strip, pair))]
     sources, targets = (
-        Sentences(side, subwords.source.encode(side)) for side in zip(*pairs, strict=True)
+        Sentences(side, subwords.source.encode(side), set()) for side in zip(*pairs, strict=True)
     )
     expected = [plain_links(model, subwords, *pair, layer) for pair in pairs]
     for tokens_per_batch in (1, 10_000):
         assert aligner.align(sources, targets, tokens_per_batch, workers=2) == expected
     # The layers tell different things, or this would show nothing.
-    other = Aligner(model, subwords, 3 - layer)
+    other = Aligner(model, subwords, AlignerSettings(3 - layer))
     assert other.align(sources, targets, 10_000, workers=1) != expected
 
 
 def test_a_translator_aligns_whatever_the_lines_hold(model, subwords):
-    translator = Translator(model, subwords)
+    translator = Translator([model], subwords)
     found = translator.align(SOURCES, TARGETS)
     expected = [
         plain_links(model, subwords, *pair, 2) for pair in zip(SOURCES, TARGETS, strict=True)
@@ -103,7 +103,9 @@ def test_a_translator_aligns_whatever_the_lines_hold(model, subwords):
 
 
 def test_what_is_too_long_has_no_links(model, subwords):
-    translator = Translator(model, subwords, max_extra_length=4, max_source_length=8)
+    translator = Translator(
+        [model], subwords, TranslatorSettings(max_extra_length=4, max_source_length=8)
+    )
     (found,) = translator.align(["the red bird " * 9], ["the " * 50])
     links = [link.split("-") for link in found.split()]
     assert [int(target) for _, target in links] == list(range(len(links)))
@@ -115,16 +117,16 @@ def test_the_layer_by_default(subwords):
     """Measured best for two and three layers: the last; of deeper models, Garg et al.'s."""
     for num_layers, expected in [(1, 1), (2, 2), (3, 3), (4, 3), (6, 5)]:
         model = random_model(subwords.target, num_layers=num_layers)
-        assert Aligner(model, subwords).layer == expected
+        assert Aligner(model, subwords, AlignerSettings()).layer == expected
     with pytest.raises(UserError, match=r"Aligner.layer is 7, expected 1 to 6, the decoder's"):
-        Aligner(model, subwords, 7)
+        Aligner(model, subwords, AlignerSettings(7))
 
 
 def test_what_cannot_be_aligned(model, subwords):
     with pytest.raises(UserError, match="an ensemble of 2 models, expected one model"):
-        Translator(Ensemble([model, model]), subwords).align(["a"], ["a"])
+        Translator([model, model], subwords).align(["a"], ["a"])
     with pytest.raises(ValueError, match="1 sources and 2 targets"):
-        Translator(model, subwords).align(["a"], ["a", "b"])
+        Translator([model], subwords).align(["a"], ["a", "b"])
 
 
 def test_sentences_without_words():

@@ -11,7 +11,7 @@ from t2t_repro.data.bucketing import group_by_length
 from t2t_repro.decoding import batch_plan
 from t2t_repro.decoding.batch_plan import BatchPlanner
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.model.step_decoder import bytes_of_row
 from tests.training.tiny import tiny_model
@@ -62,9 +62,11 @@ def test_a_sentence_has_bounded_memory(monkeypatch):
     with pytest.raises(
         UserError, match=r"beam_size=1024 .*=10000 .* 170 GB, expected at most 17.2"
     ):
-        Translator(model, subwords, BeamSearch(1024), max_extra_length=10_000)
+        Translator([model], subwords, TranslatorSettings(BeamSearch(1024), max_extra_length=10_000))
     needed = bytes_of_row(model, 1024, 9, 59)
-    planner = Translator(model, subwords, BeamSearch(1024), 50, 24, 8192, 1)._planner
+    planner = Translator(
+        [model], subwords, TranslatorSettings(BeamSearch(1024), 50, 24, 8192, 1)
+    )._planner
     assert (planner.tokens_per_batch, planner.workers, planner.beam_size) == (8192, 1, 1024)
     monkeypatch.setattr(batch_plan, "available_memory", lambda: 2 * needed)
     assert planner.memory_for(9) == needed

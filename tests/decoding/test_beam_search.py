@@ -16,8 +16,13 @@ from hypothesis import strategies as st
 
 from t2t_repro.decoding import step_loop
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.length_penalty import power_penalty, wu_penalty
-from t2t_repro.decoding.search import UNFILLED_SCORE, DecodingConstraints, SearchResult
+from t2t_repro.decoding.search import (
+    UNFILLED_SCORE,
+    DecodingConstraints,
+    SearchResult,
+    power_penalty,
+    wu_penalty,
+)
 from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 

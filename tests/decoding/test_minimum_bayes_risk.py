@@ -6,11 +6,10 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro import experiment
-from t2t_repro.config.gin_files import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_bleu, sentence_chrf
-from t2t_repro.decoding.translator import Translation, Translator
+from t2t_repro.decoding.search import Translation
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
@@ -96,8 +95,10 @@ LINES = ["the red bird", "", "a tree", "stone"]
 def test_the_translator_chooses_among_all_that_its_search_has_found(parts):
     model, subwords = parts
     search = BeamSearch(beam_size=4)
-    plain = Translator(model, subwords, search, 8).translate(LINES, n_best=4)
-    translator = Translator(model, subwords, search, 8, rerank=MinimumBayesRisk())
+    plain = Translator([model], subwords, TranslatorSettings(search, 8)).translate(LINES, n_best=4)
+    translator = Translator(
+        [model], subwords, TranslatorSettings(search, 8, rerank=MinimumBayesRisk())
+    )
     chosen = translator.translate(LINES, n_best=4)
     expected = [MinimumBayesRisk().rerank(found) for found in plain]
     expected[1] = plain[1]  # Nothing was searched for in a blank line.
@@ -107,23 +108,14 @@ def test_the_translator_chooses_among_all_that_its_search_has_found(parts):
         assert translator.translate(LINES, n_best) == [found[:n_best] for found in chosen]
 
 
-def test_gin_binds_it_and_its_utility(parts):
-    configure(
-        None,
-        [
-            "Translator.rerank = @MinimumBayesRisk()",
-            "MinimumBayesRisk.utility = @sentence_bleu",
-            "BeamSearch.beam_size = 3",
-        ],
-        experiment.TRAINING_ROOTS,
+def test_gin_binds_it_and_its_utility():
+    gin.parse_config(
+        "Translator.rerank = @MinimumBayesRisk()\nMinimumBayesRisk.utility = @sentence_bleu"
     )
-    translator = Translator(*parts)
-    gin.clear_config()
-    assert translator.rerank == MinimumBayesRisk(sentence_bleu)
+    assert TranslatorSettings().rerank == MinimumBayesRisk(sentence_bleu)
 
 
-@pytest.mark.parametrize("value", ["@BeamSearch()", "@MinimumBayesRisk", "'chrf'"])
-def test_what_chooses_nothing(value):
-    with pytest.raises(UserError, match=r"^Translator.rerank is .*, expected a Choice, @name\(\)"):
-        configure(None, [f"Translator.rerank = {value}"], experiment.TRAINING_ROOTS)
-    gin.clear_config()
+@pytest.mark.parametrize("value", [MinimumBayesRisk, "chrf"])
+def test_what_is_not_a_reranker(value):
+    with pytest.raises(UserError, match="rerank"):
+        TranslatorSettings(rerank=value)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
@@ -21,7 +21,7 @@ def subwords(tmp_path_factory):
 @pytest.fixture(scope="module")
 def translator(subwords):
     search = BeamSearch(beam_size=2)
-    return Translator(random_model(subwords), shared(subwords), search, 8, 24)
+    return Translator([random_model(subwords)], shared(subwords), TranslatorSettings(search, 8, 24))
 
 
 def by_definition(translator, subwords, source, target):
@@ -54,7 +54,9 @@ def test_every_subword_has_its_log_probability_and_the_pair_their_sum(translator
 def test_pairs_are_scored_the_same_in_any_company(translator, subwords):
     together = translator.score(ODD_LINES, TARGETS)
     other = Translator(
-        translator.model, shared(subwords), translator.search, 8, 24, tokens_per_batch=1, workers=1
+        [translator.model],
+        shared(subwords),
+        TranslatorSettings(translator.settings.search, 8, 24, tokens_per_batch=1, workers=1),
     )
     for found in (
         other.score(ODD_LINES, TARGETS),

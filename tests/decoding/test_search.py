@@ -12,7 +12,7 @@ from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import DecodingConstraints
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.model.step_decoder import StepDecoder
 from t2t_repro.text.subword_model import shared
@@ -63,14 +63,14 @@ class Words:
 
 def translator_with(search: Any) -> Translator:
     words: Any = Words()
-    return Translator(small_model("paper"), shared(words), search)
+    return Translator([small_model("paper")], shared(words), TranslatorSettings(search))
 
 
 def test_gin_binds_it():
     gin.parse_config("Translator.search = @EpsilonSampling()\nEpsilonSampling.epsilon = 1.0")
     words: Any = Words()
-    translator = Translator(small_model("paper"), shared(words))
-    assert isinstance(translator.search, EpsilonSampling)
+    translator = Translator([small_model("paper")], shared(words))
+    assert isinstance(translator.settings.search, EpsilonSampling)
     lines = ["a bird sees a tree", "", "the house"]
     drawn = [found[0].text for found in translator.translate(lines)]
     gin.clear_config()
@@ -92,8 +92,10 @@ def test_pad_that_is_forbidden_leaves_its_probability_or_gives_it_away(search):
     found = {}
     for forbid, renormalize in ((False, False), (True, False), (True, True)):
         translator = Translator(
-            model, shared(words), search, 3, forbid_pad=forbid, renormalize=renormalize
-        ).with_search(search)
+            [model],
+            shared(words),
+            TranslatorSettings(search, 3, forbid_pad=forbid, renormalize=renormalize),
+        )
         sources = tf.constant(padded(words.encode(lines)))
         result = translator.search_batch(sources, 1)
         found[forbid, renormalize] = result.ids.numpy()[:, 0], result.scores.numpy()[:, 0]

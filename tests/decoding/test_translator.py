@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.sampling import Sampling
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
@@ -37,7 +37,11 @@ def model(subwords):
 @pytest.fixture(scope="module")
 def translator(model, subwords):
     search = BeamSearch(beam_size=4, length_penalty=ALPHA)
-    return Translator(model, shared(subwords), search, max_extra_length=8, max_source_length=24)
+    return Translator(
+        [model],
+        shared(subwords),
+        TranslatorSettings(search, max_extra_length=8, max_source_length=24),
+    )
 
 
 def assert_same(found, expected):
@@ -75,7 +79,11 @@ def test_a_sentence_is_translated_the_same_alone_and_in_company(translator):
 def test_how_much_is_decoded_together_has_no_influence(
     translator, model, subwords, tokens_per_batch
 ):
-    other = Translator(model, shared(subwords), translator.search, 8, 24, tokens_per_batch)
+    other = Translator(
+        [model],
+        shared(subwords),
+        TranslatorSettings(translator.settings.search, 8, 24, tokens_per_batch),
+    )
     assert_same(other.translate(ODD_LINES, n_best=2), translator.translate(ODD_LINES, n_best=2))
 
 
@@ -84,8 +92,8 @@ def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator,
     head = "the red bird sees a tree and "
     one, other = translator.translate([head * 20 + "stone", head * 30 + "cloud"])
     assert_same([one], [other])
-    assert "line 2 has" in caplog.text
-    assert "only the first 24 are translated" in caplog.text
+    assert "line 2: the source has" in caplog.text
+    assert "only the first 24" in caplog.text
 
 
 def log_prob(model, source, target):
@@ -154,7 +162,7 @@ def test_scores_that_are_no_numbers_are_an_error(translator, model):
     weights = np.asarray(table)
     try:
         table.assign(np.where(np.arange(weights.size).reshape(weights.shape) == 9, np.nan, weights))
-        with pytest.raises(UserError, match="scores are no numbers, so that it has no"):
+        with pytest.raises(UserError, match="scores are not numbers"):
             translator.translate(["", "the red bird"])
     finally:
         table.assign(weights)
@@ -163,8 +171,8 @@ def test_scores_that_are_no_numbers_are_an_error(translator, model):
 @pytest.mark.parametrize("search", [BeamSearch(1), Sampling()], ids=["greedy", "sampling"])
 def test_its_own_beginning_gives_a_translation_again(model, subwords, search):
     """Of ids: a text need not have the subwords that were found. Each row has another length."""
-    translator = Translator(model, shared(subwords), search, 8, 24)
-    sources = [ids for ids in translator._encode(ODD_LINES) if ids]
+    translator = Translator([model], shared(subwords), TranslatorSettings(search, 8, 24))
+    sources = [ids for ids in translator._encode("source", ODD_LINES).ids if len(ids) > 1]
     ids = tf.ragged.constant(sources, dtype=tf.int32).to_tensor()
     decode = tf.function(translator.search_batch, autograph=False)
     free = decode(ids, 1)
@@ -179,13 +187,19 @@ def test_its_own_beginning_gives_a_translation_again(model, subwords, search):
 def test_samples_are_the_same_in_any_company(model, subwords):
     """However they are translated together, and by however many workers."""
     search = Sampling(2, nucleus=0.95)
-    expected = Translator(model, shared(subwords), search, 8, 24).translate(ODD_LINES, 2)
+    expected = Translator([model], shared(subwords), TranslatorSettings(search, 8, 24)).translate(
+        ODD_LINES, 2
+    )
     assert len({some[0].text for some in expected}) > 5
     assert_same(expected[-1:], expected[:1])
     for tokens_per_batch, workers, some in ((1, 1, slice(None)), (99, 2, slice(None, None, -2))):
-        other = Translator(model, shared(subwords), search, 8, 24, tokens_per_batch, workers)
+        other = Translator(
+            [model], shared(subwords), TranslatorSettings(search, 8, 24, tokens_per_batch, workers)
+        )
         assert_same(other.translate(ODD_LINES[some], 2), expected[some])
-    other = Translator(model, shared(subwords), Sampling(2, nucleus=0.95, seed=2), 8, 24)
+    other = Translator(
+        [model], shared(subwords), TranslatorSettings(Sampling(2, nucleus=0.95, seed=2), 8, 24)
+    )
     assert other.translate(ODD_LINES[:1], 2) != expected[:1]
 
 
@@ -209,6 +223,4 @@ def test_a_beginning_beyond_the_limit_is_cut_off_with_a_warning(translator, subw
     ((found,),) = translator.translate(["x", line], 1, ["", prefix])[1:]
     limit = len(subwords.encode([line])[0]) + 8
     assert found.text == subwords.decode(subwords.encode([prefix])[0][:limit])
-    assert (
-        f"the beginning given for line 2 has {len(subwords.encode([prefix])[0]) - 1}" in caplog.text
-    )
+    assert f"line 2: the prefix has {len(subwords.encode([prefix])[0]) - 1}" in caplog.text

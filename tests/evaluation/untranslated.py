@@ -4,7 +4,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from t2t_repro.decoding.translator import Translation
+from t2t_repro.decoding.search import Translation
 
 
 def leave_untranslated(patch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,10 @@
 """One small model, exported once for all tests of this folder."""
 
-from typing import Any
-
 import pytest
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.text.sentencepiece import SentencePieceModel
@@ -25,14 +23,9 @@ def make_translator(subwords):
     """Makes a translator of a model with random weights, in the given precision."""
 
     def make(precision="float32"):
-        search = BeamSearch(beam_size=4, length_penalty=0.6)
         # So few tokens a batch that a request becomes several groups.
-        limits: dict[str, Any] = {
-            "max_extra_length": 8,
-            "max_source_length": 24,
-            "tokens_per_batch": 160,
-        }
-        return Translator(random_model(subwords, precision), shared(subwords), search, **limits)
+        settings = TranslatorSettings(BeamSearch(4, 0.6), 8, 24, tokens_per_batch=160)
+        return Translator([random_model(subwords, precision)], shared(subwords), settings)
 
     return make
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
@@ -86,7 +86,7 @@ def pair(request, subwords, tmp_path_factory):
     model = model_of(subwords, **SIZES[request.param])
     before = [np.array(weight) for weight in model.trainable_variables]
     path = tmp_path_factory.mktemp("exported") / "made"
-    write_ctranslate2_model(Translator(model, shared(subwords)), "float32", path)
+    write_ctranslate2_model(Translator([model], shared(subwords)), "float32", path)
     for old, weight in zip(before, model.trainable_variables, strict=True):
         np.testing.assert_array_equal(old, weight)
     return model, ctranslate2.Translator(str(path), intra_threads=1)
@@ -152,7 +152,9 @@ def translate(subwords):
 
     def translator(beam_size):
         return Translator(
-            model, shared(subwords), BeamSearch(beam_size, 0.0), max_extra_length=EXTRA
+            [model],
+            shared(subwords),
+            TranslatorSettings(BeamSearch(beam_size, 0.0), max_extra_length=EXTRA),
         )
 
     return translator
@@ -243,22 +245,22 @@ def test_the_page_translates_a_file_without_tensorflow(translate, exported, subw
 
 def test_what_cannot_be_expressed_is_refused(subwords, tmp_path):
     restricted = Translator(
-        model_of(subwords, config=LayerConfig(16, 16, 2), neighbourhood=3), shared(subwords)
+        [model_of(subwords, config=LayerConfig(16, 16, 2), neighbourhood=3)], shared(subwords)
     )
     with pytest.raises(UserError, match="neighbourhood=3, which CTranslate2 cannot express"):
         write_ctranslate2_model(restricted, "float32", tmp_path / "new")
     normed = model_of(subwords, config=LayerConfig(16, 16, 2, norm="RMSNormalization"))
     with pytest.raises(UserError, match="norm='RMSNormalization', expected 'LayerNorm'"):
-        write_ctranslate2_model(Translator(normed, shared(subwords)), "float32", tmp_path / "new")
+        write_ctranslate2_model(Translator([normed], shared(subwords)), "float32", tmp_path / "new")
     (tmp_path / "t2t.vocab").write_text("\n".join([*RESERVED, *"\\_u;0123456789"]))
-    imported = Translator(random_model(subwords), shared(T2TSubwords(tmp_path / "t2t.vocab")))
+    imported = Translator([random_model(subwords)], shared(T2TSubwords(tmp_path / "t2t.vocab")))
     with pytest.raises(UserError, match="is a vocabulary of Tensor2Tensor"):
         write_ctranslate2_model(imported, "float32", tmp_path / "new")
     assert {path.name for path in tmp_path.iterdir()} == {"t2t.vocab"}
 
 
 def test_it_appears_whole_or_not_at_all(subwords, tmp_path, monkeypatch):
-    translator = Translator(random_model(subwords), shared(subwords))
+    translator = Translator([random_model(subwords)], shared(subwords))
     (tmp_path / "there").write_text("")
     with pytest.raises(UserError, match=r"there: .*; expected a directory that can be written to"):
         write_ctranslate2_model(translator, "float32", tmp_path / "there")

@@ -259,7 +259,7 @@ def _write_gin(folder: Path) -> None:
 
 def _read_gin(folder: Path) -> None:
     experiment.configure_experiment(folder / "a.gin", [])
-    experiment.Translator(tiny_model(d_model=8), open_pair(folder))
+    experiment.Translator([tiny_model(d_model=8)], open_pair(folder))
     experiment.evaluate(["a b c d"], ["a b c e"])
     gin.config_str()
 
@@ -269,7 +269,7 @@ def _read_config(folder: Path) -> None:
     check_harmless(folder / "a.gin")
     experiment.configure_experiment(None, [f"include {str(folder / 'a.gin')!r}"])
     gin.config_str()
-    experiment.Translator(_model(), open_pair(folder))
+    experiment.Translator([_model()], open_pair(folder))
     experiment.evaluate(["a b c d"], ["a b c e"])
 
 

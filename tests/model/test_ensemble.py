@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
+from t2t_repro.experiment import load_translator
 from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer
@@ -98,8 +99,10 @@ def subwords(tmp_path_factory):
     )
 
 
-def found_by(model, subwords, n_best=1):
-    translator = Translator(model, subwords, BeamSearch(4, 0.6), max_extra_length=4)
+def found_by(models, subwords, n_best=1):
+    translator = Translator(
+        models, subwords, TranslatorSettings(BeamSearch(4, 0.6), max_extra_length=4)
+    )
     tree, a = subwords.source.encode(["tree", "a"])
     source = tf.constant([tree, a + [PAD_ID] * (len(tree) - len(a))])
     return source.numpy(), translator.search_batch(source, n_best)
@@ -107,8 +110,8 @@ def found_by(model, subwords, n_best=1):
 
 def test_copies_of_a_model_translate_as_it_does(subwords):
     model = random_model(subwords.target)
-    _, alone = found_by(model, subwords, 2)
-    _, copies = found_by(Ensemble([model] * 3), subwords, 2)
+    _, alone = found_by([model], subwords, 2)
+    _, copies = found_by([model] * 3, subwords, 2)
     np.testing.assert_array_equal(copies.ids, alone.ids)
     np.testing.assert_allclose(copies.scores, alone.scores, rtol=1e-5, atol=1e-5)
     assert alone.finished.numpy().any()
@@ -116,7 +119,7 @@ def test_copies_of_a_model_translate_as_it_does(subwords):
 
 def test_translations_have_the_score_that_the_mean_gives_them(subwords):
     models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
-    sources, found = found_by(Ensemble(models), subwords)
+    sources, found = found_by(models, subwords)
     for row, source in enumerate(sources):
         ids = found.ids.numpy()[row, 0]
         length = list(ids).index(EOS_ID) + 1 if found.finished[row] else (source > 0).sum() + 4
@@ -126,13 +129,13 @@ def test_translations_have_the_score_that_the_mean_gives_them(subwords):
         penalty = ((5 + length) / 6) ** 0.6 if found.finished[row] else 1
         assert float(found.scores[row, 0]) == pytest.approx(log_p / penalty, rel=1e-5)
     for model in models:
-        assert (found_by(model, subwords)[1].ids.numpy() != found.ids.numpy()).any()
+        assert (found_by([model], subwords)[1].ids.numpy() != found.ids.numpy()).any()
 
 
 def test_what_takes_one_model_says_so(subwords):
     model = random_model(subwords.target)
     with pytest.raises(UserError, match="an ensemble of 2 models, expected one model"):
-        _ = Translator(Ensemble([model, model]), subwords).model
+        _ = Translator([model, model], subwords).model
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +171,7 @@ def test_in_python_and_at_the_command_line(folder):
         ],
         folder,
     )
-    translator = Translator.load(folder / "one", ensemble=[folder / "two"])
+    translator = load_translator(folder / "one", ensemble=[(folder / "two", None)])
     expected = [
         f"{number}\t{found[0].score:.4f}\t{found[0].text}"
         for number, found in enumerate(translator.translate(LINES), start=1)

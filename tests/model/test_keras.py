@@ -17,6 +17,7 @@ from t2t_repro import (
     Transformer,
     TransformerSchedule,
     Translator,
+    TranslatorSettings,
 )
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy
@@ -285,11 +286,13 @@ def test_text_is_one_call_away(tmp_path):
     directory.describe(model, subwords, "BeamSearch.beam_size = 3\n", "")
     directory.write_imported(model, 5)
     lines = ["the red bird sees a tree", "", "a house"]
-    translator = t2t_repro.Translator.load(str(directory.path))
-    assert translator.search.beam_size == 3
-    expected = Translator(model, subwords, BeamSearch(beam_size=3)).translate(lines)
+    translator = t2t_repro.load_translator(str(directory.path))
+    assert translator.settings.search.beam_size == 3
+    expected = Translator([model], subwords, TranslatorSettings(BeamSearch(beam_size=3))).translate(
+        lines
+    )
     assert translator.translate(lines) == expected
     assert len(expected[0][0].text) > 0
     # Another one, in the same process.
-    greedy = t2t_repro.Translator.load(directory.path, "BeamSearch.beam_size = 1")
-    assert greedy.search.beam_size == 1
+    greedy = t2t_repro.load_translator(directory.path, ["BeamSearch.beam_size = 1"])
+    assert greedy.settings.search.beam_size == 1

@@ -6,7 +6,7 @@ import pytest
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.text.sentencepiece import SentencePieceModel
@@ -33,7 +33,11 @@ def make_translator(subwords):
             "max_source_length": 24,
             "tokens_per_batch": 160,
         }
-        return Translator(random_model(subwords, precision), shared(subwords), search, **limits)
+        return Translator(
+            [random_model(subwords, precision)],
+            shared(subwords),
+            TranslatorSettings(search, **limits),
+        )
 
     return make
 

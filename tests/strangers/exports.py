@@ -17,10 +17,9 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.diverse_beam_search import DiverseBeamSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import Search
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
@@ -97,7 +96,7 @@ KINDS = {
         "int8",
         {"norm": "RMSNormalization", "d_k": 3, "d_v": 5},
         {"neighbourhood": 2},
-        DiverseBeamSearch(groups=2, beam_size=2, length_penalty=0.0),
+        BeamSearch(beam_size=2, length_penalty=0.0),
     ),
     "bfloat16": Kind(
         _two,
@@ -124,7 +123,7 @@ def write_export(kind: Kind, folder: Path) -> Path:
     dtype = PRECISIONS[kind.weights]
     model = Transformer(subwords.target.size, 1, config, dtype=dtype, **kind.model)
     model.build()
-    translator = Translator(model, subwords, kind.search, **_LIMITS)
+    translator = Translator([model], subwords, TranslatorSettings(kind.search, **_LIMITS))
     servable = Servable(translator, kind.weights, kind.more)
     return write_saved_model(servable, folder / "exported", 1, "made")
 

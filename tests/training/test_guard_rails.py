@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.data.batch_shapes import BatchShape
-from t2t_repro.decoding.available_memory import available_memory
+from t2t_repro.decoding.batch_plan import available_memory
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training import guard_rails

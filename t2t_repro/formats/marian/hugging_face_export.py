@@ -81,12 +81,12 @@ class HuggingFaceModel:
         _check_held(model)
         self._source, self._target = translator.subwords.each(MarianSide.of)
         self._longest_source = translator.max_source_length
-        self._positions = translator.max_source_length + translator.max_extra_length
+        self._positions = translator.max_source_length + translator.settings.max_extra_length
         self._has_own_softmax = model.tied_embeddings in OWN_SOFTMAX
         column = np.array(model.softmax.table)[PAD_ID]
         is_lost = not self._has_own_softmax and column.any()
         # What is never written needs no column, by which it could be written under another name.
-        self._column = [column] if is_lost and not translator.forbid_pad else []
+        self._column = [column] if is_lost and not translator.settings.forbid_pad else []
         self._never_pad = is_lost
         self._mean_length = mean_length or _MEAN_LENGTH
         self.generation = self._generation(translator)
@@ -200,7 +200,7 @@ class HuggingFaceModel:
         }
 
     def _generation(self, translator: Translator) -> dict[str, Any]:
-        search = translator.search
+        search = translator.settings.search
         found: dict[str, Any] = {
             "pad_token_id": PAD_ID,
             "eos_token_id": EOS_ID,
@@ -215,12 +215,12 @@ class HuggingFaceModel:
             found["num_beams"] = search.beam_size
             found["length_penalty"] = round(equal_exponent(search, self._mean_length), 3)
             found["early_stopping"] = False
-        if translator.forbid_pad and translator.renormalize:
+        if translator.settings.forbid_pad and translator.settings.renormalize:
             found["renormalize_logits"] = True
         return found
 
     def _differences(self, translator: Translator) -> Iterator[str]:
-        search = translator.search
+        search = translator.settings.search
         if not isinstance(search, BeamSearch):
             yield f"{type(search).__name__} is left out: transformers will translate greedily"
         elif self.generation["num_beams"] > 1:
@@ -230,12 +230,16 @@ class HuggingFaceModel:
                     f"transformers divide log P by length^{alpha}, which grows as fast as this "
                     f"model's own penalty for sentences of {self._mean_length:.0f} subwords"
                 )
-        if self._never_pad and translator.forbid_pad and not translator.renormalize:
+        if (
+            self._never_pad
+            and translator.settings.forbid_pad
+            and not translator.settings.renormalize
+        ):
             yield (
                 "scores leave PAD its probability here, though it is never written; transformers "
                 "share it among the other subwords"
             )
-        if translator.rerank:
+        if translator.settings.rerank:
             yield "Translator.rerank is left out: transformers answer what their search finds"
 
 

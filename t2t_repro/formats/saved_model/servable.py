@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import keras
@@ -136,7 +137,7 @@ class Servable(tf.Module):
             count: [batch] int32, how many it found: 1 for blank texts.
             truncated: [batch] bool, as in `translate`.
         """
-        beam = self._translator.search.beam_size
+        beam = self._translator.settings.search.beam_size
         outputs = self._translated(source, beam)
         count = tf.reduce_sum(tf.cast(outputs["score"] > UNFILLED_SCORE / 2, tf.int32), axis=1)
         found = tf.minimum(tf.range(beam), count[:, None] - 1)
@@ -231,7 +232,11 @@ class Servable(tf.Module):
             score: [batch] float32, log P(translation | source), in nats.
             truncated: [batch] bool, as in `translate`.
         """
-        translator = self._translator.with_search(Sampling(samples=1))
+        translator = Translator(
+            self._translator.models,
+            self._translator.subwords,
+            replace(self._translator.settings, search=Sampling(samples=1)),
+        )
         sentences = self._encoded(source)
         found = self._search_sentences(translator, sentences, 1, _Given(seeds=seed))
         return self._best(sentences, *found)
@@ -303,7 +308,7 @@ class Servable(tf.Module):
         batch = tf.size(sentences.lengths)
         limits = translator.limits(sentences.lengths)
         steps = tf.reduce_max(tf.concat([[0], limits], axis=0))
-        scores = tf.constant([0.0] + [UNFILLED_SCORE] * (translator.search.beam_size - 1))
+        scores = tf.constant([0.0] + [UNFILLED_SCORE] * (translator.settings.search.beam_size - 1))
 
         def search(rows: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             group = tf.gather(sentences.ids, rows)[:, :length]

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.length_penalty import power_penalty, wu_penalty
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
 from t2t_repro.decoding.sampling import Sampling
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.search import power_penalty, wu_penalty
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.config import read_marian_config
 from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel, equal_exponent
@@ -90,7 +90,9 @@ def pair(request, subwords, tmp_path_factory):
     """A translator with rows to spare, and the directory that is made of it."""
     model = model_of(subwords.size + 7, **SIZES[request.param])
     before = [np.array(weight) for weight in model.trainable_variables]
-    translator = Translator(model, shared(subwords), max_source_length=60, max_extra_length=9)
+    translator = Translator(
+        [model], shared(subwords), TranslatorSettings(max_source_length=60, max_extra_length=9)
+    )
     folder = tmp_path_factory.mktemp("exported") / "new" / "made"
     HuggingFaceModel(translator).write(folder, "the card")
     for old, weight in zip(before, model.trainable_variables, strict=True):
@@ -150,7 +152,7 @@ def test_a_row_of_zeros_for_pad_needs_no_column(subwords, tmp_path):
     table = np.array(model.embedding.table)
     table[PAD_ID] = 0
     model.embedding.table.assign(table)
-    HuggingFaceModel(Translator(model, shared(subwords))).write(tmp_path / "made", "")
+    HuggingFaceModel(Translator([model], shared(subwords))).write(tmp_path / "made", "")
     theirs = Marian.read(tmp_path / "made")
     assert theirs.config["vocab_size"] == subwords.size
     np.testing.assert_array_equal(theirs.weights["final_logits_bias"][0], model.logits_bias)
@@ -163,7 +165,9 @@ def test_a_pad_that_is_never_written_has_no_other_name(subwords, tmp_path, renor
     """As of an imported model that was trained on: PAD's row is not zero any more."""
     model = model_of(subwords.size, config=LayerConfig(16, 16, 2), tied_embeddings=tied)
     translator = Translator(
-        model, shared(subwords), forbid_pad=True, renormalize=renormalize, max_source_length=60
+        [model],
+        shared(subwords),
+        TranslatorSettings(forbid_pad=True, renormalize=renormalize, max_source_length=60),
     )
     exported = HuggingFaceModel(translator)
     exported.write(tmp_path / "made", "")
@@ -203,7 +207,7 @@ def test_imported_again_it_is_the_same_model(pair, subwords, tmp_path):
 
 def test_imported_and_exported_again_it_is_the_same_bit_for_bit(pair, tmp_path):
     model, pieces = imported(pair[1], tmp_path)
-    HuggingFaceModel(Translator(model, pieces)).write(tmp_path / "again", "")
+    HuggingFaceModel(Translator([model], pieces)).write(tmp_path / "again", "")
     before, after = Marian.read(pair[1]).weights, Marian.read(tmp_path / "again").weights
     assert before.keys() == after.keys()
     for name, weight in before.items():
@@ -234,7 +238,7 @@ def test_vectors_that_vary_little_are_normalised_as_ours_are(subwords, tmp_path)
     for weight in model.trainable_variables:
         if weight.name in ("gamma", "beta") or "output" in weight.path or "outer" in weight.path:
             weight.assign(np.array(weight) * 0.1)
-    HuggingFaceModel(Translator(model, shared(subwords))).write(tmp_path / "made", "")
+    HuggingFaceModel(Translator([model], shared(subwords))).write(tmp_path / "made", "")
     source, target = subwords.encode(["the red bird", "a tree"])
     ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
     theirs = with_pad_column(
@@ -261,7 +265,7 @@ def test_two_vocabularies(subwords, tmp_path):
         tied_embeddings="target_softmax",
         source_vocab_size=subwords.size,
     )
-    translator = Translator(model, SubwordPair(subwords, target))
+    translator = Translator([model], SubwordPair(subwords, target))
     HuggingFaceModel(translator).write(tmp_path / "made", "")
     theirs = MarianTokenizer(tmp_path / "made")
     source, ids = subwords.encode(["the bird"])[0], target.encode(["die wolke"])[0]
@@ -277,7 +281,7 @@ def test_subwords_that_mark_where_a_word_ends(tmp_path):
     recipe = SubwordTraining(vocab_size=300, word_mark="end")
     ending = recipe.train(TEXT, tmp_path / "ending")
     model = model_of(ending.size, config=LayerConfig(16, 16, 2))
-    HuggingFaceModel(Translator(model, shared(ending))).write(tmp_path / "made", "")
+    HuggingFaceModel(Translator([model], shared(ending))).write(tmp_path / "made", "")
     theirs = MarianTokenizer(tmp_path / "made")
     (tmp_path / "import").mkdir()
     ours = imported(tmp_path / "made", tmp_path / "import")[1].source
@@ -295,14 +299,14 @@ def test_symbols_are_whole_but_those_that_look_like_languages(tmp_path):
     SubwordTraining(vocab_size=300, symbols=("<2de>",)).train(TEXT, tmp_path / "tags")
     tags = SentencePieceModel(tmp_path / "tags")
     model = model_of(tags.size, config=LayerConfig(16, 16, 2))
-    HuggingFaceModel(Translator(model, shared(tags))).write(tmp_path / "made", "")
+    HuggingFaceModel(Translator([model], shared(tags))).write(tmp_path / "made", "")
     line = "<2de> the red<2de>bird"
     assert MarianTokenizer(tmp_path / "made").encode(line) == tags.encode([line])[0]
     SubwordTraining(vocab_size=300, symbols=(">>de<<",)).train(TEXT, tmp_path / "codes")
     codes = SentencePieceModel(tmp_path / "codes")
     model = model_of(codes.size, config=LayerConfig(16, 16, 2))
     with pytest.raises(UserError, match="codes has the symbol >>de<<, which Hugging Face's"):
-        HuggingFaceModel(Translator(model, shared(codes)))
+        HuggingFaceModel(Translator([model], shared(codes)))
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -347,7 +351,7 @@ def test_what_theirs_cannot_hold_is_refused_by_name(name, subwords):
     sizes, message = REFUSED[name]
     model = model_of(subwords.size, **sizes)
     with pytest.raises(UserError, match=message) as refused:
-        HuggingFaceModel(Translator(model, shared(subwords)))
+        HuggingFaceModel(Translator([model], shared(subwords)))
     assert "\n" not in str(refused.value)
 
 
@@ -356,7 +360,7 @@ def test_subwords_of_t2t_are_refused(tmp_path):
     path.write_text("".join(f"'{piece}'\n" for piece in [*RESERVED, *"abc_\\;0123456789u"]))
     model = model_of(40, config=LayerConfig(16, 16, 2))
     with pytest.raises(UserError, match="t2t is a vocabulary of Tensor2Tensor"):
-        HuggingFaceModel(Translator(model, shared(T2TSubwords(path))))
+        HuggingFaceModel(Translator([model], shared(T2TSubwords(path))))
 
 
 def test_nothing_is_left_where_it_cannot_be_written(pair, tmp_path):
@@ -379,7 +383,9 @@ def test_the_search_is_told(subwords):
     model = model_of(subwords.size, config=LayerConfig(16, 16, 2))
 
     def told(search, rerank=None):
-        return HuggingFaceModel(Translator(model, shared(subwords), search, rerank=rerank), 15.0)
+        return HuggingFaceModel(
+            Translator([model], shared(subwords), TranslatorSettings(search, rerank=rerank)), 15.0
+        )
 
     beam = told(BeamSearch(5, 0.8, power_penalty))
     assert (beam.generation["num_beams"], beam.generation["length_penalty"]) == (5, 0.8)

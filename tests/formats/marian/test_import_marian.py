@@ -12,9 +12,9 @@ import tensorflow_text  # noqa: F401 (its operations)
 
 from t2t_repro import experiment
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.length_penalty import power_penalty
 from t2t_repro.decoding.pair_scores import padded
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.search import power_penalty
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.marian.config import read_marian_config
 from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
 from t2t_repro.formats.marian.text import read_marian_text
@@ -72,10 +72,10 @@ def test_it_translates_as_its_settings_say_and_is_served_alike(imported):
     assert b"".join(text + b"\n" for text in texts).decode() == outcomes[0].out
     assert len({*outcomes[0].out.splitlines()}) > 2
     translator = experiment.load_translator(imported / "model")
-    search = translator.search
+    search = translator.settings.search
     assert isinstance(search, BeamSearch)
     assert (search.beam_size, search.length_penalty, search.penalty) == (3, 0.5, power_penalty)
-    assert translator.forbid_pad
+    assert translator.settings.forbid_pad
     assert translator.max_source_length == 64
 
 
@@ -182,7 +182,9 @@ def test_how_many_translations_of_beam_4_are_theirs(search, least, oracle, tmp_p
     folder, model, text, ours = oracle
     subwords = text.write(tmp_path)
     lines = json.loads((folder / "translations.json").read_text())
-    translator = Translator(model, subwords, search, max_extra_length=49, forbid_pad=True)
+    translator = Translator(
+        [model], subwords, TranslatorSettings(search, max_extra_length=49, forbid_pad=True)
+    )
     found = list(translated(translator, subwords, lines, ours))
     pairs = list(zip(lines, found, strict=True))
     assert sum(decoded == line["beam4"] for line, (_, decoded, *_) in pairs) >= least

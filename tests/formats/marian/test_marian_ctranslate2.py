@@ -5,7 +5,7 @@ import re
 import pytest
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.marian.text import read_marian_text
 from tests.decoding.random_translator import random_model
 from tests.processes import CHECKOUT, output_of
@@ -37,7 +37,9 @@ def test_texts_are_those_of_translate(tmp_path, separate):
     pair = read_marian_text(theirs).write(tmp_path)
     sizes = {"tied_embeddings": "none", "source_vocab_size": pair.source.size} if separate else {}
     model = random_model(pair.target, **sizes)
-    translator = Translator(model, pair, BeamSearch(beam_size=1), max_extra_length=20)
+    translator = Translator(
+        [model], pair, TranslatorSettings(BeamSearch(beam_size=1), max_extra_length=20)
+    )
     write_ctranslate2_model(translator, "float32", tmp_path / "exported")
     texts = []
     for line in LINES:

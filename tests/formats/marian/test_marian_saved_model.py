@@ -7,12 +7,12 @@ import pytest
 
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.sampling import Sampling
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.vocabulary import PAD_ID
-from tests.decoding.random_translator import ODD_LINES, random_model
+from tests.decoding.random_translator import ODD_LINES, random_model, with_search
 from tests.formats.saved_model.cpp_client import answer_of, cpp_session, text_libraries, texts_of
 from tests.formats.saved_model.test_export import known_operations_of
 from tests.serving.conftest import graph_of
@@ -36,7 +36,9 @@ def translator(tmp_path_factory):
         "tokens_per_batch": 200,
     }
     search = BeamSearch(beam_size=3, length_penalty=0.6)
-    return Translator(random_model(subwords.target), subwords, search, **limits)
+    return Translator(
+        [random_model(subwords.target)], subwords, TranslatorSettings(search, **limits)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -86,5 +88,5 @@ def test_what_is_served_is_what_is_translated(translator, version):
     samples = list(zip(LINES, seeds, texts_of(drawn["translation"]), strict=True))
     # A few: each seed is a search of its own, traced anew.
     for line, seed, text in samples[:4]:
-        sampler = translator.with_search(Sampling(samples=1, seed=int(seed)))
+        sampler = with_search(translator, Sampling(samples=1, seed=int(seed)))
         assert text == sampler.translate([line])[0][0].text

@@ -14,7 +14,7 @@ from t2t_repro.serving.cancellation import Cancellation
 from t2t_repro.serving.loaded_model import LoadedModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.t2t import T2TSubwords
-from tests.decoding.random_translator import ODD_LINES, random_model
+from tests.decoding.random_translator import ODD_LINES, random_model, with_search
 from tests.formats.saved_model.cpp_client import texts_of
 from tests.formats.saved_model.test_export import known_operations_of
 from tests.serving.conftest import graph_of
@@ -26,7 +26,7 @@ PREFIXES += ["the", "a tree"]
 
 @pytest.fixture(scope="module")
 def sampler(make_translator):
-    return make_translator().with_search(Sampling(2, nucleus=0.9, seed=4))
+    return with_search(make_translator(), Sampling(2, nucleus=0.9, seed=4))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_each_sentence_has_its_seed(answer, sampler):
     """Sampling is as gin binds it here, not as the model's search."""
     seeds = [1, 7] * (len(ODD_LINES) // 2)
     of_seed = {
-        seed: sampler.with_search(Sampling(seed=seed)).translate(ODD_LINES) for seed in (1, 7)
+        seed: with_search(sampler, Sampling(seed=seed)).translate(ODD_LINES) for seed in (1, 7)
     }
     drawn = answer("sample", source=ODD_LINES, seed=seeds)
     expected = [of_seed[seed][row] for row, seed in enumerate(seeds)]
@@ -141,6 +141,6 @@ def test_alignments_are_the_translator_s(answer, sampler):
 
 def test_tensor2tensor_s_subwords_are_not_aligned_in_a_graph(tmp_path):
     subwords = shared(T2TSubwords(write(tmp_path / "vocabulary", VOCABULARY)))
-    translator = Translator(random_model(subwords.target), subwords)
+    translator = Translator([random_model(subwords.target)], subwords)
     with pytest.raises(UserError, match="alignment needs subwords of SentencePiece"):
         Servable(translator, "float32", ["alignment"])
