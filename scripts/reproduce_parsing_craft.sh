@@ -5,7 +5,7 @@
 #
 # docs/parsing.md says where train.tree.gz, dev.tree.gz and test.tree.gz come from. About two
 # hours on one CPU core. Arguments go to the trainer. What the model answers on the test set
-# is left as symbols in runs/parsing_craft/test.symbols, for benchmarks/evalb.py.
+# is left as symbols in runs/parsing_craft/test.symbols.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh base

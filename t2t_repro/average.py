@@ -8,14 +8,12 @@ from absl import flags, logging
 
 from t2t_repro.command_line.flags import define_allow_import, define_model_dir
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the averaging on its flags."""
-    import_tensorflow()
     from t2t_repro.experiment import configure_as_trained
     from t2t_repro.runs.averaging import average_weights
     from t2t_repro.runs.model_directory import ModelDirectory

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
-from t2t_repro.command_line.checks import check_extra, check_model_name
-from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.flags import check_extra, check_model_name, define_path
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.command_line.text_lines import converse, read_input, write_output, written
 from t2t_repro.errors import UserError
 from t2t_repro.formats.saved_model.version_numbers import LARGEST_VERSION
@@ -50,7 +48,6 @@ def _connect() -> "RemoteTranslator":
     address = Address(server, FLAGS.model_name, FLAGS.version, FLAGS.timeout)
     predictor: Predictor
     if FLAGS.protocol == "grpc":
-        import_tensorflow()
         from t2t_repro.serving.grpc_predictor import GrpcPredictor
 
         predictor = GrpcPredictor(address)

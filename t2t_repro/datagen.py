@@ -7,21 +7,14 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro.command_line.experiment_flags import (
-    check_gin_file,
-    default_directory,
-    define_experiment,
-)
+from t2t_repro.command_line.flags import default_directory, define_experiment
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.quiet_start import import_tensorflow
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the preparation on its flags."""
-    check_gin_file()
-    import_tensorflow()
     from t2t_repro import experiment
 
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, needed=["prepare"])

@@ -15,7 +15,7 @@ import gin
 import keras
 import tensorflow as tf
 
-from t2t_repro.attention.attention_images import attention_images  # noqa: F401 (for gin)
+from t2t_repro.attention.pictures import attention_images  # noqa: F401 (for gin)
 from t2t_repro.config.gin_files import configure
 from t2t_repro.config.values import AtMost, Seed, Several, Text, validated
 from t2t_repro.data import corpora  # noqa: F401 (for gin)
@@ -25,7 +25,7 @@ from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
-from t2t_repro.evaluation.scores import Score, bleu, chrf
+from t2t_repro.evaluation.scores import Metric, Score, bleu, chrf
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
 from t2t_repro.runs.model_directory import ModelDirectory, Precision
@@ -34,7 +34,6 @@ from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401 (for gin)
 from t2t_repro.text.subword_model import SubwordPair, check_rows
 from t2t_repro.training.announcements import announce_model
 from t2t_repro.training.cluster import find_cluster
-from t2t_repro.training.dev_evaluation import Metric
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.fine_tuning import parent_of
 from t2t_repro.training.guard_rails import check_gpus, check_writable
@@ -217,6 +216,7 @@ def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
 def evaluate(
     translations: Sequence[str],
     references: Sequence[str],
+    sources: Sequence[str],
     metrics: Annotated[Several[Metric], AtMost(100)] = (bleu, chrf),
 ) -> list[Score]:
     """Scores translations by the metrics that the experiment names.
@@ -224,7 +224,7 @@ def evaluate(
     Raises:
         UserError: the two are not as many lines, or something else than metrics was bound.
     """
-    scores = [metric(translations, references) for metric in metrics]
+    scores = [metric(translations, references, sources) for metric in metrics]
     if not all(isinstance(score, Score) for score in scores):
         raise UserError("evaluate.metrics are not all metrics: bind (@bleu, @chrf) or the like.")
     return scores

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro.command_line.checks import check_extra, check_model_name, check_new, making
 from t2t_repro.command_line.flags import (
+    check_extra,
+    check_model_name,
+    check_new,
+    define_path,
     define_trained_model,
     find_checkpoint,
     load_translator,
 )
-from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
 
 FLAGS = flags.FLAGS
@@ -41,7 +42,6 @@ def main() -> None:
 
 def _export_saved_model() -> None:
     check_model_name()
-    import_tensorflow()
     from t2t_repro.files import exclusive_lock
     from t2t_repro.formats.saved_model.export import next_version, write_saved_model
     from t2t_repro.formats.saved_model.servable import Servable
@@ -69,13 +69,10 @@ def _export_saved_model() -> None:
 
 def _export_ctranslate2() -> None:
     _check_ctranslate2()
-    import_tensorflow()
     from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
 
     translator = load_translator(find_checkpoint(), "float32")
-    with making("export_dir") as export_dir:
-        check_new("export_dir")
-        write_ctranslate2_model(translator, FLAGS.weights, export_dir)
+    write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
     logging.info("exported %s weights for CTranslate2: %s", FLAGS.weights, FLAGS.export_dir)
     logging.info("how it searches or samples is told to CTranslate2: no search is exported")
 
@@ -97,7 +94,6 @@ def _check_ctranslate2() -> None:
 
 def _export_hugging_face() -> None:
     _check_hugging_face()
-    import_tensorflow()
     from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
     from t2t_repro.formats.marian.model_card import model_card
     from t2t_repro.runs.model_directory import ModelDirectory
@@ -107,9 +103,7 @@ def _export_hugging_face() -> None:
     directory = ModelDirectory(FLAGS.model_dir)
     exported = HuggingFaceModel(translator, directory.mean_target_length())
     card = model_card(directory, checkpoint, translator.model, exported.generation, FLAGS.license)
-    with making("export_dir") as export_dir:
-        check_new("export_dir")
-        exported.write(export_dir, card)
+    exported.write(Path(FLAGS.export_dir), card)
     for difference in exported.differences:
         logging.warning(difference)
     logging.info("exported for Hugging Face's transformers: %s", FLAGS.export_dir)

@@ -15,10 +15,8 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
-from t2t_repro.command_line.checks import check_extra, check_new, making
-from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.flags import check_extra, check_new, define_path
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 
@@ -46,7 +44,6 @@ def main() -> None:
     """Runs the import on its flags."""
     check_new("model_dir")
     found = _find_model()
-    import_tensorflow()
     from t2t_repro.formats.marian.config import read_marian_config
     from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
     from t2t_repro.formats.marian.text import read_marian_text
@@ -65,7 +62,7 @@ def main() -> None:
     config = theirs.decoding + limit + size_bindings(model)
     checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
     ancestor = Ancestor(found.origin, checkpoint, weights_hash(named_values(model)), {}, {})
-    with making("model_dir") as model_dir, whole_directory(model_dir) as aside:
+    with whole_directory(Path(FLAGS.model_dir)) as aside:
         directory = ModelDirectory(aside)
         directory.describe(model, text.write(aside), config, config)
         directory.write_imported(model, 0)

@@ -7,12 +7,12 @@ The directory is like that of a training run: translate, evaluate and the other 
 Decoding is set to T2T's defaults: beam 4, alpha 0.6, 50 extra tokens.
 """
 
+from pathlib import Path
+
 from absl import flags, logging
 
-from t2t_repro.command_line.checks import check_new, making
-from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.flags import check_new, define_path
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
@@ -28,7 +28,6 @@ Translator.max_extra_length = 50
 def main() -> None:
     """Imports what the flags name."""
     check_new("model_dir")
-    import_tensorflow()
     from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.model.size_bindings import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
@@ -38,7 +37,7 @@ def main() -> None:
     subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
     config = DECODING + size_bindings(model)
-    with making("model_dir") as model_dir, whole_directory(model_dir) as partial:
+    with whole_directory(Path(FLAGS.model_dir)) as partial:
         directory = ModelDirectory(partial)
         directory.describe(model, shared(subwords), config, config)
         directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))

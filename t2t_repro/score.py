@@ -1,64 +1,57 @@
-"""Scores given translations: how likely the model finds each target, given its source.
+"""Scores given translations: the probability of each target, given its source.
 
     python -m t2t_repro.score --model_dir=... --source=a.en --target=a.de > a.scores
 
-A line a pair: log P(target, EOS included | source) in nats, a tab, and how many subwords that is.
-With --tokens a line is JSON, with every subword and its log-probability. However many pairs there
-are, they are read, scored and written block by block. With --output it may be killed at any time:
-the same command goes on.
+A line for each pair: log P(target, EOS included | source) in nats, a tab, and the number of
+subwords. With --tokens it is JSON, with every subword and its log-probability. With --output it can
+be killed at any time: the same command goes on.
 """
 
 import json
-from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_repro.command_line.block_work import Identity, Outputs, identity_of, work_in_blocks
 from t2t_repro.command_line.flags import (
+    decoding_settings,
+    define_path,
     define_trained_model,
     find_checkpoint,
     load_translator,
 )
-from t2t_repro.command_line.line_blocks import AlignedTexts, LineBlock
-from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
+from t2t_repro.command_line.resumable_lines import Block, Outputs, work_in_blocks
 from t2t_repro.command_line.text_lines import check_output
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.pair_scores import PairScore
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    """Scores the pairs that its flags name."""
+    """Runs the scoring on its flags."""
     check_output(FLAGS.output)
-    texts = AlignedTexts({"source": FLAGS.source, "target": FLAGS.target})
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint)
-    written = _as_json if FLAGS.tokens else _as_line
 
-    def scored(block: LineBlock) -> Outputs:
-        """The scores of a block."""
-        found = translator.score(block.texts["source"], block.texts["target"], first=block.first)
-        return {"output": [written(score) for score in found]}
+    def work(block: Block) -> Outputs:
+        scores = translator.score(block.texts["source"], block.texts["target"], first=block.first)
+        if not FLAGS.tokens:
+            return {"output": [f"{one.log_probability:.6f}\t{len(one.subwords)}" for one in scores]}
+        rounded = [
+            one._asdict()
+            | {
+                "log_probability": round(one.log_probability, 6),
+                "log_probabilities": [round(token, 6) for token in one.log_probabilities],
+            }
+            for one in scores
+        ]
+        return {"output": [json.dumps(fields, ensure_ascii=False) for fields in rounded]}
 
-    def identity() -> Identity:
-        return identity_of(translator, checkpoint, ["tokens"])
-
-    work_in_blocks("score", texts, scored, {"output": FLAGS.output}, identity)
-
-
-def _as_line(score: "PairScore") -> str:
-    return f"{score.log_probability:.6f}\t{len(score.subwords)}"
-
-
-def _as_json(score: "PairScore") -> str:
-    fields = score._asdict() | {
-        "log_probability": round(score.log_probability, 6),
-        "log_probabilities": [round(one, 6) for one in score.log_probabilities],
-    }
-    return json.dumps(fields, ensure_ascii=False)
+    work_in_blocks(
+        "score",
+        {"source": FLAGS.source, "target": FLAGS.target},
+        {"output": FLAGS.output},
+        lambda: decoding_settings(translator, checkpoint, ["tokens"]),
+        work,
+    )
 
 
 def cli() -> None:

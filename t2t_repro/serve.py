@@ -10,8 +10,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro.command_line.checks import check_extra, check_model_name
-from t2t_repro.command_line.path_flags import define_path
+from t2t_repro.command_line.flags import check_extra, check_model_name, define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
 

@@ -21,15 +21,13 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro.command_line.experiment_flags import (
-    check_gin_file,
+from t2t_repro.command_line.flags import (
     default_directory,
+    define_allow_import,
     define_experiment,
+    define_path,
 )
-from t2t_repro.command_line.flags import define_allow_import
-from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.quiet_start import import_tensorflow
 from t2t_repro.training.cluster import is_first
 from t2t_repro.training.signals import ended_by_signals
 from t2t_repro.training.xla_cache import keep_programs
@@ -40,17 +38,14 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the trainer on its flags."""
     if FLAGS.replay:
-        import_tensorflow()
         from t2t_repro import experiment
 
         experiment.replay_batch(Path(FLAGS.replay), FLAGS.allow_import)
         return
-    check_gin_file()
     model_dir = Path(FLAGS.model_dir or default_directory("model"))
     data_dir = Path(FLAGS.data_dir or default_directory("data"))
     # As it is imported, TensorFlow reads what this sets.
     keep_programs(model_dir, FLAGS.xla_cache_dir, is_first())
-    import_tensorflow()
     from t2t_repro import experiment
 
     experiment.configure_experiment(

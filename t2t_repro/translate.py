@@ -1,28 +1,32 @@
 """Translates text: `python -m t2t_repro.translate --model_dir=... < source.txt > target.txt`.
 
-N lines in, N lines out, whatever they hold and however many they are: they are read, translated and
-written block by block. Without --input it reads standard input; where that is a terminal, and there
-is no --output, it asks for a sentence at a time. With --output it may be killed at any time: the
-same command goes on.
+N lines in, N lines out, read, translated and written block by block. Without --input it reads
+standard input; at a terminal, without --output, it asks for sentences. With --output it can be
+killed at any time: the same command goes on.
 """
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_repro.command_line.block_work import Identity, Outputs, identity_of, work_in_blocks
 from t2t_repro.command_line.flags import (
+    decoding_settings,
     define_ensemble,
+    define_path,
     define_trained_model,
     find_checkpoint,
     load_translator,
 )
-from t2t_repro.command_line.line_blocks import AlignedTexts, LineBlock
-from t2t_repro.command_line.path_flags import define_path
 from t2t_repro.command_line.program import run
+from t2t_repro.command_line.resumable_lines import Block, Outputs, work_in_blocks
 from t2t_repro.command_line.text_lines import check_output, converse, written
 from t2t_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
 
 FLAGS = flags.FLAGS
 
@@ -30,15 +34,6 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the translation on its flags."""
     _check_flags()
-    # What belongs to the lines, line by line, and what is written of them, each by its flag.
-    inputs, outputs = {"input": FLAGS.input}, {"output": FLAGS.output}
-    if FLAGS.alignments:
-        outputs["alignments"] = FLAGS.alignments
-    if FLAGS.prefix:
-        inputs["prefix"] = FLAGS.prefix
-    is_file_given = FLAGS.input or FLAGS.prefix or FLAGS.output
-    is_asked = not is_file_given and sys.stdin.isatty()
-    texts = None if is_asked else AlignedTexts(inputs)
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
     beam_size = translator.settings.search.beam_size
@@ -49,41 +44,55 @@ def main() -> None:
             "--gin_param='Sampling.samples = <n>'."
         )
 
-    def translated(block: LineBlock) -> Outputs:
-        """What becomes of a block."""
-        found = translator.translate(
-            block.texts["input"], FLAGS.n_best, block.texts.get("prefix"), first=block.first
-        )
-        numbered = enumerate(found, block.first)
-        lines = [line for number, some in numbered for line in written(number, some, FLAGS.scores)]
-        if not FLAGS.alignments:
-            return {"output": lines}
-        pairs = zip(block.texts["input"], found, strict=True)
-        sources = [source for source, some in pairs for _ in some]
-        targets = [translation.text for some in found for translation in some]
-        return {"output": lines, "alignments": translator.align(sources, targets)}
+    def translated(lines: Sequence[str]) -> Sequence[str]:
+        return _translate(translator, Block(1, {"input": lines}))["output"]
 
-    if texts is None:
-        converse(lambda lines: iter(translated(LineBlock(1, {"input": [*lines]}, ""))["output"]))
+    if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
+        converse(translated)
         return
-    # Besides the input, and what gin binds, these determine what is written.
-    determining = ["ensemble", "n_best", "scores", "alignments"]
+    inputs, outputs = {"input": FLAGS.input}, {"output": FLAGS.output}
+    if FLAGS.prefix:
+        inputs["prefix"] = FLAGS.prefix
+    if FLAGS.alignments:
+        outputs["alignments"] = FLAGS.alignments
+    work_in_blocks(
+        "translate",
+        inputs,
+        outputs,
+        lambda: decoding_settings(
+            translator, checkpoint, ["ensemble", "n_best", "scores", "alignments"]
+        ),
+        lambda block: _translate(translator, block),
+    )
 
-    def identity() -> Identity:
-        return identity_of(translator, checkpoint, determining)
 
-    work_in_blocks("translate", texts, translated, outputs, identity)
+def _translate(translator: "Translator", block: Block) -> Outputs:
+    """Translates a block, and aligns the translations if --alignments is given."""
+    sources = block.texts["input"]
+    found = translator.translate(
+        sources, FLAGS.n_best, block.texts.get("prefix"), first=block.first
+    )
+    numbered = enumerate(found, block.first)
+    lines = [line for number, some in numbered for line in written(number, some, FLAGS.scores)]
+    if not FLAGS.alignments:
+        return {"output": lines}
+    pairs = [
+        (source, translation.text)
+        for source, some in zip(sources, found, strict=True)
+        for translation in some
+    ]
+    return {"output": lines, "alignments": translator.align(*zip(*pairs, strict=True))}
 
 
 def _check_flags() -> None:
     for flag in ("output", "alignments"):
         check_output(FLAGS[flag].value, flag)
     if FLAGS.alignments and not FLAGS.output:
-        raise UserError("--alignments says nothing without translations: give --output too.")
+        raise UserError("--alignments without translations: give --output too.")
     if FLAGS.alignments and os.path.abspath(FLAGS.alignments) == os.path.abspath(FLAGS.output):
         raise UserError("--alignments and --output are one file: give another to one of them.")
     if FLAGS.alignments and FLAGS.ensemble:
-        raise UserError("--alignments asks one model, --ensemble several: leave one of them out.")
+        raise UserError("--alignments uses one model, --ensemble several: leave one of them out.")
 
 
 def cli() -> None:
@@ -91,16 +100,10 @@ def cli() -> None:
     define_trained_model()
     define_ensemble()
     define_path("input", None, "A text file, plain or .gz; standard input by default.")
-    define_path(
-        "prefix",
-        None,
-        "A text file: how the translation of each line begins; blank lines: as it likes.",
-    )
+    define_path("prefix", None, "A text file: the beginning of each translation; can be blank.")
     define_path("output", None, "A text file; standard output by default.")
-    define_path(
-        "alignments", None, "A file for the word alignments of every translation, as in Pharaoh."
-    )
-    flags.DEFINE_integer("n_best", 1, "How many translations of each line.")
+    define_path("alignments", None, "A file for the word alignments, in Pharaoh's format.")
+    flags.DEFINE_integer("n_best", 1, "Translations of each line.")
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
     run(main)
 

@@ -46,7 +46,7 @@ class MyCorpus:
 
 
 @gin.configurable
-def my_metric(translations, references):
+def my_metric(translations, references, sources):
     return sum(translations)
 
 

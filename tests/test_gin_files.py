@@ -307,7 +307,7 @@ def test_the_paper_s_bleu_is_measured_beside_sacrebleu_s():
     for name, language in (("base_ende", "de"), ("big_enfr", "fr")):
         configure_experiment(f"gin/{name}.gin", [])
         line = ["Das ist ein so-genannter „Test“."]
-        scores = evaluate(line, line)
+        scores = evaluate(line, line, line)
         assert [score.name for score in scores] == ["BLEU", "chrF", PAPER_BLEU]
         assert f"moses:{language}" in scores[2].signature
 
@@ -341,7 +341,7 @@ def test_parsing_has_the_numbers_of_section_6_3(name, vocab, dropout, warmup):
     assert f"Parameters: {parameters():,}" in text
     assert parameters() == by_hand
     line = "S NP NN /NP VP VBZ /VP /S"
-    names = [score.name for score in evaluate([line], [line])]
+    names = [score.name for score in evaluate([line], [line], [line])]
     assert names == ["bracket F1", "strict bracket F1", "share of trees"]
 
 

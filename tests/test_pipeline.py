@@ -54,7 +54,7 @@ import gin
 from t2t_repro.evaluation.scores import Score
 
 @gin.configurable
-def late(translations, references) -> Score:
+def late(translations, references, sources) -> Score:
     for file in Path("model/checkpoints").glob("step-{STEPS}.*"):
         shutil.copy(file, file.with_name(file.name.replace("{STEPS}", "{STEPS + 20}")))
     return Score("late", 1.0)

@@ -1,4 +1,4 @@
-"""Who attends to whom in one sentence pair: what the paper's figures 3 to 5 show."""
+"""Attention weights of one sentence pair, as in the paper's figures 3 to 5."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,19 +13,19 @@ from t2t_repro.model.attention import recorded_by
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 
-# More than that no one can read, nor a browser draw at once.
+# A browser cannot draw more at once, nor can anyone read it.
 MAX_SUBWORDS = 128
 
 START = "<START>"
 
 
 class AttentionWeights(NamedTuple):
-    """The weights of all attention in a Transformer, in float32.
+    """The attention weights of all layers of a Transformer, in float32.
 
     Attributes:
         encoder: [layers, batch, heads, source_length, source_length].
-        decoder: [layers, batch, heads, target_length, target_length]; position t is the one that
-            predicts target[:, t], and reads a zero vector and the targets before t.
+        decoder: [layers, batch, heads, target_length, target_length]; position t predicts
+            target[:, t], and reads a zero vector and the targets before t.
         cross: [layers, batch, heads, target_length, source_length].
     """
 
@@ -39,11 +39,11 @@ class AttentionMap(NamedTuple):
 
     Attributes:
         kind: "encoder", "decoder" or "cross".
-        title: what it is called.
-        query_name: what the queries are.
-        key_name: what the keys are.
-        queries: the subword at each query; in the decoder, the one that is predicted there.
-        keys: the subword at each key, the one that is read there.
+        title: of the map.
+        query_name: says what the queries are.
+        key_name: says what the keys are.
+        queries: the subword at each query; in the decoder, the predicted one.
+        keys: the subword that is read at each key.
         weights: [layers, heads, query_length, key_length].
     """
 
@@ -57,7 +57,7 @@ class AttentionMap(NamedTuple):
 
 
 def collect_weights(model: Transformer, source: tf.Tensor, target: tf.Tensor) -> AttentionWeights:
-    """Reads a sentence pair as the model does in training, without dropout.
+    """Computes the attention weights of sentence pairs, as in training but without dropout.
 
     Args:
         model: the Transformer.
@@ -81,13 +81,13 @@ def _as_array(layers: Sequence[tf.Tensor]) -> NDArray[np.float32]:
 
 
 def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordModel) -> list[int]:
-    """Encodes a sentence, stripped as it is for translation.
+    """Encodes a sentence as for translation, and checks its length.
 
     Args:
         name: of the sentence, for the error.
         sentence: a text.
-        model: its learned positions are a limit.
-        subwords: encode it.
+        model: limits the length if its positions are learned.
+        subwords: of the sentence's side.
 
     Raises:
         UserError: the sentence has more subwords than a map can show.
@@ -103,7 +103,7 @@ def ids_to_show(name: str, sentence: str, model: Transformer, subwords: SubwordM
 
 
 class PairAttention:
-    """The attention maps of one sentence pair, as often as they are asked for.
+    """The attention maps of one sentence pair.
 
     Args:
         model: the Transformer; its current weights are used at every call.
@@ -125,7 +125,7 @@ class PairAttention:
         self._target_labels = subwords.target.labels(self._target)
 
     def maps(self) -> list[AttentionMap]:
-        """The maps of encoder, decoder and cross-attention, with the model's current weights."""
+        """Computes the maps of encoder, decoder and cross-attention, with the current weights."""
         source, target = tf.constant([self._source]), tf.constant([self._target])
         weights = collect_weights(self._model, source, target)
         encoder, decoder, cross = (kind[:, 0] for kind in weights)

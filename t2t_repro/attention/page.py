@@ -1,4 +1,4 @@
-"""Attention maps as one HTML page that needs nothing but a browser."""
+"""Attention maps as one HTML page without external files."""
 
 import json
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ _PLACE = "__DATA__"
 
 
 class Heading(NamedTuple):
-    """What stands above the maps.
+    """The lines above the maps.
 
     Attributes:
-        model: which model and checkpoint.
+        model: path of the checkpoint.
         source: the sentence.
         target: its translation.
-        target_origin: whose translation that is.
+        target_origin: says whose translation it is.
     """
 
     model: str
@@ -33,19 +33,19 @@ class Heading(NamedTuple):
 
 
 def as_html(maps: Sequence[AttentionMap], heading: Heading) -> str:
-    """Fills the page with maps.
+    """Returns the page with maps.
 
-    Text reaches the page as JSON and from there as text nodes alone: nothing in it is markup.
+    Text reaches the page as JSON and then as text nodes: nothing in it is markup.
 
     Args:
-        maps: of one model, so with the same number of layers and heads.
-        heading: stands above them.
+        maps: of one model.
+        heading: of the page.
     """
     kinds = [
         {**attention._asdict(), "weights": np.rint(attention.weights * _SCALE).astype(int).tolist()}
         for attention in maps
     ]
     data = json.dumps({**heading._asdict(), "scale": _SCALE, "kinds": kinds}, separators=(",", ":"))
-    # A script element ends at the first "</script", wherever that stands.
+    # A script element ends at any "</script", also inside a string.
     data = data.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
     return _TEMPLATE.read_text(encoding="utf-8").replace(_PLACE, data)

@@ -1,28 +1,67 @@
-"""The flags of the verbs that use a trained model, and the model that they say."""
+"""The flags that verbs share, and checks of them."""
 
+import importlib.util
 import os
+import re
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from absl import flags, logging
 
-from t2t_repro.command_line.path_flags import define_path, define_paths
-from t2t_repro.command_line.quiet_start import import_tensorflow
+from t2t_repro.errors import UserError
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
+FLAGS = flags.FLAGS
+
+
+class _Path(flags.ArgumentParser[str]):
+    """A path on this machine; "~" is the home directory."""
+
+    def parse(self, argument: str) -> str:
+        # TensorFlow takes the first ones for patterns, and a path has to fit on a line of the log.
+        if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
+            raise ValueError(
+                "expected a path on this machine, without '*', '?', '[', ']' and line breaks"
+            )
+        return os.path.expanduser(argument)
+
+
+def define_path(name: str, default: str | None, help_text: str, is_required: bool = False) -> None:
+    """Defines a flag for a file or directory."""
+    serializer = flags.ArgumentSerializer[str]()
+    flags.DEFINE(_Path(), name, default, help_text, serializer=serializer, required=is_required)
+
+
+def define_paths(name: str, help_text: str) -> None:
+    """Defines a flag for a file or directory that can be given several times."""
+    flags.DEFINE_multi(_Path(), flags.ArgumentSerializer[str](), name, [], help_text)
+
+
+def define_experiment(is_required: bool = True) -> None:
+    """Defines the flags of the verbs that read an experiment's gin file."""
+    define_path("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", is_required)
+    flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
+    define_path("data_dir", None, "For data; runs/<experiment>/data by default.")
+
+
+def default_directory(name: str) -> Path:
+    """Returns the default place of an experiment's "data" or "model"."""
+    return Path("runs") / Path(FLAGS.gin_file).stem / name
+
 
 def define_trained_model(is_required: bool = True) -> None:
-    """Defines the flags of the verbs that use a trained model; evaluate can do without one."""
+    """Defines the flags of the verbs that use a trained model."""
     define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
     define_allow_import()
     flags.DEFINE_string(
         "checkpoint",
         None,
-        "averaged, best, latest or checkpoints/step-<n>; by default the first there is of "
+        "averaged, best, latest or checkpoints/step-<n>; by default the first that exists of "
         "averaged, best, latest.",
     )
 
@@ -46,18 +85,18 @@ def define_ensemble() -> None:
     """Defines --ensemble, for the verbs that can use several models."""
     define_paths(
         "ensemble",
-        "The model directory of another model with the same subwords, which translates with it: "
-        "probabilities are the mean of all. Can be given several times.",
+        "The model directory of another model with the same subwords; the mean of all models' "
+        "probabilities is used. Can be given several times.",
     )
 
 
 def find_checkpoint(model_dir: str | None = None) -> str:
-    """Finds the checkpoint that the flags of `define_trained_model` say, and says which it is.
+    """Finds the checkpoint of --checkpoint and logs it.
 
-    To be asked once: a trainer at work may have written the next one a moment later.
+    To be called once: a running trainer may write another one a moment later.
 
     Args:
-        model_dir: another one than that of --model_dir.
+        model_dir: another one than --model_dir.
 
     Returns:
         its path, relative to the model directory.
@@ -65,18 +104,16 @@ def find_checkpoint(model_dir: str | None = None) -> str:
     Raises:
         UserError: there is none.
     """
-    import_tensorflow()
     from t2t_repro.runs.model_directory import ModelDirectory
 
-    model_dir = model_dir or flags.FLAGS.model_dir
-    directory = ModelDirectory(model_dir)
-    checkpoint = directory.checkpoint(flags.FLAGS.checkpoint)
+    directory = ModelDirectory(model_dir or FLAGS.model_dir)
+    checkpoint = directory.checkpoint(FLAGS.checkpoint)
     name = os.path.relpath(checkpoint, directory.path)
     logging.info("using %s of %s", name, directory.path)
     if newer := directory.choice.newer_than_average(checkpoint):
         logging.warning(
-            f"that average is older than {os.path.relpath(newer, directory.path)}: average again "
-            f"(python -m t2t_repro.average --model_dir={shlex.quote(model_dir)}), or "
+            f"the average is older than {os.path.relpath(newer, directory.path)}: average again "
+            f"(python -m t2t_repro.average --model_dir={shlex.quote(str(directory.path))}), or "
             "give --checkpoint=latest"
         )
     return name
@@ -85,22 +122,80 @@ def find_checkpoint(model_dir: str | None = None) -> str:
 def load_translator(
     checkpoint: str, precision: str | None = None, ensemble: Sequence[str] = ()
 ) -> "Translator":
-    """Loads a checkpoint as the flags of `define_trained_model` say, to decode a batch a core.
-
-    See `experiment.load_translator`.
+    """Loads the model of the flags of `define_trained_model`, to decode a batch on each core.
 
     Args:
-        checkpoint: what `find_checkpoint` found.
-        precision: see `ModelDirectory.new_model`.
-        ensemble: what --ensemble gave, where the verb has it.
+        checkpoint: of `find_checkpoint`.
+        precision: see `experiment.load_translator`.
+        ensemble: of --ensemble, if the verb has it.
     """
-    import_tensorflow()
     from t2t_repro import experiment
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 
     one_core_a_batch()
-    given = flags.FLAGS
     others = [(path, find_checkpoint(path)) for path in ensemble]
     return experiment.load_translator(
-        given.model_dir, given.gin_param, checkpoint, precision, given.allow_import, others
+        FLAGS.model_dir, FLAGS.gin_param, checkpoint, precision, FLAGS.allow_import, others
     )
+
+
+def decoding_settings(
+    translator: "Translator", checkpoint: str, flag_names: Sequence[str]
+) -> Mapping[str, Any]:
+    """Returns all that determines a line's output, for `work_in_blocks`.
+
+    Args:
+        translator: of `load_translator`.
+        checkpoint: of `find_checkpoint`.
+        flag_names: the verb's own flags that matter, besides its files.
+    """
+    import gin
+
+    from t2t_repro.runs.records import weights_hash
+    from t2t_repro.runs.weights import name_of
+
+    weights = ({name_of(one): one for one in model.weights} for model in translator.models)
+    return {
+        "--checkpoint": checkpoint,
+        "the weights": list(map(weights_hash, weights)),
+        "the subwords": translator.subwords.checksum(),
+        "--gin_param": gin.config_str(),
+        **{f"--{name}": FLAGS[name].value for name in flag_names},
+    }
+
+
+def check_new(flag: str) -> None:
+    """Checks that a flag's directory is missing or empty.
+
+    Raises:
+        UserError: it is not.
+    """
+    path = Path(str(FLAGS[flag].value))
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(
+            f"--{flag}={path} exists, expected a new directory: give another, or delete it."
+        )
+
+
+def check_model_name() -> None:
+    """Checks that --model_name can be part of a URL.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if not re.fullmatch(r"[\w.-]+", FLAGS.model_name, re.ASCII):
+        raise UserError(
+            f"--model_name={FLAGS.model_name}: expected letters, digits, '_', '-' and '.'; it "
+            "becomes part of a URL."
+        )
+
+
+def check_extra(extra: str, *modules: str) -> None:
+    """Checks that the modules of one of setup.py's extras are installed.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise UserError(f"{module} is not installed: pip install 't2t_repro[{extra}]'.")

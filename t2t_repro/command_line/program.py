@@ -1,7 +1,6 @@
 """How a command line runs: a user's mistake is one line and status 2.
 
-A verb imports what it needs inside its `main`: TensorFlow takes seconds, which --help and a
-misspelt flag need not wait for.
+A verb imports TensorFlow inside its `main`: --help and a misspelt flag do not wait for it.
 """
 
 import io
@@ -12,90 +11,71 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from absl import app, flags, logging
+from tqdm import tqdm
 
 from t2t_repro.errors import UserError, printable, storage_error
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
-# Modules of TensorFlow that say of every checkpoint how many microseconds a callback took, of every
-# SavedModel the names of thousands of inputs, and at its loading that it has no gradients, and of
-# replicas what the run's own log says; and of a checkpoint that does not fit, after our own error,
-# every value. Of sacreBLEU, one that counts its own steps.
-_TALKATIVE = {
-    "functional_saver", "signature_serialization", "builder_impl", "fingerprinting_utils",
-    "function_deserialization", "mirrored_strategy", "cross_device_ops", "checkpoint",
-    "significance",
-}  # fmt: skip
+# Before TensorFlow is imported: errors alone of its C++ libraries.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+_LIBRARIES = re.compile(r"[/\\](tensorflow[/\\]python|sacrebleu)[/\\]")
 
 
 def run(main: Callable[[], None]) -> NoReturn:
     """Parses the flags and runs `main`.
 
-    A UserError, or what is wrong with the disk, becomes one line on standard error and status 2;
-    Ctrl-C one line and status 130.
-    Any other exception is a bug, ours or the user's: it keeps its traceback, and status 1.
+    A `UserError`, or an error of the disk, becomes one line on standard error and status 2; Ctrl-C
+    becomes status 130. Any other exception is a bug: it keeps its traceback, and status 1.
 
     Args:
-        main: the program; it reads its flags from absl.flags.FLAGS.
+        main: the program; it reads absl.flags.FLAGS.
     """
 
     def guarded(argv: Sequence[str]) -> None:
         logging.set_verbosity(logging.INFO)
         handler = logging.get_absl_handler().python_handler
         handler.setStream(AboveBars())
-        handler.addFilter(lambda record: record.module not in _TALKATIVE)
+        handler.addFilter(lambda record: not _LIBRARIES.search(record.pathname))
         if len(argv) > 1:
             _fail(f"received the argument {argv[1]!r}, expected flags only: see --help.")
         try:
             main()
         except UserError as error:
-            # gin appends lines of its own about the call that it made.
+            # gin appends lines about the call that it made.
             _fail(str(error).splitlines()[0])
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
             write_no_more()
-        except Exception as error:
-            if isinstance(error, OSError) and (reason := storage_error(error)):
-                _fail(f"{reason}: mend that, then give the same command again.")
-            from t2t_repro.config.configurables import say_where
-
-            say_where(error)
+        except OSError as error:
+            if reason := storage_error(error):
+                _fail(f"{reason}: fix that, then give the same command again.")
             raise
 
-    # --help has the text and the flags of the module that was started; an installed command starts
-    # another module than the verb's.
+    # An installed command starts another module than the verb's, whose --help it shows.
     sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
-    shared = [m for m in flags.FLAGS.flags_by_module_dict() if m.startswith(f"{__package__}.")]
-    for module in (*shared, main.__module__):
+    for module in (f"{__package__}.flags", main.__module__):
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
 
 
 def write_no_more() -> None:
-    """Drops what is still to be written: the reader has gone, as `head` does; nothing is wrong."""
+    """Drops further output after its reader has gone, as `head` does."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class AboveBars(io.TextIOBase):
-    """Standard error for the log.
-
-    Its lines do not tear the progress bars that are there, and steer no terminal; see `printable`.
-    """
+    """Standard error for the log: its lines stand above progress bars, and are `printable`."""
 
     def write(self, text: str) -> int:
         """Writes text that ends a line."""
-        from tqdm import tqdm
-
         tqdm.write(printable(text), file=sys.stderr, end="")
         return len(text)
-
-    def flush(self) -> None:
-        """Flushes standard error."""
-        sys.stderr.flush()
 
 
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
@@ -105,7 +85,7 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
         message = " ".join(str(error).split())
         if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
             _fail(f"{missing[1]} is missing: see --help.")
-        _fail(f"{message.replace(' ?', '?')}: see --help.")
+        _fail(f"{message}: see --help.")
 
 
 def _fail(message: str) -> NoReturn:

@@ -1,200 +1,208 @@
-"""Where the translations of blocks go: to standard output, or to files that survive a kill."""
+"""Works on long texts block by block, in bounded memory; goes on after a kill.
 
-import errno
+Finished blocks are appended to `<output>.partial`: a head line with the settings, then a JSON line
+for each block. The same command, given again, skips the blocks that are there.
+"""
+
+import hashlib
 import json
 import os
-import shutil
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from absl import logging
-
-from t2t_repro.config.gin_files import differing_values
-from t2t_repro.data.block_files import BlockFiles
+from t2t_repro.command_line.text_lines import named_input, stream_input, write_output
 from t2t_repro.errors import UserError
-from t2t_repro.files import exclusive_lock, sync, whole_file, write_whole
+from t2t_repro.files import exclusive_lock, write_whole
+from t2t_repro.progress import Progress
 
-_IDENTITY, _JOURNAL, _FINISHED = "identity.json", "journal", "finished"
-_IDENTITY_ASIDE, _FINISHED_ASIDE = f".{_IDENTITY}.partial", f".{_FINISHED}.partial"
-_MOST_DIFFERENCES = 3
+# Enough for batches of similar length. A block ends sooner where lines are long.
+_LINES, _CHARACTERS = 4096, 2**22
 
 
-class StandardOutput(AbstractContextManager["StandardOutput"]):
-    """Standard output: it is written once, and cannot be resumed.
+class Block(NamedTuple):
+    """Lines that are worked on together.
 
     Attributes:
-        done: lines of input whose translations are written by an earlier process: none.
-        digest: of these lines.
-        finished: whether nothing is left to do.
+        first: number of the first line, from 1.
+        texts: the lines of each input, by the flag that gave it; all have the same number.
     """
 
-    done, digest, finished = 0, "", False
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def append(self, lines: int, digest: str, texts: Mapping[str, Sequence[str]]) -> None:
-        """Writes the one text; see `ResumableFiles.append`."""
-        (text,) = texts.values()
-        sys.stdout.buffer.write(_bytes_of(text))
-        sys.stdout.flush()
-
-    def finish(self) -> None:
-        """Does nothing."""
+    first: int
+    texts: Mapping[str, Sequence[str]]
 
 
-class ResumableFiles(AbstractContextManager["ResumableFiles"]):
-    """Files that grow aside, block by block, and are put in their places when they are whole.
+Outputs = Mapping[str, Sequence[str]]
+"""The lines of each output, by the flag that names its file."""
 
-    They grow in a folder beside the first of them, `<name>.partial`. A killed process leaves it
-    behind; the next one with the same identity goes on after its last whole block.
+
+def work_in_blocks(
+    stage: str,
+    inputs: Mapping[str, str | None],
+    outputs: Mapping[str, str | None],
+    settings: Callable[[], Mapping[str, Any]],
+    work: Callable[[Block], Outputs],
+) -> None:
+    """Reads inputs, works on their blocks, and writes outputs.
 
     Args:
-        paths: of the files, by the flags that gave them.
-        identity: all but the input that determines what is written, in values of JSON, by the names
-            that an error gives them.
-
-    Attributes:
-        done: lines of input whose outputs are in the files.
-        digest: of these lines; see `LineBlock`.
-        finished: whether they are whole, since a process was killed just at its end.
+        stage: for the progress, e.g. "translate".
+        inputs: paths of texts that belong together line by line, by flag; None is standard input.
+        outputs: paths by flag, "output" first; its None is standard output.
+        settings: returns all but the inputs that determines the outputs, by the names that errors
+            give them; called if there is an output file.
+        work: computes the outputs of a block.
 
     Raises:
-        UserError: another process writes there, or has begun with another identity, or there is
-            something else where the folder should be.
+        UserError: an input is unusable, or the partial file belongs to another command.
+    """
+    total = _count(inputs)
+    blocks = read_blocks(inputs)
+    if not (output := outputs["output"]):
+        with Progress(stage, 0, total, "lines") as progress:
+            for block in blocks:
+                for lines in work(block).values():
+                    write_output(lines, None)
+                progress.advance(_length(block))
+        return
+    path = Path(output)
+    lock = path.with_name(f".{path.name}.lock")
+    with exclusive_lock(lock, f"--output={output}", "give another --output"):
+        partial = _PartialFile(Path(f"{output}.partial"), settings())
+        done = partial.skip(blocks)
+        with Progress(stage, done, total, "lines") as progress:
+            for block in blocks:
+                partial.append(block, work(block))
+                progress.advance(_length(block))
+        # --output last: once it exists, so do the others.
+        for flag, place in reversed([*outputs.items()]):
+            write_output(partial.lines(flag), place)
+        partial.path.unlink(missing_ok=True)
+
+
+class _PartialFile:
+    """The file of finished blocks; it exists once there is one.
+
+    Args:
+        path: of the file.
+        settings: see `work_in_blocks`.
+
+    Raises:
+        UserError: the file was begun with other settings, or is another program's.
     """
 
-    def __init__(self, paths: Mapping[str, str], identity: Mapping[str, Any]) -> None:
-        self._places = {flag: Path(os.path.abspath(path)) for flag, path in paths.items()}
-        flag, place = next(iter(self._places.items()))
-        self._folder = place.with_name(f"{place.name}.partial")
-        # As the user would write it.
-        self._shown = f"{paths[flag]}.partial"
-        with ExitStack() as opened:
-            lock = place.with_name(f".{place.name}.lock")
-            what = f"--{flag}={paths[flag]}"
-            opened.enter_context(exclusive_lock(lock, what, f"give another --{flag}"))
-            self._check(json.loads(json.dumps(identity)))
-            self.done, self.digest = 0, ""
-            self.finished = (self._folder / _FINISHED).exists()
-            if self.finished:
-                self.done, self.digest = self._read_finished()
-            else:
-                self._files = opened.enter_context(self._open())
-                notes = [block.note for block in self._files.blocks]
-                self.done = sum(note["lines"] for note in notes)
-                self.digest = notes[-1]["digest"] if notes else self.digest
-            self._opened = opened.pop_all()
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path = path
+        self._head = json.dumps(settings)
+        if path.exists():
+            with path.open("r+b") as file:
+                self._check(file.readline())
+                # A killed process may have written a part of a line.
+                whole = file.tell()
+                while (line := file.readline()).endswith(b"\n"):
+                    whole += len(line)
+                file.truncate(whole)
 
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if error and not self.finished:
-            if self.done:
-                logging.info(
-                    "%s lines are done in %s: the same command goes on from there",
-                    *(f"{self.done:,}", self._shown),
-                )
-            else:
-                shutil.rmtree(self._folder, ignore_errors=True)
-        self._opened.close()
+    def _check(self, line: bytes) -> None:
+        settings = json.loads(self._head)
+        try:
+            begun = json.loads(line)
+            differing = [name for name in settings if begun[name] != settings[name]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{self.path} is not of this command: move it away, or give another --output."
+            ) from error
+        if differing:
+            raise UserError(
+                f"{self.path} was begun with other settings ({', '.join(differing)}): give the "
+                f"same command to go on, or delete {self.path} to begin again."
+            )
 
-    def append(self, lines: int, digest: str, texts: Mapping[str, Sequence[str]]) -> None:
-        """Writes the outputs of a block.
-
-        Args:
-            lines: of input that it has.
-            digest: of the input up to its end.
-            texts: the lines of each output, by the flags of `paths`.
+    def skip(self, blocks: Iterator[Block]) -> int:
+        """Skips the blocks that are finished, and returns how many lines these are.
 
         Raises:
-            UserError: the folder or the lock was deleted, and another process has begun.
+            UserError: the input was another.
         """
-        if not self._folder.is_dir():
-            raise UserError(
-                f"{self._shown} was deleted while it was written: give the same command again, "
-                "which begins anew."
-            )
-        parts = {flag: _bytes_of(text) for flag, text in texts.items()}
-        self._files.append(parts, {"lines": lines, "digest": digest})
-        self.done += lines
-        self.digest = digest
+        lines = 0
+        for record in self._records():
+            block = next(blocks, None)
+            if block is None or record["input"] != _digest(block):
+                raise UserError(
+                    f"{self.path} was begun with another input: give the same one to go on, or "
+                    f"delete {self.path} to begin again."
+                )
+            lines += _length(block)
+        return lines
 
-    def finish(self) -> None:
-        """Puts the files in their places, and deletes the folder."""
-        if not self.finished:
-            # Otherwise a power cut could leave the note that all is written, without all of it.
-            sync(*filter(Path.exists, (self._folder / flag for flag in self._places)))
-            write_whole(self._folder / _FINISHED, json.dumps([self.done, self.digest]).encode())
-            sync(self._folder)
-        self.finished = True
-        # The first one last: it says that all are there.
-        for flag, place in reversed(self._places.items()):
-            if (grown := self._folder / flag).exists():
-                _put(grown, place)
-        sync(*{place.parent for place in self._places.values()})
-        # This one first: without it what is left says nothing.
-        (self._folder / _IDENTITY).unlink()
-        shutil.rmtree(self._folder)
+    def append(self, block: Block, outputs: Outputs) -> None:
+        """Appends a finished block."""
+        record = json.dumps({"input": _digest(block), "outputs": outputs}, ensure_ascii=False)
+        if not self.path.exists():
+            write_whole(self.path, f"{self._head}\n".encode())
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(record + "\n")
 
-    def _read_finished(self) -> tuple[int, str]:
-        try:
-            done, digest = json.loads((self._folder / _FINISHED).read_bytes())
-        except (ValueError, TypeError) as error:
-            raise self._foreign() from error
-        return done, digest
+    def lines(self, flag: str) -> Iterator[str]:
+        """Yields the lines of an output."""
+        for record in self._records():
+            yield from record["outputs"][flag]
 
-    def _open(self) -> BlockFiles:
-        return BlockFiles(
-            self._folder / _JOURNAL, {flag: self._folder / flag for flag in self._places}
-        )
+    def _records(self) -> Iterator[Any]:
+        if self.path.exists():
+            with self.path.open(encoding="utf-8") as file:
+                yield from map(json.loads, islice(file, 1, None))
 
-    def _check(self, identity: Mapping[str, Any]) -> None:
-        """Holds the identity against that of the folder, or makes one."""
-        path = self._folder / _IDENTITY
-        try:
-            there = json.loads(path.read_bytes())
-        except (FileNotFoundError, NotADirectoryError):
-            self._make(identity)
+
+def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
+    """Yields the blocks of inputs that belong together line by line; see `work_in_blocks`.
+
+    Where a block ends depends on the lines alone.
+
+    Raises:
+        UserError: an input cannot be read, or has fewer lines than another.
+    """
+    rows = zip_longest(*(stream_input(path, flag) for flag, path in inputs.items()))
+    first = 1
+    while block := list(_take(rows)):
+        for number, row in enumerate(block, first):
+            for line, (flag, path) in zip(row, inputs.items(), strict=True):
+                if line is None:
+                    raise UserError(
+                        f"{named_input(path, flag)} has {number - 1} lines, expected as many as "
+                        "the other input has: line n belongs to line n."
+                    )
+        columns = map(list, zip(*block, strict=True))
+        yield Block(first, dict(zip(inputs, columns, strict=True)))
+        first += len(block)
+
+
+def _take(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    characters = 0
+    for row in islice(rows, _LINES):
+        yield row
+        characters += sum(len(line or "") for line in row)
+        if characters > _CHARACTERS:
             return
-        except ValueError as error:
-            raise self._foreign() from error
-        if differing := differing_values(there, identity):
-            more = len(differing) - _MOST_DIFFERENCES
-            shown = [*differing[:_MOST_DIFFERENCES], *([f"{more} more"] if more > 0 else [])]
-            raise UserError(
-                f"{self._shown} was begun by another command ({'; '.join(shown)}): give that one "
-                f"to go on, or delete {self._shown} to begin anew."
-            )
-
-    def _make(self, identity: Mapping[str, Any]) -> None:
-        if self._folder.exists():
-            ours = {_JOURNAL, _FINISHED, _FINISHED_ASIDE, _IDENTITY_ASIDE, *self._places}
-            if not self._folder.is_dir() or {path.name for path in self._folder.iterdir()} - ours:
-                raise self._foreign()
-            shutil.rmtree(self._folder)
-        self._folder.mkdir()
-        write_whole(self._folder / _IDENTITY, (json.dumps(identity, indent=2) + "\n").encode())
-
-    def _foreign(self) -> UserError:
-        return UserError(
-            f"{self._shown} is there already, and is not what this command leaves: move it away, "
-            "or give another --output."
-        )
 
 
-def _put(grown: Path, place: Path) -> None:
-    """Puts a file in its place, where it appears whole."""
-    try:
-        os.replace(grown, place)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        # On another disk.
-        with whole_file(place) as aside:
-            shutil.copyfile(grown, aside)
+def _count(inputs: Mapping[str, str | None]) -> int | None:
+    """Counts the lines of all files, before hours of work; returns None without a file."""
+    counts = {
+        named_input(path, flag): sum(1 for _ in stream_input(path, flag))
+        for flag, path in inputs.items()
+        if path and (os.path.isfile(path) or not os.path.exists(path))
+    }
+    if len(set(counts.values())) > 1:
+        received = ", ".join(f"{name} has {count} lines" for name, count in counts.items())
+        raise UserError(f"{received}; expected the same number: line n belongs to line n.")
+    return next(iter(counts.values()), None)
 
 
-def _bytes_of(lines: Sequence[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+def _length(block: Block) -> int:
+    return len(next(iter(block.texts.values())))
+
+
+def _digest(block: Block) -> str:
+    return hashlib.sha256(json.dumps(block.texts).encode()).hexdigest()

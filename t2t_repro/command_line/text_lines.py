@@ -1,4 +1,4 @@
-"""Text that verbs read and write: a line in, a line out, and a prompt at a terminal."""
+"""Reads and writes text line by line, and asks for it at a terminal."""
 
 import gzip
 import os
@@ -23,114 +23,87 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
     r"""Yields the lines of a plain or `.gz` file, or of standard input; only \n ends a line.
 
     Args:
-        path: of the file, or None for standard input.
+        path: of the file; None for standard input.
         flag: that gave the path, for errors.
 
     Raises:
-        UserError: the file is not there, or is not UTF-8.
+        UserError: the file does not exist, or is not UTF-8.
     """
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             yield from decoded_lines(file, named_input(path, flag))
     except OSError as error:
         raise UserError(f"--{flag}={path}: {error.strerror}; expected a text file.") from error
 
 
 def named_input(path: str | None, flag: str) -> str:
-    """What an error calls a text."""
+    """Returns the name of an input in errors."""
     return f"--{flag}={path}" if path else "standard input"
 
 
-def _opened(path: str | None) -> AbstractContextManager[BufferedIOBase]:
+def _open(path: str | None) -> AbstractContextManager[BufferedIOBase]:
     if not path:
         return nullcontext(cast(BufferedIOBase, sys.stdin.buffer))
     return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
 
 
-def write_output(lines: Iterator[str], path: str | None) -> None:
-    """Writes lines to standard output, or to a file that appears whole or not at all.
-
-    Args:
-        lines: without their ends.
-        path: that --output gave, or None for standard output.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
+def write_output(lines: Iterable[str], path: str | None) -> None:
+    """Writes lines to standard output, or to a file that appears whole or not at all."""
     if not path:
         for line in lines:
-            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+            sys.stdout.buffer.write(line.encode() + b"\n")
         sys.stdout.flush()
         return
-    check_output(path)
-    try:
-        with (
-            whole_file(Path(path)) as aside,
-            aside.open("w", encoding="utf-8", newline="\n") as file,
-        ):
-            file.writelines(line + "\n" for line in lines)
-    except OSError as error:
-        raise UserError(f"--output={path}: {error.strerror}; expected a writable path.") from error
+    with whole_file(Path(path)) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def check_output(path: str | None, flag: str = "output") -> None:
-    """Says that there is no place for a file of output, before one is made with much work.
+    """Checks that a file can be written, before hours of work.
 
     Args:
-        path: that a flag gave, or None for standard output.
+        path: of the flag; None for standard output.
         flag: its name.
 
     Raises:
-        UserError: it is a folder or a device, or in no folder, or in one that is not to be
-            written to.
+        UserError: the path is not a file, or its directory is missing or read-only.
     """
-    if path and os.path.exists(path) and not os.path.isfile(path):
-        mend = "; leave --output out for standard output" if flag == "output" else ""
-        raise UserError(f"--{flag}={path}: expected a file{mend}.")
-    if path and not os.path.isdir(os.path.dirname(path) or "."):
-        raise UserError(
-            f"--{flag}={path}: No such file or directory; expected a folder that is there."
-        )
-    if path and not os.access(os.path.dirname(path) or ".", os.W_OK):
-        raise UserError(f"--{flag}={path}: Permission denied; expected a folder to write to.")
+    if not path:
+        return
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UserError(f"--{flag}={path}: expected a file, or a new one.")
+    if not os.access(os.path.dirname(path) or ".", os.W_OK):
+        raise UserError(f"--{flag}={path}: expected a file in a directory that can be written to.")
 
 
 def one_line(text: str) -> str:
-    """A translation as a line; a model can write whatever has a subword, ends of lines among it."""
+    r"""Returns a translation as one line; a model can write "\n" if it has such a subword."""
     return text.replace("\n", " ")
 
 
-def written(number: int, found: Iterable[tuple[str, float]], scores: bool) -> Iterator[str]:
-    """The lines of output of a line of input.
+def written(number: int, translations: Iterable[tuple[str, float]], scores: bool) -> Iterator[str]:
+    """Yields the output lines of an input line.
 
     Args:
-        number: of the line, from 1.
-        found: its translations and their scores.
-        scores: whether numbers and scores are written.
+        number: of the input line, from 1.
+        translations: texts and scores.
+        scores: adds the number and the score, separated by tabs.
     """
-    for text, score in found:
+    for text, score in translations:
         yield f"{number}\t{score:.4f}\t{one_line(text)}" if scores else one_line(text)
 
 
-def converse(translated: Callable[[Sequence[str]], Iterator[str]]) -> None:
-    """Asks for sentences at a terminal until there is none, and prints what becomes of each.
-
-    Where Python has readline, lines can be edited, and the arrow keys bring back earlier ones.
+def converse(translated: Callable[[Sequence[str]], Iterable[str]]) -> None:
+    """Asks for sentences at a terminal, and prints the translations of each.
 
     Args:
-        translated: the lines to print for lines of input.
+        translated: returns the output lines of input lines.
     """
-    # Imported, it does so for input().
+    # Imported, readline edits the lines of input() and remembers earlier ones.
     with suppress(ImportError):
         import readline  # noqa: F401
 
     print("A sentence a line; an empty line ends.", file=sys.stderr)
-    while True:
-        try:
-            line = input("source> ")
-        except (EOFError, KeyboardInterrupt):
-            return
-        if not line.strip():
-            return
-        for text in translated([line]):
-            print(text)
+    with suppress(EOFError):
+        while (line := input("source> ")).strip():
+            print(*translated([line]), sep="\n")

@@ -1,18 +1,17 @@
-"""BLEU as the paper measured it, which is not sacreBLEU's: the two must not be compared.
+"""BLEU as the paper measured it, not comparable with sacreBLEU's.
 
-T2T's utils/get_ende_bleu.sh: Moses' replace-unicode-punctuation.perl and tokenizer.perl without
-options (no splitting of hyphens by itself, &quot; and the like escaped), German compounds taken
-apart at their hyphens on both sides, multi-bleu.perl with its case. That counts more and easier
-n-grams than sacreBLEU does, so that the same translations score higher.
+The steps of T2T's utils/get_ende_bleu.sh: Moses' replace-unicode-punctuation.perl and
+tokenizer.perl without options, German compounds split at hyphens on both sides, cased
+multi-bleu.perl. These count more and easier n-grams than sacreBLEU, so scores are higher.
 
-T2T held its output against a reference that had been tokenised already, all of whose quotation
-marks were plain (T2T's issue 317). So the one mark that Moses' script leaves, the lower „, is made
-plain too, here on both sides. normalize-punctuation.perl is no part of it: for German it moves
-quotation marks past commas and full stops.
+T2T's reference was already tokenised, with plain quotation marks (T2T's issue 317). Moses' script
+leaves one mark, the lower „, which is therefore replaced here on both sides.
+normalize-punctuation.perl is not used: for German it moves quotation marks past commas and full
+stops.
 
-Against Moses' own scripts in Perl, on newstest2014 and references of it corrupted by a seeded
-shuffle: 6 and 8 of 3,003 lines are tokenised otherwise, all at a full stop that ends the line, and
-BLEU is 63.88 instead of 63.87 (see tests/evaluation/test_paper_bleu.py to repeat it).
+Compared with Moses' Perl scripts on newstest2014 and on references corrupted by a seeded shuffle: 6
+and 8 of 3,003 lines are tokenised differently, all at a final full stop, and BLEU is 63.88 instead
+of 63.87 (tests/evaluation/test_paper_bleu.py repeats it).
 """
 
 import importlib.metadata
@@ -29,48 +28,49 @@ PAPER_BLEU = "BLEU as in the paper (tokenised)"
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
+@gin.configurable(denylist=["translations", "references", "sources"])
 @validated
 def paper_bleu(
-    hypotheses: Sequence[str],
+    translations: Sequence[str],
     references: Sequence[str],
+    sources: Sequence[str] = (),
     language: Text = "de",
     split_compounds: bool = True,
 ) -> Score:
-    """Cased corpus BLEU of words as Moses tokenises them, without smoothing (multi-bleu.perl).
+    """Computes cased corpus BLEU of Moses' tokens, without smoothing (multi-bleu.perl).
 
     Args:
-        hypotheses: translations, plain text.
+        translations: plain text.
         references: plain text.
+        sources: not used.
         language: of both, for Moses' abbreviations.
-        split_compounds: whether hyphenated words are taken apart, as T2T did for German.
+        split_compounds: whether hyphenated words are split, as T2T did for German.
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the numbers of lines differ.
     """
     words = moses_words(language)
     split = at_compounds if split_compounds else str
-    theirs, ours = ([split(words(line)) for line in side] for side in (references, hypotheses))
+    theirs, ours = ([split(words(line)) for line in side] for side in (references, translations))
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    how = (
+    preprocessing = (
         f"moses:{language}|quotes:plain|compounds:{'split' if split_compounds else 'whole'}"
         f"|sacremoses:{importlib.metadata.version('sacremoses')}"
     )
-    return sacrebleu_score(metric, PAPER_BLEU, ours, theirs, how)
+    return sacrebleu_score(metric, PAPER_BLEU, ours, theirs, preprocessing)
 
 
 def at_compounds(line: str) -> str:
-    """Takes hyphenated words apart: rich-text → rich ##AT##-##AT## text.
+    """Splits hyphenated words: rich-text → rich ##AT##-##AT## text.
 
-    Done once from the left, as T2T's Perl does it: of a-b-c the second hyphen stays, for the b
-    before it has been read.
+    Matches do not overlap, as in T2T's Perl: the second hyphen of a-b-c stays.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
 
 
 def moses_words(language: str) -> Callable[[str], str]:
-    """Returns Moses' plain punctuation and tokenisation, a line to words and spaces."""
-    # Importing it takes a third of a second, which every command would pay.
+    """Returns a function that applies Moses' plain punctuation and tokenisation to a line."""
+    # The import takes a third of a second, which other commands need not pay.
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     punctuation = MosesPunctNormalizer(lang=language)

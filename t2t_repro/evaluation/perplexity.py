@@ -1,4 +1,4 @@
-"""Negative log-likelihood of held-out sentences, by teacher forcing."""
+"""Negative log-likelihood and perplexity of held-out sentences, by teacher forcing."""
 
 import math
 import sys
@@ -18,12 +18,12 @@ _MOST_NLL = math.log(sys.float_info.max)
 
 
 class HeldOutLoss:
-    """Scores the reference translations of a token store under a model.
+    """The loss of a model on the reference translations of a token store.
 
     Args:
         model: the Transformer; its current weights are used at every call.
         store: the sentences.
-        tokens_per_batch: padded tokens of a batch at most, on the longer side.
+        tokens_per_batch: at most so many padded tokens a batch, on the longer side.
     """
 
     def __init__(self, model: Transformer, store: TokenStore, tokens_per_batch: int = 4096) -> None:
@@ -36,19 +36,19 @@ class HeldOutLoss:
         self._sums = tf.function(self._batch_sums, input_signature=[ids, ids], autograph=False)
 
     def nll(self) -> float:
-        """Negative log-likelihood per target token, EOS included, in nats."""
+        """Returns the negative log-likelihood per target token, EOS included, in nats."""
         total, tokens = self.sums()
         return total / tokens
 
     def sums(
         self, first: int = 0, every: int = 1, within: range | None = None
     ) -> tuple[float, float]:
-        """Negative log-likelihood of some batches, in nats, and their target tokens.
+        """Returns the negative log-likelihood of some batches, in nats, and their target tokens.
 
         Args:
             first: number of the first batch.
             every: step from one batch to the next; 1 for all.
-            within: sentences that the batches are made of; all by default.
+            within: numbers of the sentences; all by default.
         """
         total = tokens = 0.0
         batches = self._batches if within is None else self._batches_of(within)
@@ -70,9 +70,9 @@ class HeldOutLoss:
         return [group + sentences.start for group in groups]
 
     def perplexity(self) -> float:
-        """exp(nll): perplexity per subword, which depends on the subword model.
+        """Returns exp(nll), the perplexity per subword, which depends on the subword model.
 
-        Infinite where that is beyond a float, as of a model that has diverged.
+        Infinite if it does not fit into a float, e.g. after divergence.
         """
         nll = self.nll()
         return math.exp(nll) if nll < _MOST_NLL else math.inf

@@ -1,9 +1,9 @@
 """Scores of translations against references: one name, one meaning.
 
-BLEU, chrF, chrF++ and TER are sacreBLEU's, each with the signature that says how it was computed.
+BLEU, chrF, chrF++ and TER are sacreBLEU's, each with its signature.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,26 +13,28 @@ from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
 from t2t_repro.errors import UserError
 
+_TEXTS = ["translations", "references", "sources"]
+
 
 @dataclass(frozen=True)
 class Segments:
-    """What one of sacreBLEU's metrics computed a score from, and can compute it from again.
+    """The sentences of one of sacreBLEU's scores, from which `significance` draws samples.
 
     Attributes:
-        metric: which one.
-        hypotheses: as the metric got them, such as tokenised.
+        metric: computed the score.
+        translations: as the metric got them, e.g. tokenised.
         references: likewise.
-        how: what the signature says besides sacreBLEU's own; see `sacrebleu_score`.
+        preprocessing: a suffix of the signature; see `sacrebleu_score`.
     """
 
     metric: SacreBleuMetric = field(compare=False)
-    hypotheses: list[str] = field(repr=False)
+    translations: list[str] = field(repr=False)
     references: list[str] = field(repr=False)
-    how: str = ""
+    preprocessing: str = ""
 
-    def signature(self) -> str:
-        """Returns how the metric's last score was computed."""
-        return "|".join(filter(None, (str(self.metric.get_signature()), self.how)))
+    def signature(self, of_metric: object) -> str:
+        """Joins a signature of sacreBLEU's and the preprocessing."""
+        return "|".join(filter(None, (str(of_metric), self.preprocessing)))
 
 
 class Score(NamedTuple):
@@ -41,11 +43,9 @@ class Score(NamedTuple):
     Attributes:
         name: of the metric.
         value: in percent for all metrics here.
-        signature: how it was computed (sacreBLEU's own for its metrics); empty where the name says
-            it all.
-        higher_is_better: whether more is better; less is, of TER.
-        segments: of sacreBLEU's metrics, what samples of sentences are drawn from to say how sure
-            the score is; see `significance`.
+        signature: how the score was computed, e.g. sacreBLEU's signature; "" if the name says all.
+        higher_is_better: False for TER.
+        segments: for confidence intervals; None of metrics that are not sacreBLEU's.
     """
 
     name: str
@@ -54,120 +54,135 @@ class Score(NamedTuple):
     higher_is_better: bool = True
     segments: Segments | None = None
 
-    def __str__(self) -> str:
-        signature = f"  [{self.signature}]" if self.signature else ""
-        return f"{self.name} {self.value:.2f}{signature}"
-
     def as_dict(self) -> dict[str, Any]:
-        """Returns what can be written down of it: all but the segments."""
-        found = self._asdict()
-        del found["segments"]
-        return found
+        """Returns all fields but the segments, for JSON."""
+        fields = self._asdict()
+        del fields["segments"]
+        return fields
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """BLEU of plain text: sacreBLEU's own tokenisation (13a), cased.
+Metric = Callable[[Sequence[str], Sequence[str], Sequence[str]], Score]
+"""(translations, references, sources) -> score.
+
+The sources are empty where `evaluate` scores translations without --source.
+"""
+
+
+@gin.configurable(denylist=_TEXTS)
+def bleu(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes BLEU of plain text: sacreBLEU's own tokenisation (13a), cased.
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the numbers of lines differ.
     """
-    return sacrebleu_score(BLEU(), "BLEU", hypotheses, references)
+    return sacrebleu_score(BLEU(), "BLEU", translations, references)
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
-def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """BLEU of text that is tokenised already, lower-cased: words are what spaces separate.
+@gin.configurable(denylist=_TEXTS)
+def tokenised_bleu(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes BLEU of tokenised, lower-cased text: words are separated by spaces.
 
-    The protocol of the published Multi30k figures (Moses' multi-bleu.perl -lc). Not to be
-    compared with `bleu`: another tokenisation gives other figures.
+    The protocol of the published Multi30k figures (Moses' multi-bleu.perl -lc). Not comparable with
+    `bleu`, whose tokenisation is another.
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the numbers of lines differ.
     """
     metric = BLEU(tokenize="none", lowercase=True, force=True)
-    return sacrebleu_score(metric, "tokenised lower-cased BLEU", hypotheses, references)
+    return sacrebleu_score(metric, "tokenised lower-cased BLEU", translations, references)
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF: F2 of character n-grams up to 6.
-
-    Raises:
-        UserError: the two are not as many lines.
-    """
-    return sacrebleu_score(CHRF(), "chrF", hypotheses, references)
-
-
-@gin.configurable(denylist=["hypotheses", "references"])
-def chrf_plus_plus(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF++: F2 of character n-grams up to 6 and word n-grams up to 2.
+@gin.configurable(denylist=_TEXTS)
+def chrf(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes chrF: F2 of character n-grams up to 6.
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the numbers of lines differ.
     """
-    return sacrebleu_score(CHRF(word_order=2), "chrF++", hypotheses, references)
+    return sacrebleu_score(CHRF(), "chrF", translations, references)
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
-def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """TER: the edits, shifts of phrases included, that make the reference of the hypothesis.
-
-    In percent of the reference's words, so it may exceed 100; less is better. Lower-cased, words
-    are what spaces separate: sacreBLEU's defaults.
+@gin.configurable(denylist=_TEXTS)
+def chrf_plus_plus(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2.
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the numbers of lines differ.
     """
-    score = sacrebleu_score(TER(), "TER", hypotheses, references)
+    return sacrebleu_score(CHRF(word_order=2), "chrF++", translations, references)
+
+
+@gin.configurable(denylist=_TEXTS)
+def ter(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes TER: the edits, including shifts of phrases, from translation to reference.
+
+    In percent of the reference's words, so it may exceed 100; lower is better. sacreBLEU's
+    defaults: lower-cased words that are separated by spaces.
+
+    Raises:
+        UserError: the numbers of lines differ.
+    """
+    score = sacrebleu_score(TER(), "TER", translations, references)
     return score._replace(higher_is_better=False)
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """The share of hypotheses that are the reference, character for character, in percent.
+@gin.configurable(denylist=_TEXTS)
+def exact_match(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes the share of translations that equal their reference, in percent.
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the numbers of lines differ.
     """
-    check_lengths(hypotheses, references)
-    equal = sum(a == b for a, b in zip(hypotheses, references, strict=True))
+    check_lengths(translations, references)
+    equal = sum(a == b for a, b in zip(translations, references, strict=True))
     return Score("exact match", 100.0 * equal / len(references))
 
 
 def sacrebleu_score(
     metric: SacreBleuMetric,
     name: str,
-    hypotheses: Sequence[str],
+    translations: Sequence[str],
     references: Sequence[str],
-    how: str = "",
+    preprocessing: str = "",
 ) -> Score:
-    """Scores with one of sacreBLEU's metrics, and keeps its signature.
+    """Computes one of sacreBLEU's metrics, with its signature.
 
     Args:
         metric: one of sacreBLEU's.
         name: of the score.
-        hypotheses: as the metric takes them.
+        translations: as the metric takes them.
         references: likewise.
-        how: what was done to both before, for the signature: such as "moses:de|compounds:split".
+        preprocessing: of both texts, for the signature, e.g. "moses:de|compounds:split".
 
     Raises:
-        UserError: the two are not as many lines.
+        UserError: the numbers of lines differ.
     """
-    check_lengths(hypotheses, references)
-    segments = Segments(metric, list(hypotheses), list(references), how)
-    value = metric.corpus_score(segments.hypotheses, [segments.references]).score
-    return Score(name, value, segments.signature(), segments=segments)
+    check_lengths(translations, references)
+    segments = Segments(metric, list(translations), list(references), preprocessing)
+    value = metric.corpus_score(segments.translations, [segments.references]).score
+    return Score(name, value, segments.signature(metric.get_signature()), segments=segments)
 
 
-def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Checks that there is a reference for every hypothesis.
+def check_lengths(translations: Sequence[str], references: Sequence[str]) -> None:
+    """Checks that there is a reference for every translation, and at least one.
 
     Raises:
-        UserError: there is not, or there are none at all.
+        UserError: it is not so.
     """
-    if len(hypotheses) != len(references) or not references:
+    if len(translations) != len(references) or not references:
         raise UserError(
-            f"there are {len(hypotheses)} translations and {len(references)} references, expected "
-            "as many of one as of the other, and at least one: give the files that belong together."
+            f"there are {len(translations)} translations and {len(references)} references, "
+            "expected the same number, at least 1: give files that belong together."
         )

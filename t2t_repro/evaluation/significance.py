@@ -1,8 +1,7 @@
-"""How sure a score is, and a difference of two: sacreBLEU's resampling of sentences.
+"""Confidence intervals and significance tests, by sacreBLEU's resampling of sentences.
 
-The intervals and p-values are those of its command line (--confidence, --paired-bs, --paired-ar).
-It computes them of its own metrics alone, which leave in a `Score` what it needs; of others only
-the score is known here.
+The figures equal those of its command line (--confidence, --paired-bs, --paired-ar). They exist for
+sacreBLEU's metrics, whose `Score` has segments; other metrics have the score alone.
 """
 
 import os
@@ -21,14 +20,14 @@ _SEED = "SACREBLEU_SEED"
 
 
 class Estimate(NamedTuple):
-    """A score, and how sure it is.
+    """A score with its confidence interval and p-value.
 
     Attributes:
-        score: its signature tells of the resampling.
-        mean: over samples of the sentences, drawn with replacement, or None.
-        half_width: half of the interval that holds 95 % of the samples' scores, or None.
-        p_value: how likely a difference from the baseline as great as this, or greater, is by
-            chance; None of the baseline itself, and where it is not computed.
+        score: with the resampling in its signature.
+        mean: of samples of sentences, drawn with replacement; None if not computed.
+        half_width: half of the samples' 95 % interval; None if not computed.
+        p_value: probability of a difference from the baseline at least as large by chance; None of
+            the baseline, and if not computed.
     """
 
     score: Score
@@ -39,13 +38,13 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Resampling:
-    """How sentences are resampled.
+    """Settings of the resampling.
 
     Attributes:
         test: paired "bootstrap" (Koehn 2004), or approximate "randomisation" (Riezler and Maxwell
             2005).
-        samples: how many; by default sacreBLEU's 1,000, and of randomisation 10,000.
-        seed: of the samples; by default that of SACREBLEU_SEED, or sacreBLEU's 12345.
+        samples: their number; by default sacreBLEU's: 1,000, for randomisation 10,000.
+        seed: of the samples; by default SACREBLEU_SEED's, or sacreBLEU's 12345.
     """
 
     test: Literal["bootstrap", "randomisation"] = "bootstrap"
@@ -53,10 +52,10 @@ class Resampling:
     seed: int | None = None
 
     def estimate(self, score: Score) -> Estimate:
-        """Estimates a 95 % interval of one system's score, by bootstrap.
+        """Estimates the 95 % interval of one system's score, by bootstrap.
 
         Raises:
-            UserError: SACREBLEU_SEED is no seed.
+            UserError: SACREBLEU_SEED is not a seed.
         """
         return replace(self, test="bootstrap").compare([score])[0]
 
@@ -64,41 +63,41 @@ class Resampling:
         """Compares systems with a baseline, by one metric.
 
         Args:
-            scores: of the baseline, and of every system, on the same sentences.
-            with_interval: whether there are intervals by randomisation too, of 1,000 samples; by
-                bootstrap there always are.
+            scores: of the baseline, then of every system, on the same sentences.
+            with_interval: adds intervals, of 1,000 samples, to randomisation; the bootstrap always
+                has them.
 
         Raises:
-            UserError: SACREBLEU_SEED is no seed.
+            UserError: SACREBLEU_SEED is not a seed.
         """
-        given = [score.segments for score in scores if score.segments]
-        if len(given) < len(scores):
+        segments = [score.segments for score in scores if score.segments]
+        if len(segments) < len(scores):
             return [Estimate(score) for score in scores]
         with self._seeded():
             test = PairedTest(
-                [(str(number), one.hypotheses) for number, one in enumerate(given)],
-                {"": given[0].metric},
-                [given[0].references],
+                [(str(number), one.translations) for number, one in enumerate(segments)],
+                {"": segments[0].metric},
+                [segments[0].references],
                 "bs" if self.test == "bootstrap" else "ar",
                 self.samples or 0,
                 0 if with_interval and self.test == "randomisation" else -1,
             )
-            signatures, found = test()
-        (signature,) = signatures.values()
-        _, results = found.values()
-        how = "|".join(filter(None, (str(signature), given[0].how)))
+            signatures, results_by_name = test()
+        (of_metric,) = signatures.values()
+        _, results = results_by_name.values()
+        signature = segments[0].signature(of_metric)
         return [
-            _estimate(score._replace(signature=how), result)
+            _estimate(score._replace(signature=signature), result)
             for score, result in zip(scores, results, strict=True)
         ]
 
     @contextmanager
     def _seeded(self) -> Iterator[None]:
-        """Gives sacreBLEU the seed, which it reads from the environment alone."""
+        """Sets the seed in the environment, from which sacreBLEU reads it."""
         before = os.environ.get(_SEED)
         seed = before if self.seed is None else str(self.seed)
         if seed is not None:
-            # It takes 0 for none in one place, and for a seed in another.
+            # sacreBLEU takes 0 for none in one place, and for a seed in another.
             if seed.lower() != "none" and not re.fullmatch("0*[1-9][0-9]*", seed):
                 raise UserError(f"{_SEED}={seed}: expected an integer from 1 on, or none.")
             os.environ[_SEED] = seed
@@ -112,6 +111,6 @@ class Resampling:
 
 
 def _estimate(score: Score, result: Any) -> Estimate:
-    # NumPy's numbers, some of float32, are not for JSON.
+    # JSON cannot hold NumPy's numbers.
     numbers = (result.mean, result.ci, result.p_value)
     return Estimate(score, *(None if number is None else float(number) for number in numbers))

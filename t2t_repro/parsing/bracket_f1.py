@@ -1,9 +1,8 @@
-"""F1 of labelled brackets, the measure of constituency parsing (paper, table 4), as EVALB has it.
+"""F1 of labelled brackets, the measure of constituency parsing (paper, table 4), as in EVALB.
 
-EVALB is Sekine and Collins's program of 1997; its parameter file COLLINS.prm is what figures on the
-Wall Street Journal are made with. Differently from EVALB, trees come as symbols and without words
-(see data/linear_trees.py), so that a word is known by its place in the sentence.
-benchmarks/evalb.py holds the two against each other.
+EVALB is Sekine and Collins's program of 1997; its parameter file COLLINS.prm is standard for
+the Wall Street Journal. Here trees are symbols without words (see linear_trees.py), so words are
+identified by their positions.
 """
 
 import re
@@ -24,8 +23,7 @@ BRACKET_F1 = "bracket F1"
 STRICT_BRACKET_F1 = "strict bracket F1"
 SHARE_OF_TREES = "share of trees"
 
-# COLLINS.prm: a word with such a tag is not there, and a constituent with such a label does not
-# count.
+# COLLINS.prm: words with these tags are deleted, constituents with these labels do not count.
 _DELETED = frozenset(("TOP", "-NONE-", ",", ":", "``", "''", "."))
 _EQUAL = {"PRT": "ADVP"}
 # EVALB cuts labels of constituents there: NP-SBJ is NP.
@@ -36,16 +34,16 @@ class BracketCounts(NamedTuple):
     """Numbers of brackets and of sentences, of one sentence or of many.
 
     Attributes:
-        matched: brackets that a hypothesis and its reference share.
-        found: brackets of hypotheses.
+        matched: brackets that a parse shares with its reference.
+        found: brackets of parses.
         expected: brackets of their references.
         complete: sentences of which all brackets match.
         valid: sentences that were compared.
-        errors: sentences whose hypothesis is no tree, or one of other words.
-        skipped: sentences whose hypothesis has no words that count.
+        errors: sentences whose parse is not a tree, or has other words.
+        skipped: sentences whose parse has no words that count.
         missed: brackets of the references of `errors` and `skipped`.
-        words: of references, punctuation among them.
-        trees: sentences whose hypothesis is a tree of as many words as the reference has.
+        words: of references, including punctuation.
+        trees: sentences whose parse is a tree of as many words as the reference.
     """
 
     matched: int = 0
@@ -60,35 +58,38 @@ class BracketCounts(NamedTuple):
     trees: int = 0
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
+@gin.configurable(denylist=["translations", "references", "sources"])
 @validated
 def bracket_f1(
-    hypotheses: Sequence[str], references: Sequence[str], longest: Count | None = None
+    translations: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str] = (),
+    longest: Count | None = None,
 ) -> Score:
-    """EVALB's labelled F1 with COLLINS.prm, in percent.
+    """Computes EVALB's labelled F1 with COLLINS.prm, in percent.
 
         precision = matched / found,   recall = matched / expected,   F1 = 2 · P · R / (P + R)
 
     over all sentences together. A bracket is a constituent's label and the words that it holds.
-    Words with the tags , : `` '' . are taken out first, and constituents that hold no other. The
-    root does not count, tags do not count, and ADVP and PRT are the same. Of several brackets that
-    are alike, as many match as both trees have.
+    Words with the tags , : `` '' . are deleted first, and constituents that hold no other. Root and
+    tags do not count; ADVP equals PRT. Of equal brackets, as many match as both trees have.
 
-    As in EVALB, a sentence is **left out** of all these sums if its hypothesis is no tree, has not
-    as many words as its reference, or takes another word for punctuation (an "error"), or has no
-    words that count ("skipped"). So a model that fails on long sentences gains by it: the numbers
-    of such sentences stand in the signature, and `strict_bracket_f1` counts them as failures.
+    As in EVALB, a sentence is **left out** of all these sums if its parse is not a tree, has
+    another number of words or takes another word for punctuation (an "error"), or has no words that
+    count ("skipped"). A model that fails on long sentences gains by it: the signature has the
+    numbers of such sentences, and `strict_bracket_f1` counts them as failures.
 
     Args:
-        hypotheses: linearised trees.
+        translations: linearised trees.
         references: likewise.
-        longest: sentences with more words than this, punctuation among them, do not count; EVALB
-            prints the figure of at most 40 words too. By default all do.
+        sources: not used.
+        longest: leaves out sentences with more words, including punctuation; EVALB also prints
+            the figure of at most 40 words.
 
     Raises:
-        UserError: the two are not as many lines, or a reference is no tree.
+        UserError: the numbers of lines differ, or a reference is not a tree.
     """
-    sentences = count_brackets(hypotheses, references)
+    sentences = count_brackets(translations, references)
     name = BRACKET_F1
     if longest is not None:
         sentences = [counts for counts in sentences if counts.words <= longest]
@@ -97,52 +98,53 @@ def bracket_f1(
     return _score(name, counts, counts.expected, counts.valid)
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
-def strict_bracket_f1(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """F1 over every sentence: a hypothesis that EVALB leaves out has found no bracket of its own.
+@gin.configurable(denylist=["translations", "references", "sources"])
+def strict_bracket_f1(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes F1 over every sentence: a parse that EVALB leaves out has found no bracket.
 
-    Not EVALB's figure, and never above it by leaving something out: fit to select models by. For
-    the rest see `bracket_f1`.
+    Not EVALB's figure; safe for selecting models. See `bracket_f1`.
 
     Raises:
-        UserError: the two are not as many lines, or a reference is no tree.
+        UserError: the numbers of lines differ, or a reference is not a tree.
     """
-    counts = _total(count_brackets(hypotheses, references))
+    counts = _total(count_brackets(translations, references))
     return _score(STRICT_BRACKET_F1, counts, counts.expected + counts.missed, len(references))
 
 
-@gin.configurable(denylist=["hypotheses", "references"])
-def share_of_trees(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """The share of hypotheses that are trees of their sentences, in percent.
-
-    They are what `t2t_repro.parse` prints a tree for: every closing symbol closes something, and
-    there are as many words as in the reference. Which words are punctuation does not count here.
+@gin.configurable(denylist=["translations", "references", "sources"])
+def share_of_trees(
+    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+) -> Score:
+    """Computes the share of parses that are trees of as many words as the reference, in percent.
 
     Args:
-        hypotheses: linearised trees.
+        translations: linearised trees.
         references: likewise.
+        sources: not used.
 
     Raises:
-        UserError: the two are not as many lines, or a reference is no tree.
+        UserError: the numbers of lines differ, or a reference is not a tree.
     """
-    fit = _total(count_brackets(hypotheses, references)).trees
+    fit = _total(count_brackets(translations, references)).trees
     signature = f"sentences:{len(references)}|trees:{fit}"
     return Score(SHARE_OF_TREES, _percent(fit, len(references)), signature)
 
 
-def count_brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[BracketCounts]:
-    """Compares every sentence by itself; see `bracket_f1`.
+def count_brackets(translations: Sequence[str], references: Sequence[str]) -> list[BracketCounts]:
+    """Counts the brackets of each sentence; see `bracket_f1`.
 
     Args:
-        hypotheses: linearised trees.
+        translations: linearised trees.
         references: likewise.
 
     Raises:
-        UserError: the two are not as many lines, or a reference is no tree.
+        UserError: the numbers of lines differ, or a reference is not a tree.
     """
-    check_lengths(hypotheses, references)
+    check_lengths(translations, references)
     golds = _read(references)
-    return [_compare(line, gold) for line, gold in zip(hypotheses, golds, strict=True)]
+    return [_compare(line, gold) for line, gold in zip(translations, golds, strict=True)]
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
@@ -166,23 +168,22 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _read(references: Iterable[str]) -> Iterator[Tree]:
-    """The trees of the references."""
     for number, reference in enumerate(references, start=1):
         try:
             yield delinearise(reference)
         except ValueError as error:
             raise UserError(
-                f"reference {number} is no linearised tree: {error}; expected one such as "
+                f"reference {number} is not a linearised tree: {error}; expected one such as "
                 "S NP NN /NP VP VBZ /VP /S"
             ) from error
 
 
-def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
-    """Compares one sentence, in the order in which EVALB looks for what is wrong with it."""
+def _compare(parse: str, gold: Tree) -> BracketCounts:
+    """Compares one sentence; errors are found in EVALB's order."""
     expected = _brackets(gold)
     left_out = BracketCounts(missed=expected.total(), words=len(gold.tags))
     try:
-        tree = delinearise(hypothesis)
+        tree = delinearise(parse)
     except ValueError:
         return left_out._replace(errors=1)
     left_out = left_out._replace(trees=int(len(tree.tags) == len(gold.tags)))
@@ -203,12 +204,11 @@ def _compare(hypothesis: str, gold: Tree) -> BracketCounts:
 
 
 def _is_counted(tree: Tree) -> list[bool]:
-    """Of every word whether it counts."""
     return [tag not in _DELETED for tag in tree.tags]
 
 
 def _brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    """The brackets that count: label, first word and end, in words that count."""
+    """Returns the brackets that count: label, first word and end, in words that count."""
     before = [0, *accumulate(_is_counted(tree))]
     brackets: Counter[tuple[str, int, int]] = Counter()
     for whole_label, start, end in tree.constituents:

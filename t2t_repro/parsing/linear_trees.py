@@ -1,26 +1,35 @@
-"""Trees as sequences of symbols, which is how a Transformer writes them (paper, section 6.3).
+"""Trees as sequences of symbols, for a Transformer (paper, section 6.3).
 
     (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))    becomes    S NP DT NN /NP VP VBZ /VP . /S
 
-The form is that of Tensor2Tensor's data_generators/wsj_parsing.py, which follows Vinyals et al.
-(2015), "Grammar as a Foreign Language": a constituent opens with its label and closes with a slash
-and its label; a word is its part-of-speech tag; the root is left out. (Vinyals et al. write XX for
-every tag; T2T keeps the tags.) Nothing but its closing tells a constituent's label from a tag.
+The form of Tensor2Tensor's data_generators/wsj_parsing.py, after Vinyals et al. (2015), "Grammar
+as a Foreign Language": a constituent opens with its label and closes with a slash and its label; a
+word is its part-of-speech tag; the root is left out. (Vinyals et al. write XX for every tag; T2T
+keeps the tags.) A label differs from a tag only in that it is closed.
 """
 
-from t2t_repro.parsing.trees import Constituent, Tree, positions
+from t2t_repro.parsing.trees import (
+    SPACES,
+    Constituent,
+    ParsedSentence,
+    Tree,
+    bracketed,
+    positions,
+)
 
 CLOSE = "/"
 """Begins the symbol that closes a constituent."""
 
+NO_TREE = "(())"
+"""The usual output of a parser that fails."""
+
 
 def linearise(tree: Tree) -> str:
-    """Writes a tree as symbols with a space between them; `delinearise` gives the tree back.
+    """Returns a tree as symbols separated by spaces, the inverse of `delinearise`.
 
     Raises:
-        ValueError: the tree has no such form that could be read again: a label begins with a
-            slash, or a word that is not a constituent's last has the constituent's label for a
-            tag.
+        ValueError: the form would be ambiguous: a label begins with a slash, or a word that is not
+            a constituent's last has the constituent's label as its tag.
     """
     symbols: list[str] = []
     for position in positions(tree):
@@ -36,16 +45,13 @@ def linearise(tree: Tree) -> str:
 
 
 def delinearise(line: str) -> Tree:
-    """Reads the tree that a line of symbols is.
+    """Reads a tree from symbols, e.g. a model's output.
 
-    A closing belongs to the nearest symbol of its label that is still open and has a symbol behind
-    it; what is never closed is a tag.
-
-    Args:
-        line: symbols, e.g. of a model's making.
+    A closing symbol closes the nearest open symbol of its label that has a symbol behind it. What
+    is never closed is a tag.
 
     Raises:
-        ValueError: a closing has no symbol that it could close.
+        ValueError: a closing symbol closes nothing.
     """
     names: list[str] = []
     open_names: list[int] = []
@@ -86,3 +92,28 @@ def _checked(label: str) -> str:
             "rename it"
         )
     return label
+
+
+def words_of(line: str) -> tuple[str, ...]:
+    """Splits a sentence into words; round brackets become -LRB- and -RRB-."""
+    words = SPACES.split(line.replace("(", "-LRB-").replace(")", "-RRB-"))
+    return tuple(word for word in words if word)
+
+
+def tree_of(words: tuple[str, ...], symbols: str) -> str:
+    """Returns the bracketed tree of a sentence.
+
+    Args:
+        words: of the sentence.
+        symbols: a linearised tree, a model's output.
+
+    Returns:
+        the tree with these words; `NO_TREE` if the symbols are not a tree of as many words.
+    """
+    try:
+        tree = delinearise(symbols)
+    except ValueError:
+        return NO_TREE
+    # A model can write anything that has a subword.
+    fits = words and len(tree.tags) == len(words) and not set(symbols) & set("()\r\n")
+    return bracketed(ParsedSentence(words, tree)) if fits else NO_TREE

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import grpc
 from absl import logging
 
-from t2t_repro.command_line.quiet_start import is_note
 from t2t_repro.errors import printable
 from t2t_repro.serving.asked import Asked
 from t2t_repro.serving.frames import read_frame, write_frame
@@ -212,11 +211,11 @@ class ModelProcess:
         while block := await self._process.stdout.read(2**16):
             *whole, rest = (rest + block).split(b"\n")
             for line in whole:
-                if not is_note(line):
+                if line:
                     self._log_line(line, lines)
                     lines += 1
             rest = rest[:_LOG_WIDTH]
-        if rest and not is_note(rest):
+        if rest:
             self._log_line(rest, lines)
 
     def _log_line(self, line: bytes, before: int) -> None:

@@ -96,9 +96,7 @@ async def _read(reader: asyncio.StreamReader, frames: asyncio.Queue[Frame]) -> N
 
 
 def _load(options: Options) -> "Answers":
-    from t2t_repro.command_line.quiet_start import import_tensorflow
 
-    import_tensorflow()
     import tensorflow as tf
 
     from t2t_repro.decoding.batch_plan import default_workers, one_core_a_batch

@@ -1,24 +1,20 @@
 """What is asked of the dev set in training: nll, a score of translations, attention maps."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import gin
 
-from t2t_repro.command_line.text_lines import one_line
 from t2t_repro.config.values import Count, validated
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
-from t2t_repro.evaluation.scores import Score, bleu
+from t2t_repro.evaluation.scores import Metric, Score, bleu
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.training.run_state import CorpusScores, DevScores, Images
 from t2t_repro.training.workers import Workers
-
-Metric = Callable[[Sequence[str], Sequence[str]], Score]
-"""(translations, references) -> score."""
 
 _SAMPLES = 5
 
@@ -64,7 +60,7 @@ class DevEvaluation:
         model: the Transformer.
         data: its dev split is read.
         workers: that share the dev set.
-        metric: of translations and references.
+        metric: of translations, references and sources.
         sentences: how many of the first dev sentences are translated, of a mixture those of every
             corpus; all by default.
         images: (model, data) -> a function that draws images for TensorBoard, which is called at
@@ -133,7 +129,7 @@ class DevEvaluation:
         )
 
     def _score(self, texts: list[str], lines: slice) -> Score:
-        score = self._metric(texts[lines], self._target[lines])
+        score = self._metric(texts[lines], self._target[lines], self._source[lines])
         if not isinstance(score, Score):
             raise UserError(f"DevEvaluation.metric gave {score!r}, expected a Score: see bleu.")
         return score
@@ -145,6 +141,6 @@ class DevEvaluation:
         for part in self._parts:
             of_part = (side[part.lines][:of_each] for side in (self._source, texts, self._target))
             for row in zip(*of_part, strict=True):
-                cells = (one_line(cell).replace("|", "¦") for cell in row)
+                cells = (cell.replace("\n", " ").replace("|", "¦") for cell in row)
                 table.append(f"| {' | '.join(cells)} |")
         return "\n".join(table)

@@ -2,12 +2,9 @@
 
 import json
 import re
-import runpy
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from t2t_repro.attention.maps import AttentionMap
 from t2t_repro.attention.page import Heading, as_html
@@ -89,15 +86,3 @@ def test_a_large_page_is_of_a_size_to_open():
     maps = [attention(kind, 6, 8, words, words) for kind in ("encoder", "decoder", "cross")]
     page = as_html(maps, Heading("m", "s", "t", "o"))
     assert len(page) < 2e6
-
-
-def test_the_page_is_packed_with_the_package(monkeypatch):
-    setuptools = pytest.importorskip("setuptools")
-    given = {}
-    monkeypatch.setattr(setuptools, "setup", lambda **arguments: given.update(arguments))
-    root = Path(__file__).parents[2]
-    runpy.run_path(str(root / "setup.py"))
-    packed = given["package_data"]["t2t_repro.analysis"]
-    folder = root / "t2t_repro" / "analysis"
-    files = [path.name for pattern in packed for path in folder.glob(pattern)]
-    assert files == ["attention_page.html"]

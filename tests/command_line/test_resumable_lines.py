@@ -1,214 +1,169 @@
-"""Files that grow block by block: killed at any operation on files, they end the same."""
+"""Texts are worked on block by block, and a killed command goes on where it stopped."""
 
-import errno
-import functools
-import itertools
-import mmap
 import os
 import signal
 import sys
-from pathlib import Path
+from io import BytesIO, TextIOWrapper
 
 import pytest
 
-from t2t_repro.command_line import resumable_lines as block_output
-from t2t_repro.command_line.block_work import work_in_blocks
-from t2t_repro.command_line.line_blocks import AlignedTexts
-from t2t_repro.command_line.resumable_lines import ResumableFiles
+from t2t_repro.command_line import resumable_lines
+from t2t_repro.command_line.resumable_lines import read_blocks, work_in_blocks
 from t2t_repro.errors import UserError
-from tests.faults.injection import Fault, Place, _on_event
 from tests.processes import in_child
 
-BLOCKS = [["a", "b"], ["", "c d"], ["e"]]
-IDENTITY = {"--n_best": 1, "weights": "1234", "BeamSearch.beam_size": "4"}
+LINES = ["a", "", "b c", "\u2028d\x85", "e\r", "ä", "{}"]
+SETTINGS = {"--n_best": 1, "the weights": ["12"]}
 
 
-def write(folder, identity=IDENTITY, blocks=BLOCKS):
-    """Writes what is left; the digest of a block is its number."""
-    paths = {"output": str(folder / "out"), "alignments": str(folder / "aligned")}
-    with ResumableFiles(paths, identity) as files:
-        done = 0
-        for number, block in enumerate(blocks, start=1):
-            if done >= files.done and not files.finished:
-                assert files.done == done
-                upper = [line.upper() for line in block]
-                files.append(len(block), str(number), {"output": block, "alignments": upper})
-                assert files.done == done + len(block)
-            done += len(block)
-        files.finish()
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(resumable_lines, "_LINES", 2)
 
 
-def listing(folder):
-    return sorted(path.name for path in folder.iterdir())
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_bytes("".join(f"{line}\n" for line in LINES).encode())
+    return tmp_path
 
 
-def test_killed_at_any_operation_it_ends_the_same(tmp_path):
-    kills = 0
-    for number in itertools.count(1):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "out").write_text("of before\n")
-
-        def killed(number=number, folder=folder):
-            place = Place(mmap.mmap(-1, 64))
-            sys.addaudithook(functools.partial(_on_event, Fault(write=number), place))
-            write(folder)
-
-        status = in_child(killed)
-        if (folder / "out").read_text() != "of before\n":
-            # Whole, or not there.
-            assert (folder / "out").read_text() == "a\nb\n\nc d\ne\n"
-        if status:
-            assert status == -signal.SIGKILL
-            kills += 1
-            write(folder)
-        assert listing(folder) == ["aligned", "out"]
-        assert (folder / "out").read_text() == "a\nb\n\nc d\ne\n"
-        assert (folder / "aligned").read_text() == "A\nB\n\nC D\nE\n"
-        if not status:
-            break
-    assert kills > 15
+def upper(block):
+    """An output with a line a line, and one with a line for each but the blank ones."""
+    lines = block.texts["input"]
+    return {"output": [x.upper() for x in lines], "more": [f"{x}!" for x in lines if x]}
 
 
-class Interrupted(Exception):
-    """Stands for whatever ends a run."""
+def write(work=upper, settings=SETTINGS, source="in"):
+    outputs = {"output": "out", "more": "more"}
+    work_in_blocks("upper", {"input": source}, outputs, lambda: settings, work)
 
 
-def begin(folder, blocks=1, identity=IDENTITY):
-    """What a run that was ended leaves."""
+def stopped_after(blocks):
+    """Work that is stopped after some blocks, as by Ctrl-C."""
+    left = iter(range(blocks))
 
-    def ending():
-        yield from BLOCKS[:blocks]
-        raise Interrupted
+    def work(block):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return upper(block)
 
-    with pytest.raises(Interrupted):
-        write(folder, identity, ending())
+    return work
 
 
-def test_what_an_error_ends_is_kept_and_said(tmp_path, caplog):
-    caplog.set_level("INFO", logger="absl")
-    begin(tmp_path, blocks=0)
-    assert listing(tmp_path) == []
-    begin(tmp_path, blocks=2)
-    assert listing(tmp_path) == ["out.partial"]
-    assert "4 lines are done in" in caplog.text
-    with ResumableFiles({"output": str(tmp_path / "out"), "alignments": "x"}, IDENTITY) as files:
-        assert (files.done, files.digest) == (4, "2")
-    write(tmp_path)
-    assert (tmp_path / "out").read_text() == "a\nb\n\nc d\ne\n"
+def assert_written(folder, lines=tuple(LINES)):
+    lines = [line.removesuffix("\r") for line in lines]
+    expected = {"out": [x.upper() for x in lines], "more": [f"{x}!" for x in lines if x]}
+    for name, of_file in expected.items():
+        assert (folder / name).read_bytes() == "".join(f"{x}\n" for x in of_file).encode()
+    assert sorted(path.name for path in folder.iterdir()) == ["in", "more", "out"]
+
+
+def test_it_goes_on_after_the_blocks_that_are_there(folder):
+    write()
+    assert_written(folder)
+    (folder / "out").write_text("of before\n")
+    with pytest.raises(KeyboardInterrupt):
+        write(stopped_after(2))
+    assert (folder / "out").read_text() == "of before\n"
+    seen = []
+
+    def work(block):
+        seen.append(block.first)
+        return upper(block)
+
+    write(work)
+    assert seen == [5, 7]
+    assert_written(folder)
+
+
+def test_it_goes_on_after_half_a_line(folder):
+    with pytest.raises(KeyboardInterrupt):
+        write(stopped_after(2))
+    whole = (folder / "out.partial").read_bytes()
+    for left in range(len(whole.splitlines()[0]) + 1, len(whole), 7):
+        (folder / "out.partial").write_bytes(whole[:left])
+        write()
+        assert_written(folder)
+
+
+def test_killed_after_any_block_it_ends_the_same(folder):
+    for blocks in (1, 1, 1):
+
+        def kill(blocks=blocks):
+            left = iter(range(blocks))
+
+            def work(block):
+                if next(left, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return upper(block)
+
+            write(work)
+
+        assert in_child(kill) == -signal.SIGKILL
+    write()
+    assert_written(folder)
+
+
+def test_an_empty_input_has_an_empty_output(folder):
+    (folder / "in").write_text("")
+    write()
+    assert_written(folder, [])
 
 
 @pytest.mark.parametrize(
-    ("changed", "differing"),
+    ("change", "said"),
     [
-        ({"--n_best": 2}, r"\(--n_best 1 there, 2 now\)"),
-        ({"BeamSearch.beam_size": None}, "BeamSearch.beam_size '4' there, None now"),
-        ({"weights": "5", "--n_best": 2, "a": 1, "b": 2}, "; 1 more"),
+        ({"settings": SETTINGS | {"--n_best": 2}}, "--n_best"),
+        ({"source": "other"}, "another input"),
+        ({"source": "shorter"}, "another input"),
     ],
 )
-def test_what_another_command_began_is_not_gone_on_with(tmp_path, changed, differing):
-    begin(tmp_path)
-    before = listing(tmp_path / "out.partial")
-    with pytest.raises(UserError, match=differing) as error:
-        write(tmp_path, IDENTITY | changed)
-    assert f"delete {tmp_path / 'out'}.partial to begin anew" in str(error.value)
-    assert listing(tmp_path / "out.partial") == before
-    write(tmp_path)
+def test_another_command_is_refused(folder, change, said):
+    (folder / "other").write_text("a\n\nB c\n")
+    (folder / "shorter").write_text("a\n\n")
+    with pytest.raises(KeyboardInterrupt):
+        write(stopped_after(2))
+    before = (folder / "out.partial").read_bytes()
+    with pytest.raises(UserError, match=rf"out\.partial was begun with .*{said}.*delete"):
+        write(**change)
+    assert (folder / "out.partial").read_bytes() == before
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "identity"])
-def test_what_somebody_else_has_there_is_left_alone(tmp_path, kind):
-    partial = tmp_path / "out.partial"
-    if kind == "file":
-        partial.write_text("mine")
-    else:
-        partial.mkdir()
-        (partial / ("identity.json" if kind == "identity" else "mine")).write_text("mine")
-    with pytest.raises(UserError, match=r"out\.partial is there already, and is not what"):
-        write(tmp_path)
-    assert partial.read_text() == "mine" if kind == "file" else len(listing(partial)) == 1
-    assert listing(tmp_path) == ["out.partial"]
+def test_a_file_of_something_else_stays(folder):
+    (folder / "out.partial").write_text("mine")
+    with pytest.raises(UserError, match=r"out\.partial is not of this command"):
+        write()
+    assert (folder / "out.partial").read_text() == "mine"
 
 
-def test_a_second_process_is_told_of_the_first(tmp_path):
-    path = str(tmp_path / "out")
-    with ResumableFiles({"output": path}, IDENTITY) as files:
-        files.append(1, "1", {"output": ["a"]})
+def test_two_commands_do_not_write_the_same_file(folder):
+    def work(block):
+        with pytest.raises(UserError, match="--output=out is in use by process"):
+            write()
+        return upper(block)
 
-        def second():
-            with pytest.raises(UserError, match=f"--output={path} is in use by process"):
-                ResumableFiles({"output": path}, IDENTITY)
-
-        assert in_child(second) == 0
-        files.append(1, "2", {"output": ["b"]})
-        files.finish()
-    assert Path(path).read_text() == "a\nb\n"
+    write(work)
+    assert_written(folder)
 
 
-def test_what_is_said_to_be_there_is_on_the_disk(tmp_path, monkeypatch):
-    """Before the word that all is done, all is; before what one goes on from is gone, the names."""
-    on_disk, fsync, replace, unlink = set(), os.fsync, os.replace, Path.unlink
-
-    def synced(number):
-        on_disk.add(os.fstat(number).st_ino)
-        fsync(number)
-
-    def is_on_disk(*paths):
-        return {path.stat().st_ino for path in paths} <= on_disk
-
-    def renamed(before, after):
-        folder = tmp_path / "out.partial"
-        if Path(after).name == "finished":
-            assert is_on_disk(folder / "output", folder / "alignments")
-        if Path(after).name in ("out", "aligned"):
-            assert is_on_disk(folder, Path(before))
-            on_disk.discard(tmp_path.stat().st_ino)
-        replace(before, after)
-
-    def unlinked(path, **options):
-        assert path.name != "identity.json" or is_on_disk(tmp_path)
-        unlink(path, **options)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", renamed)
-    monkeypatch.setattr(Path, "unlink", unlinked)
-    write(tmp_path)
-    assert listing(tmp_path) == ["aligned", "out"]
+def test_blocks_belong_together_line_by_line_and_are_bounded(folder, monkeypatch):
+    monkeypatch.setattr(resumable_lines, "_CHARACTERS", 3)
+    (folder / "b").write_text("1234\n5\n6\n7\n8\n9\n0\n")
+    blocks = list(read_blocks({"input": "in", "b": "b"}))
+    assert [(block.first, len(block.texts["b"])) for block in blocks] == [
+        *((1, 1), (2, 2), (4, 1), (5, 2), (7, 1))
+    ]
+    assert "".join(line for block in blocks for line in block.texts["b"]) == "1234567890"
 
 
-def test_a_folder_deleted_meanwhile(tmp_path):
-    with ResumableFiles({"output": str(tmp_path / "out")}, IDENTITY) as files:
-        files.append(1, "1", {"output": ["a"]})
-        os.rename(tmp_path / "out.partial", tmp_path / "away")
-        with pytest.raises(UserError, match=r"out\.partial was deleted while it was written"):
-            files.append(1, "2", {"output": ["b"]})
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [(["f", "g"], "other lines than"), (["a", "b", "c"], "of 2 lines, and the input has more")],
-)
-def test_whole_files_are_put_in_place_for_their_own_input_alone(
-    tmp_path, monkeypatch, lines, message
-):
-    def translate(lines):
-        (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-        texts = AlignedTexts({"input": str(tmp_path / "in")})
-        outputs = {"output": str(tmp_path / "out")}
-
-        def upper(block):
-            return {"output": [line.upper() for line in block.texts["input"]]}
-
-        work_in_blocks("translate", texts, upper, outputs, lambda: IDENTITY)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(block_output, "_put", full)
-    with pytest.raises(OSError, match="No space"):
-        translate(["a", "b"])
-    monkeypatch.undo()
-    with pytest.raises(UserError, match=message):
-        translate(lines)
-    translate(["a", "b"])
-    assert (tmp_path / "out").read_text() == "A\nB\n"
+def test_unequal_inputs_are_refused_before_the_work(folder, monkeypatch):
+    (folder / "b").write_text("1\n2\n")
+    inputs: dict[str, str | None] = {"input": "in", "prefix": "b"}
+    with pytest.raises(UserError, match="--input=in has 7 lines, --prefix=b has 2 lines"):
+        work_in_blocks("", inputs, {"output": None}, dict, lambda block: {})
+    # Standard input cannot be counted before.
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"1\n2\n3\n")))
+    inputs["input"] = None
+    with pytest.raises(UserError, match="--prefix=b has 2 lines"):
+        work_in_blocks("", inputs, {"output": None}, dict, lambda block: {"output": []})

@@ -16,7 +16,7 @@ import my_helper
 from t2t_repro.evaluation.scores import Score
 
 @gin.configurable
-def my_metric(translations, references, scale: float = 1.0) -> Score:
+def my_metric(translations, references, sources, scale: float = 1.0) -> Score:
     return Score("mine", scale)
 
 @keras.saving.register_keras_serializable(package="my_parts")

@@ -184,6 +184,6 @@ def test_it_is_never_taken_for_sacrebleu():
     assert "tok:none|smooth:none" in ours.signature
     assert "|moses:de|quotes:plain|compounds:split|sacremoses:" in ours.signature
     assert abs(ours.value - theirs.value) > 0.5
-    whole = paper_bleu(HYPOTHESES, REFERENCES, "fr", split_compounds=False)
+    whole = paper_bleu(HYPOTHESES, REFERENCES, language="fr", split_compounds=False)
     assert "|moses:fr|quotes:plain|compounds:whole|" in whole.signature
     assert whole.value != ours.value

@@ -2,7 +2,7 @@
 
 import json
 
-from t2t_repro.evaluation.score_table import Row, as_json, as_markdown, line
+from t2t_repro.evaluation.score_table import Row, as_json, as_lines, as_markdown
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.evaluation.significance import Estimate
 
@@ -30,9 +30,9 @@ def test_markdown_has_a_row_a_system_and_says_how_all_was_computed():
         "| model | 41.02 (μ = 41.00 ± 1.25) p = 0.0500* | 40.00 (μ = 40.00 ± 2.00) p = 0.0500 "
         "| 1.00 |",
         "",
-        "↑ more is better, ↓ less is. μ ± : mean over bootstrap samples, and half of their 95 % "
-        "interval. p: how likely a difference from the baseline as great as this one, or greater, "
-        "is by chance; * where below 0.05.",
+        "↑ higher is better, ↓ lower is. μ ± : mean of bootstrap samples, and half of their 95 % "
+        "interval. p: probability of a difference from the baseline at least as large by chance; "
+        "* below 0.05.",
         "",
         "- BLEU: `tok:13a`",
         "- TER: `tok:tercom`",
@@ -52,14 +52,14 @@ def test_without_resampling_nothing_is_said_of_it():
         "| a | 41.02 | 1.00 |",
         "| b | 41.02 | 1.00 |",
         "",
-        "↑ more is better, ↓ less is.",
+        "↑ higher is better, ↓ lower is.",
         "",
         "- BLEU: `tok:13a`",
     ]
 
 
 def test_json_is_unrounded():
-    baseline, model = json.loads(as_json(ROWS, has_baseline=True))
+    baseline, model = json.loads("".join(as_json(ROWS, has_baseline=True)))
     assert (baseline["system"], baseline["is_baseline"], model["is_baseline"]) == (
         "a|b", True, False,
     )  # fmt: skip
@@ -78,5 +78,7 @@ def test_json_is_unrounded():
 
 
 def test_one_system_is_a_line_a_metric():
-    assert line(Estimate(BLEU)) == str(BLEU) == "BLEU 41.02  [tok:13a]"
-    assert line(Estimate(BLEU, 41.0, 1.25)) == "BLEU 41.02 (μ = 41.00 ± 1.25)  [tok:13a]"
+    assert as_lines(Row("a", [Estimate(MINE), Estimate(BLEU, 41.0, 1.25)])) == [
+        "mine 1.00",
+        "BLEU 41.02 (μ = 41.00 ± 1.25)  [tok:13a]",
+    ]

@@ -131,11 +131,3 @@ def test_files_that_do_not_belong_together_are_refused(metric, translations, ref
     message = f"there are {translations} translations and {references} references"
     with pytest.raises(UserError, match=message):
         metric(["a b c d"] * translations, ["a b c d"] * references)
-
-
-def test_a_score_is_printed_with_what_it_is():
-    assert str(Score("exact match", 33.333)) == "exact match 33.33"
-    printed = str(bleu(HYPOTHESES, REFERENCES))
-    assert printed.startswith("BLEU ")
-    assert "tok:13a" in printed
-    assert str(tokenised_bleu(HYPOTHESES, REFERENCES)).startswith("tokenised lower-cased BLEU ")
