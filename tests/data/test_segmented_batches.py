@@ -12,7 +12,7 @@ from t2t_repro.text.bpe_dropout import SubwordDropout
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
 from tests.data.test_batches import arrays, rows_of, unpadded
-from tests.text.test_sentencepiece import sentences
+from tests.text.odd_text import sentences
 from tests.token_stores import write_token_store
 
 COUNT, TOKENS, SLICES, EPOCH = 400, 600, 2, 3

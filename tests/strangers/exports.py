@@ -31,8 +31,8 @@ from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.t2t import T2TSubwords
 from tests.decoding.random_translator import write_subwords
 from tests.text.marian_directory import write_marian_text
+from tests.text.test_in_graph import WITHOUT_LETTERS
 from tests.text.test_t2t import VOCABULARY, write
-from tests.text.test_t2t_in_graph import WITHOUT_LETTERS
 
 _LIMITS: dict[str, Any] = {"max_extra_length": 4, "max_source_length": 24, "tokens_per_batch": 160}
 

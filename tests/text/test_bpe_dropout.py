@@ -7,55 +7,19 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import sentencepiece
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
 from t2t_repro.errors import UserError
 from t2t_repro.text import bpe_dropout as subword_dropout
 from t2t_repro.text.bpe_dropout import BpeMerges, DropoutSegmenter, SubwordDropout
-from t2t_repro.text.sentencepiece import SentencePieceModel
-from t2t_repro.text.subword_model import SubwordPair, shared
-from t2t_repro.text.t2t import RESERVED
+from t2t_repro.text.subword_model import SubwordPair, open_subwords, shared
 from t2t_repro.text.training import SubwordTraining
+from t2t_repro.vocabulary import EOS_ID
 from tests.real_corpora import corpus_folder
-from tests.text.test_sentencepiece import HOSTILE, WORDS, sentences
-
-LINES = ["das Haus läuft", "the green woman sleeps over the street", "", "🦄 Hund 한", "12 345"]
-
-
-@pytest.fixture(scope="module")
-def subwords(tmp_path_factory):
-    path = tmp_path_factory.mktemp("subwords") / "subwords.model"
-    return SubwordTraining(vocab_size=400).train(sentences(), path)
-
-
-@pytest.fixture(scope="module")
-def ending(tmp_path_factory):
-    path = tmp_path_factory.mktemp("ending") / "subwords.model"
-    return SubwordTraining(vocab_size=400, word_mark="end").train(sentences(), path)
-
-
-@pytest.fixture(scope="module")
-def tagged(tmp_path_factory):
-    """With symbols that are kept whole, learned with everything else."""
-    path = tmp_path_factory.mktemp("tagged") / "subwords.model"
-    text = iter(sentences(500))
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=text,
-        model_prefix=str(path.with_suffix("")),
-        model_type="bpe",
-        vocab_size=380,
-        byte_fallback=True,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=-1,
-        user_defined_symbols=["<BT>", "<2de>"],
-        minloglevel=2,
-    )
-    return SentencePieceModel(path)
+from tests.text.odd_text import any_text, hypothetical, sentences
+from tests.text.test_t2t import VOCABULARY, write
 
 
 def segmented(subwords, lines, probability, seed=1, epoch=0, numbers=None):
@@ -95,37 +59,28 @@ def test_all_merges_of_real_words_give_what_sentencepiece_gives(tmp_path):
     assert_merged_to_the_same(BpeMerges(subwords.model_path), subwords, words)
 
 
-any_text = st.text(max_size=40) | st.lists(
-    st.sampled_from([*WORDS, *HOSTILE, "<BT>", "<2de>"])
-).map("".join)
-hypothetical = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-
-
 @hypothetical
 @given(text=any_text)
-@pytest.mark.parametrize("model", ["subwords", "tagged", "ending"])
-def test_all_merges_of_any_text_give_what_sentencepiece_gives(model, text, request):
-    model = request.getfixturevalue(model)
-    assert_merged_to_the_same(BpeMerges(model.model_path), model, [text])
+def test_all_merges_of_any_text_give_what_sentencepiece_gives(any_model, text):
+    assert_merged_to_the_same(BpeMerges(any_model.model_path), any_model, [text])
 
 
 @hypothetical
 @given(text=any_text, probability=st.sampled_from([0.0, 0.001, 0.1, 0.5, 1.0]))
-@pytest.mark.parametrize("model", ["subwords", "tagged", "ending"])
-def test_the_text_stays_the_same(model, text, probability, request):
-    model = request.getfixturevalue(model)
-    (ids,) = segmented(model, [text], probability)
-    assert ids[-1] == 1
-    assert model.decode(ids) == model.normalize(text)
+def test_the_text_stays_the_same(any_model, text, probability):
+    (ids,) = segmented(any_model, [text], probability)
+    assert ids[-1] == EOS_ID
+    assert any_model.decode(ids) == any_model.normalize(text)
     if not probability:
-        assert [ids] == model.encode([text])
+        assert [ids] == any_model.encode([text])
 
 
-def test_without_merges_a_word_is_its_characters_and_bytes_and_a_tag_is_whole(tagged):
-    (ids,) = segmented(tagged, ["<BT> Haus 🦄"], 1.0)
+def test_without_merges_a_word_is_its_characters_and_bytes_and_a_tag_is_whole(models):
+    tagged = models["tagged"]
+    (ids,) = segmented(tagged, ["<2de> Haus 🦄"], 1.0)
     pieces = [tagged.pieces()[token] for token in ids]
     unicorn = [f"<0x{byte:02X}>" for byte in "🦄".encode()]
-    assert pieces == ["▁", "<BT>", "▁", "H", "a", "u", "s", "▁", *unicorn, "</s>"]
+    assert pieces == ["▁", "<2de>", "▁", "H", "a", "u", "s", "▁", *unicorn, "</s>"]
 
 
 def definition(pieces, symbols, probability):
@@ -160,14 +115,14 @@ def test_segmentations_are_as_frequent_as_algorithm_1_has_them(subwords, word, p
         for result in likely
     )
     degrees = len(likely)
-    # Five standard deviations.
+    # Five standard deviations of chi square.
     assert chi_square < degrees + 5 * (2 * degrees) ** 0.5
 
 
-@pytest.mark.parametrize("model", ["subwords", "ending"])
-def test_words_are_segmented_independently_of_each_other(model, request):
+@pytest.mark.parametrize("name", ["plain", "ending"])
+def test_words_are_segmented_independently_of_each_other(models, name):
     """Of the same sentence, of its neighbours, in other epochs, with other seeds."""
-    subwords, count = request.getfixturevalue(model), 4000
+    subwords, count = models[name], 4000
     plain = len(subwords.encode(["green"])[0]) - 1
 
     def longer(place, seed=1, epoch=0):
@@ -220,13 +175,23 @@ def test_more_merges_than_two_random_numbers_are_apart(subwords, monkeypatch):
     assert means[0] == pytest.approx(means[1], abs=6 * error)
 
 
-def test_a_segmenter_goes_to_other_processes(subwords):
+def test_a_segmenter_can_be_pickled(subwords):
+    lines = sentences(20)
     segment = DropoutSegmenter(subwords.model_path, 0.3, (1, 0))
-    block = subwords.encode_block(LINES)
-    first = segment(0, np.arange(len(LINES)), block)
-    second = pickle.loads(pickle.dumps(segment))(0, np.arange(len(LINES)), block)
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
+    block, numbers = subwords.encode_block(lines), np.arange(len(lines))
+    first = segment(0, numbers, block)
+    second = pickle.loads(pickle.dumps(segment))(0, numbers, block)
+    assert [part.tolist() for part in first] == [part.tolist() for part in second]
+
+
+def test_the_draws_are_those_of_earlier_versions(subwords):
+    """A run that goes on must see the same text; of the draws alone, whatever is learned."""
+    segment = DropoutSegmenter(subwords.model_path, 0.1, (1, 0))
+    keys = subword_dropout._key(1, 0, 2) + np.arange(12, dtype=np.uint64)
+    assert [segment._count_made(keys, draw).tolist() for draw in range(2)] == [
+        [43, 27, 1, 6, 2, 25, 24, 14, 8, 4, 19, 8],
+        [2, 12, 11, 3, 8, 9, 29, 0, 3, 2, 15, 4],
+    ]
 
 
 def test_each_side_has_random_numbers_of_its_own_or_none(subwords):
@@ -244,32 +209,20 @@ def test_each_side_has_random_numbers_of_its_own_or_none(subwords):
 
 
 def test_only_bpe_of_sentencepiece_has_merges(subwords, tmp_path):
-    def refused(path, match):
-        other = SentencePieceModel(subwords.model_path)
-        other.model_path = path
-        with pytest.raises(UserError, match=match):
-            SubwordDropout(sides=["source"]).segmenters(SubwordPair(other, subwords), 1)
-
-    t2t = tmp_path / "vocab"
-    t2t.write_text("".join(f"'{name}'\n" for name in [*RESERVED, "a_"]))
-    refused(t2t, "vocab")
-    proto = sentencepiece_model_pb2.ModelProto.FromString(subwords.model_path.read_bytes())
+    write(tmp_path / "t2t", VOCABULARY)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(subwords.sentencepiece())
     proto.pieces[300].type = sentencepiece_model_pb2.ModelProto.SentencePiece.UNUSED
     (tmp_path / "unused").write_bytes(proto.SerializeToString())
-    refused(tmp_path / "unused", "unused is not one")
+    proto = sentencepiece_model_pb2.ModelProto.FromString(subwords.sentencepiece())
     proto.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
     (tmp_path / "unigram").write_bytes(proto.SerializeToString())
-    refused(tmp_path / "unigram", "unigram is not one")
+    for name in ("t2t", "unused", "unigram"):
+        other = open_subwords(tmp_path / name)
+        with pytest.raises(UserError, match=name):
+            SubwordDropout(sides=["source"]).segmenters(SubwordPair(other, subwords), 1)
 
 
-@pytest.mark.parametrize(
-    ("given_", "match"),
-    [
-        ({"probability": 1.1}, "probability is 1.1, expected a number at least 0 and at most 1"),
-        ({"probability": -0.1}, "probability is -0.1"),
-        ({"workers": 0}, "workers is 0"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(given_, match):
-    with pytest.raises(UserError, match=match):
-        SubwordDropout(**given_)
+@pytest.mark.parametrize("setting", [{"probability": 1.1}, {"probability": -0.1}, {"workers": 0}])
+def test_what_makes_no_sense_is_refused(setting):
+    with pytest.raises(UserError, match=next(iter(setting))):
+        SubwordDropout(**setting)

@@ -1,54 +1,48 @@
-"""Text to ids and back in a graph, against the subword model in Python."""
+"""Subwords in a graph give the ids, texts and word numbers of those in Python."""
 
 import random
 import sys
 
 import pytest
 import tensorflow as tf
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t_repro.decoding.translator import Translator, TranslatorSettings
-from t2t_repro.text.sentencepiece import SentencePieceModel
-from t2t_repro.text.subword_model import shared
-from t2t_repro.text.training import SubwordTraining
+from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.text.t2t import RESERVED, T2TSubwords
+from t2t_repro.text.t2t_in_graph import is_word
 from t2t_repro.vocabulary import EOS_ID, NO_WORD
-from tests.decoding.random_translator import ODD_LINES, TEXT, random_model
+from tests.decoding.random_translator import ODD_LINES
+from tests.real_corpora import shared_folder
+from tests.text.conftest import RECIPES
+from tests.text.marian_directory import SOURCE_TEXT, TARGET_TEXT, write_marian_text
+from tests.text.odd_text import ENDS, HOSTILE, WORDS, any_text, hypothetical
+from tests.text.test_t2t import ESCAPES, VOCABULARY, write
 
-SURROGATES = range(0xD800, 0xE000)
-CHARACTERS = [chr(code) for code in range(sys.maxunicode + 1) if code not in SURROGATES]
-
-
-def random_texts(count):
-    generator = random.Random(1)
-    texts = []
-    for _ in range(count):
-        some = generator.choices(CHARACTERS[:0x300], k=6) + generator.choices(CHARACTERS, k=3)
-        generator.shuffle(some)
-        texts.append(" ".join(("".join(some[:4]), "".join(some[4:]))))
-    return texts
-
-
-# What str.strip takes away, and what looks like it.
-ENDS = [c for c in CHARACTERS if c.isspace()] + list("\0\x1b\x7f\u180e\u200b\u2060\u2581\ufeff")
+# Letters that occur within subwords only: T2T itself could not spell "q" or "ab" alone.
+WITHOUT_LETTERS = [*RESERVED, *ESCAPES, "qu", "abc", "a_", "bc_", "ß ß_", "", "a_b"]
 LINES = [
-    *(*ODD_LINES, *TEXT[:3], *random_texts(1500), *CHARACTERS[:0x3100]),
+    *(*ODD_LINES, *SOURCE_TEXT, *TARGET_TEXT, *HOSTILE, " ".join(WORDS)),
     *(f"{end}a {end} tree{end} {end}" for end in ENDS),
-    *("<2de> a tree", "<2de>", "<2de>  ", "a<2de>tree <2de>", "▁<2de>", "<2de", "<2de>\u0301 a"),
+    *(f"{odd}{word}" for odd in HOSTILE for word in ("", " ", " the man", "Männer")),
+    *("don\u00b4t why\u00b4s", "a \x01 b", "a\u2581b \u2581 c", "\u00a8 \u00a8", "\x01"),
+    *("a\\b_c \\\\ \\u \\8364; €", "a 's . n't ' ? a", "☃" * 3000, " ".join("abc" * 500)),
 ]
+KINDS = [*RECIPES, "marian", "marian, two vocabularies, clean spaces", "t2t", "t2t, no letters"]
 
 
-@pytest.fixture(scope="module", params=["nmt_nfkc", "identity", "tagged", "ending"])
-def subwords(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp("subwords") / "made.model"
-    chosen = {"normalization": request.param}
-    if request.param == "tagged":
-        chosen = {"symbols": ["<2de>"]}
-    if request.param == "ending":
-        chosen = {"symbols": ["<2de>"], "word_mark": "end"}
-    recipe = SubwordTraining(vocab_size=360, **chosen)
-    recipe.train([*TEXT, *ODD_LINES[:10]], path)
-    return SentencePieceModel(path)
+@pytest.fixture(scope="module", params=KINDS)
+def subwords(request, models, tmp_path_factory):
+    """A subword model of each kind."""
+    if request.param in models:
+        return models[request.param]
+    folder = tmp_path_factory.mktemp("subwords")
+    if "t2t" in request.param:
+        pieces = WITHOUT_LETTERS if "," in request.param else VOCABULARY
+        return T2TSubwords(write(folder / "vocab", pieces))
+    two = "two" in request.param
+    theirs = write_marian_text(folder / "theirs", two, clean_up_tokenization_spaces=two)
+    return read_marian_text(theirs).write(folder).target
 
 
 @pytest.fixture(scope="module")
@@ -56,90 +50,59 @@ def text_ops(subwords):
     return subwords.in_graph()
 
 
-@pytest.fixture(scope="module")
-def translator(subwords):
-    return Translator(
-        [random_model(subwords)], shared(subwords), TranslatorSettings(max_source_length=100_000)
-    )
-
-
-def encoded(text_ops, texts):
-    """The ids of every text as the model sees them: EOS last, none at all for a blank one."""
+def in_graph(text_ops, texts):
+    """The ids of every text with EOS, as a translator asks for them: none of a blank text."""
     ids, is_blank = text_ops.encode(tf.constant(texts, tf.string))
     rows = zip(ids.to_list(), is_blank.numpy().tolist(), strict=True)
     return [[] if blank else [*row, EOS_ID] for row, blank in rows]
 
 
-def ids_of(translator, lines):
-    encoded = translator._encode("source", lines).ids
-    return [ids if len(ids) > 1 else [] for ids in encoded]
+def in_python(subwords, texts):
+    encoded = subwords.encode([text.strip() for text in texts])
+    return [[] if ids == [EOS_ID] else ids for ids in encoded]
 
 
 def texts_of(strings):
     return [text.decode() for text in strings.numpy()]
 
 
-def test_ids_are_those_of_the_translator(text_ops, translator):
-    assert encoded(text_ops, LINES) == ids_of(translator, LINES)
+def padded(rows):
+    return tf.ragged.constant(rows, dtype=tf.int32).to_tensor()
 
 
-CHARACTER = st.one_of(st.sampled_from(ENDS), st.sampled_from("ab"), st.characters(codec="utf-8"))
+def test_ids_of_odd_lines_are_equal(text_ops, subwords, random_lines):
+    lines = [*LINES, *random_lines]
+    assert in_graph(text_ops, lines) == in_python(subwords, lines)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(texts=st.lists(st.text(CHARACTER)))
-@example(texts=["\x1c\x85a\x0b"])
-def test_ids_of_any_text_are_those_of_the_translator(text_ops, translator, texts):
-    assert encoded(text_ops, texts) == ids_of(translator, texts)
+@hypothetical
+@given(texts=st.lists(st.lists(any_text | st.sampled_from(ENDS), max_size=3).map("".join)))
+def test_ids_of_any_text_are_equal(text_ops, subwords, texts):
+    assert in_graph(text_ops, texts) == in_python(subwords, texts)
 
 
-def test_blank_is_what_python_strips(text_ops):
-    _, is_blank = text_ops.encode(tf.constant([f"a{c}" for c in CHARACTERS[::97]] + ["a"]))
-    assert not is_blank.numpy().any()
-    blank = "".join(c for c in CHARACTERS if not c.strip())
-    assert len(blank) > 20
-    assert text_ops.encode(tf.constant([blank, *blank]))[1].numpy().all()
-
-
-def test_texts_are_those_of_the_subword_model(text_ops, subwords):
+def test_texts_of_any_ids_are_equal(text_ops, subwords):
     generator = random.Random(2)
-    rows = subwords.encode(LINES[:300])
-    # Bytes by themselves make invalid UTF-8; ids outside the vocabulary, PAD and EOS may occur.
-    for largest in (260, subwords.size + 9):
-        rows += [generator.choices(range(-1, largest), k=8) for _ in range(500)]
-    padded = tf.ragged.constant(rows, dtype=tf.int32).to_tensor()
-    assert texts_of(text_ops.decode(padded)) == [subwords.decode(row) for row in rows]
+    rows = subwords.encode(LINES)
+    # Lone bytes are not UTF-8; ids outside the vocabulary, PAD and EOS may occur.
+    for largest in (20, 260, subwords.size + 9):
+        rows += [generator.choices(range(-1, largest), k=9) for _ in range(500)]
+    assert texts_of(text_ops.decode(padded(rows))) == [subwords.decode(row) for row in rows]
 
 
-def test_words_are_numbered_as_by_the_subword_model(text_ops, subwords):
-    lines = [
-        *filter(str.strip, LINES[:300]),
-        "don\u00b4t why\u00b4s",
-        "a \x01 b",
-        "a\u2581b \u2581 c",
-        "\u00a8 \u00a8",
-        "\x01",
-    ]
+def test_word_numbers_are_equal(text_ops, subwords):
+    if isinstance(subwords, T2TSubwords):
+        pytest.skip("T2T's words are not numbered in a graph")
+    lines = [line for line in LINES if line.strip()]
     rows = subwords.encode(lines)
     generator = random.Random(3)
     # Ids of another text: their words are the last at most.
     rows += [generator.choices(range(1, subwords.size), k=8) for _ in range(500)]
     lines += generator.choices(lines, k=500)
-    ids = tf.ragged.constant(rows, dtype=tf.int32).to_tensor()
-    numbers = text_ops.word_numbers(tf.constant(lines), ids).numpy()
+    numbers = text_ops.word_numbers(tf.constant(lines), padded(rows)).numpy()
     for of_row, line, row in zip(numbers, lines, rows, strict=True):
         assert of_row[: len(row)].tolist() == subwords.word_numbers(line, row)
         assert (of_row[len(row) :] == NO_WORD).all()
-
-
-def test_what_is_no_utf8_counts_as_the_replacement_character(text_ops):
-    strange = [b"a\xff\xfeb", b"\xed\xa0\x80", b"\xc3", b"ok\xf0\x9f\x98"]
-    ids, _ = text_ops.encode(tf.constant(strange))
-    mended = [text.decode("utf-8", errors="replace") for text in strange]
-    for row, text in zip(ids.to_list(), mended, strict=True):
-        # How many of them stand for a truncated character is not laid down.
-        alone = text_ops.encode(tf.constant([text]))[0].to_list()[0]
-        assert set(row) == set(alone)
 
 
 def test_no_text_at_all(text_ops):
@@ -147,3 +110,56 @@ def test_no_text_at_all(text_ops):
     assert ids.to_list() == is_blank.numpy().tolist() == []
     assert texts_of(text_ops.decode(tf.zeros([0, 3], tf.int32))) == []
     assert texts_of(text_ops.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]
+
+
+def test_what_is_not_utf8_counts_as_the_replacement_character(models):
+    text_ops = models["plain"].in_graph()
+    strange = [b"a\xff\xfeb", b"\xed\xa0\x80", b"\xc3", b"ok\xf0\x9f\x98"]
+    ids, _ = text_ops.encode(tf.constant(strange))
+    for row, text in zip(ids.to_list(), strange, strict=True):
+        # How many of them replace a truncated character is not defined.
+        alone = text_ops.encode(tf.constant([text.decode("utf-8", errors="replace")]))[0]
+        assert set(row) == set(alone.to_list()[0])
+
+
+def test_blank_and_word_mean_what_they_mean_to_python(models):
+    characters = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
+    text_ops = models["plain"].in_graph()
+    blank = [character for character in characters if not character.strip()]
+    assert text_ops.encode(tf.constant(blank))[1].numpy().all()
+    assert not text_ops.encode(tf.constant([f"a{c}" for c in characters[::97]]))[1].numpy().any()
+    codes = range(sys.maxunicode + 1)
+    assert is_word(tf.range(len(codes))).numpy().tolist() == [chr(c).isalnum() for c in codes]
+
+
+@pytest.mark.parametrize(
+    ("escape", "text"),
+    [
+        *(("\\65;", "A"), ("\\0065;", "A"), ("\\8364;", "€"), ("\\0;", "\0"), ("\\;", "\\;")),
+        *(("\\1114111;", "\U0010ffff"), ("\\1114112;", "\u3013"), ("\\55296;", "\u3013")),
+        *(("\\6", "\\6"), ("\\u65;", "_65;"), ("\\\\65;", "\\65;"), (f"\\{'1' * 30};", "\u3013")),
+    ],
+)
+def test_escapes_of_t2t_are_undone(tmp_path, escape, text):
+    subwords = T2TSubwords(write(tmp_path / "vocab", VOCABULARY))
+    ids = [subwords.pieces().index(character) for character in f"{escape}_"]
+    assert subwords.decode(ids) == text
+    assert texts_of(subwords.in_graph().decode(tf.constant([ids]))) == [text]
+
+
+def test_one_long_text_among_many(tmp_path):
+    """A mask of all texts by all characters would have 4 GB."""
+    subwords = T2TSubwords(write(tmp_path / "vocab", VOCABULARY))
+    lines = [*("the fox" for _ in range(20_000)), "xab_" * 50_000]
+    ids, _ = subwords.in_graph().encode(tf.constant(lines))
+    few = subwords.encode([lines[0], lines[-1]])
+    assert [ids[0].numpy().tolist(), ids[-1].numpy().tolist()] == [few[0][:-1], few[1][:-1]]
+
+
+def test_the_oracle_s_model(tmp_path, random_lines):
+    lines = [*LINES, *random_lines[:200]]
+    for subwords in read_marian_text(shared_folder("marian_oracle")).write(tmp_path):
+        text_ops = subwords.in_graph()
+        assert in_graph(text_ops, lines) == in_python(subwords, lines)
+        ids = tf.random.stateless_uniform([1000, 20], [1, 2], 0, subwords.size, tf.int32)
+        assert texts_of(text_ops.decode(ids)) == [subwords.decode(row) for row in ids.numpy()]

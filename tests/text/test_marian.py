@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 import sentencepiece
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
@@ -23,14 +23,7 @@ from tests.text.marian_directory import (
     train,
     write_marian_text,
 )
-
-PARTS = [
-    *("the", " man", "Männer", "z", "ß", "☃", "你好", "\u2581", " ", "  ", "\u00a0", "\t", "\n"),
-    *("\x00", "\u200b", "…", "“a”", " .", " n't", "'s", " ' ", ">>", "<<", "</s>", "<pad>", "1 %"),
-    *CODES,
-    ">>xxx<<",
-]
-LINES = st.lists(st.sampled_from(PARTS) | st.text(max_size=5), max_size=8).map("".join)
+from tests.text.odd_text import any_text, hypothetical
 
 
 class Reference:
@@ -71,8 +64,8 @@ def made(request, tmp_path_factory):
     ]
 
 
-@settings(max_examples=300, deadline=None)
-@given(LINES)
+@hypothetical
+@given(any_text)
 @example("")
 @example(">>fra<< the man")
 @example(">>fra<<Männer")
@@ -86,7 +79,7 @@ def test_ids_are_theirs(made, line):
         assert ids[ours.encode([line])[0]].tolist() == reference.encode(line)
 
 
-@settings(max_examples=300, deadline=None)
+@hypothetical
 @given(st.data())
 def test_texts_are_theirs(made, data):
     for ours, ids, reference in made:

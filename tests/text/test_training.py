@@ -1,0 +1,133 @@
+"""Learning subwords: deterministic, from a uniform sample, the same as SentencePiece from lines."""
+
+import io
+import random
+
+import pytest
+import sentencepiece
+
+from t2t_repro.errors import UserError
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.training import SubwordTraining
+from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from tests.text.odd_text import sentences
+
+
+def test_normalization_can_be_left_out(models):
+    assert models["plain"].normalize("… ½ ﬁ") == "... 1⁄2 fi"
+    assert models["identity"].normalize("… ½ ﬁ") == "… ½ ﬁ"
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_symbols_of_several_scripts_are_whole_where_scripts_are_not_split(tmp_path, split):
+    lines = ["NP PRP$ NN /NP", "VP -LRB- Hund -RRB- /VP"] * 50
+    model = SubwordTraining(300, split_scripts=split).train(lines, tmp_path / "m")
+    for ids in model.encode(["/NP", "PRP$", "-LRB-"]):
+        assert (len(ids) == 2) is not split
+
+
+def test_digits_can_be_split(tmp_path):
+    model = SubwordTraining(vocab_size=400, split_digits=True).train(sentences(), tmp_path / "m")
+    assert model.labels(model.encode(["345"])[0])[-4:-1] == ["##3", "##4", "##5"]
+
+
+def test_training_is_deterministic_and_leaves_only_the_model(tmp_path):
+    recipe = SubwordTraining(vocab_size=350, sample_size=500)
+    first, again = (recipe.train(sentences(), tmp_path / "deep" / name) for name in "ab")
+    assert first.sentencepiece() == again.sentencepiece()
+    assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
+def test_counted_words_make_the_model_that_their_text_makes(tmp_path, normalization):
+    odd = [
+        "  two  spaces ",
+        "a\u00a0b",
+        "x\u3000y ½ ﬁ",
+        "…",
+        "▁mark▁",
+        "e\u0301 \u0301",
+        "",
+        "한 🦄",
+    ]
+    corpus = sentences(500) + odd * 5 + ["1,234.5 a-b"] * 9
+    made = SubwordTraining(400, normalization=normalization).train(corpus, tmp_path / "a.model")
+    plain = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(line.replace("▁", " ").encode() for line in corpus),
+        model_writer=plain,
+        model_type="bpe",
+        vocab_size=400,
+        character_coverage=0.9999,
+        split_digits=False,
+        split_by_unicode_script=True,
+        normalization_rule_name=normalization,
+        byte_fallback=True,
+        pad_id=PAD_ID,
+        eos_id=EOS_ID,
+        unk_id=UNK_ID,
+        bos_id=-1,
+        max_sentence_length=2**30,
+        num_threads=4,
+        minloglevel=2,
+    )
+    # As a bool: pytest would take minutes to show the difference.
+    assert bool(made.sentencepiece() == plain.getvalue())
+
+
+def test_the_sample_is_a_reservoir(tmp_path):
+    corpus, recipe = sentences(), SubwordTraining(vocab_size=350, sample_size=500, seed=7)
+    generator, reservoir = random.Random(7), []
+    for count, sentence in enumerate(corpus):
+        if count < 500:
+            reservoir.append(sentence)
+        elif (place := generator.randrange(count + 1)) < 500:
+            reservoir[place] = sentence
+    sampled = recipe.train(corpus, tmp_path / "a.model")
+    expected = SubwordTraining(vocab_size=350).train(reservoir, tmp_path / "b.model")
+    assert bool(sampled.sentencepiece() == expected.sentencepiece())
+
+
+def test_a_very_long_sentence_is_learned_from(tmp_path):
+    model = SubwordTraining(vocab_size=262).train(["zzzz " * 20_000], tmp_path / "l.model")
+    assert len(model.encode(["zzzz"])[0]) == len(["▁", "zz", "zz", EOS_ID])
+
+
+def test_the_largest_possible_vocabulary_is_named_and_works(tmp_path):
+    with pytest.raises(UserError, match=r"vocab_size is 37000.* for (\d+)") as error:
+        SubwordTraining().train(sentences(), tmp_path / "m.model")
+    assert not list(tmp_path.iterdir())
+    largest = int(str(error.value).split(" text for ")[1].split(";")[0])
+    SubwordTraining(vocab_size=largest).train(sentences(), tmp_path / "m.model")
+    with pytest.raises(UserError):
+        SubwordTraining(vocab_size=largest + 1).train(sentences(), tmp_path / "m.model")
+    assert SentencePieceModel(tmp_path / "m.model").size == largest
+
+
+@pytest.mark.parametrize(
+    ("recipe", "corpus", "message"),
+    [
+        (SubwordTraining(vocab_size=100), ["Hund"], r"need \d+; set SubwordTraining.vocab_size"),
+        (SubwordTraining(), [], "no text"),
+        (SubwordTraining(), ["", " "], "no text"),
+    ],
+)
+def test_what_cannot_be_trained_says_why(tmp_path, recipe, corpus, message):
+    with pytest.raises(UserError, match=message):
+        recipe.train(corpus, tmp_path / "m.model")
+
+
+def test_descriptions_of_older_data_still_match():
+    recipe = SubwordTraining(vocab_size=300)
+    assert not {"symbols", "word_mark"} & recipe.describe().keys()
+    with_two = recipe.with_symbols(["<a>"]).with_symbols(["<b>", "<a>"])
+    assert with_two.describe()["symbols"] == ("<a>", "<b>")
+    assert SubwordTraining(word_mark="end").describe()["word_mark"] == "end"
+
+
+@pytest.mark.parametrize(
+    "symbol", ["news", "<a b>", "<unk>", "</s>", "<0x41>", "<>", "▁<a>", "<a\n>", f"<{'a' * 99}>"]
+)
+def test_symbols_that_cannot_be_told_from_text_are_refused(symbol):
+    with pytest.raises(UserError, match=r"SubwordTraining\.symbols"):
+        SubwordTraining(symbols=[symbol])
