@@ -60,7 +60,7 @@ setup(
     ],
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"]),
     package_data={
-        "t2t_repro": ["py.typed"],
+        "t2t_repro": ["py.typed", "*.pyi"],
         "t2t_repro.attention": ["*.html"],
         "t2t_repro.data.corpora": ["*.txt"],
         "t2t_repro.serving": ["*.html"],

@@ -27,8 +27,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
-from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.formats.saved_model.stored_weights import PRECISIONS
@@ -154,7 +154,7 @@ def main() -> None:
     options = parser.parse_args()
     data = open_data(options.data_dir or options.model_dir.parent / "data")
     sources = data.text(options.split)[0][:1000]
-    translator = experiment.load_translator(
+    translator = load_translator(
         options.model_dir, options.gin_param, options.checkpoint, PRECISIONS["float32"]
     )
     expected = [found[0].text for found in translator.translate(sources)]

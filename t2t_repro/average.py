@@ -6,7 +6,7 @@ The paper averages the last 5 checkpoints of the base model and the last 20 of t
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import define_allow_import, define_model_dir
+from t2t_repro.command_line.flags import define_import, define_model_dir, named_modules
 from t2t_repro.command_line.program import run
 
 FLAGS = flags.FLAGS
@@ -14,13 +14,13 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the averaging on its flags."""
-    from t2t_repro.experiment import configure_as_trained
+    from t2t_repro.config.gin_files import import_modules
     from t2t_repro.runs.averaging import average_weights
     from t2t_repro.runs.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
-    configure_as_trained(directory, [], FLAGS.allow_import)
+    import_modules(named_modules())
     model = directory.new_model(checkpoints[max(checkpoints)])
     with directory.held_for_averaging():
         average_weights(model, checkpoints.values())
@@ -34,7 +34,7 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and averages."""
     define_model_dir()
-    define_allow_import()
+    define_import()
     flags.DEFINE_integer("last", 5, "How many of the last checkpoints are averaged.")
     run(main)
 

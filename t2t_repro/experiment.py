@@ -22,16 +22,14 @@ from t2t_repro.data import corpora  # noqa: F401 (for gin)
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
-from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.translator import Translator  # noqa: F401 (for gin)
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401 (for gin)
 from t2t_repro.evaluation.scores import Metric, Score, bleu, chrf
-from t2t_repro.model.transformer import Transformer
 from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401 (for gin)
-from t2t_repro.runs.model_directory import ModelDirectory, Precision
-from t2t_repro.runs.weights import load_last_weights
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401 (for gin)
-from t2t_repro.text.subword_model import SubwordPair, check_rows
 from t2t_repro.training.announcements import announce_model
 from t2t_repro.training.cluster import find_cluster
 from t2t_repro.training.devices import choose_strategy, use_xla
@@ -41,7 +39,6 @@ from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSched
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.rendezvous import find_workers
-from t2t_repro.training.replay import read_batch, replay
 from t2t_repro.training.run_state import RunState
 from t2t_repro.training.same_on_all_workers import check_same
 from t2t_repro.training.startup_watchdog import startup_watchdog
@@ -189,29 +186,6 @@ def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
         yield
 
 
-def replay_batch(file: Path, allowed: Collection[str] = ()) -> None:
-    """Prints what a batch does whose gradient could not be used; see `replay`.
-
-    Args:
-        file: that the trainer wrote into a model directory; see `Checkpoints.save_bad_batch`.
-        allowed: modules that the user confirms; see `ModelDirectory.import_modules`.
-
-    Raises:
-        UserError: it is no such file.
-    """
-    directory = ModelDirectory.of_checkpoint(file)
-    batch = read_batch(file)
-    configure_as_trained(directory, [], allowed)
-    model = directory.new_model(str(file.with_suffix("")))
-    if batch.source.max() >= model.source_vocab_size or batch.target.max() >= model.vocab_size:
-        raise UserError(f"--replay={file} holds ids that are not the model's: give its own file.")
-    load_last_weights(model, str(file.with_suffix("")))
-    seed = _bound_of_train("seed", 1)
-    optimizer = keras.optimizers.SGD(0.0)
-    step = TrainStep(model, optimizer, seed, micro_batches=len(batch.source))
-    print("\n".join(replay(step, batch)))
-
-
 @gin.configurable(allowlist=["metrics"])
 def evaluate(
     translations: Sequence[str],
@@ -228,76 +202,3 @@ def evaluate(
     if not all(isinstance(score, Score) for score in scores):
         raise UserError("evaluate.metrics are not all metrics: bind (@bleu, @chrf) or the like.")
     return scores
-
-
-def load_translator(
-    model_dir: str | Path,
-    gin_params: Sequence[str] = (),
-    checkpoint: str | None = None,
-    precision: str | None = None,
-    allowed: Collection[str] = (),
-    ensemble: Sequence[tuple[str | Path, str | None]] = (),
-) -> Translator:
-    """Loads a trained model for translation, with the configuration it was trained with.
-
-    gin's bindings are then those of the training run, for the whole process.
-
-    Args:
-        model_dir: of the training run.
-        gin_params: bindings on top of it, e.g. "BeamSearch.beam_size = 1".
-        checkpoint: see `ModelDirectory.checkpoint`.
-        precision: see `ModelDirectory.new_model`.
-        allowed: modules that the user confirms; see `ModelDirectory.import_modules`.
-        ensemble: model directories of others that translate with it, and their checkpoints.
-
-    Raises:
-        UserError: something is missing or cannot be used, or an ensemble has different subwords.
-    """
-    directory = ModelDirectory(model_dir)
-    subwords = directory.subwords()
-    configure_as_trained(directory, gin_params, allowed)
-    models = [_load_model(directory, subwords, checkpoint, precision)]
-    for path, of_other in ensemble:
-        other = ModelDirectory(path)
-        if other.subwords().contents() != subwords.contents():
-            raise UserError(
-                f"{path} was trained with other subwords than {model_dir}, expected the same: an "
-                "ensemble is of models that were trained on the same prepared data."
-            )
-        other.import_modules(allowed)
-        models.append(_load_model(other, subwords, of_other, precision))
-    return Translator(models, subwords)
-
-
-def _load_model(
-    directory: ModelDirectory,
-    subwords: SubwordPair,
-    checkpoint: str | None,
-    precision: str | None,
-) -> Transformer:
-    """Loads a model whose modules have been imported."""
-    model = directory.load_model(checkpoint, precision)
-    check_rows(subwords, model.source_vocab_size, model.vocab_size)
-    return model
-
-
-def configure_as_trained(
-    directory: ModelDirectory, gin_params: Sequence[str], allowed: Collection[str]
-) -> None:
-    """Parses what a model directory, perhaps a stranger's, says, and bindings on top of it.
-
-    Comes before its model is built: what its modules register may be part of it.
-
-    Args:
-        directory: of the training run.
-        gin_params: bindings on top of its configuration.
-        allowed: modules that the user confirms; see `ModelDirectory.import_modules`.
-
-    Raises:
-        UserError: it holds what may not run, or cannot be used.
-    """
-    directory.import_modules(allowed)
-    path = directory.config_gin
-    # As an include: in an included file, bindings that nothing uses are no error, and the run may
-    # have had some.
-    configure_experiment(None, [f"include {str(path)!r}", *gin_params])

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.data.prepared import PreparedData
-from t2t_repro.experiment import load_translator
+from t2t_repro.decoding.loading import load_translator
 from tests.commands import outcomes_of
 from tests.test_two_vocabularies import MEANING
 

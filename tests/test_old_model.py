@@ -13,7 +13,6 @@ from tests.commands import outcomes_of
 HERE = Path(__file__).parent / "data" / "old_model"
 
 
-@pytest.mark.xfail(reason="its config.gin is still acted on, and has old names")
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -16,7 +16,7 @@ ODD = "-r[1][!x]*?{a,b}\\n%s%%$HOME ~#'\"&;|<>()=,:@^`ü日本 "
 # The flags that take any text. A flag of a new verb that takes a path belongs to
 # `command_line.path_flags.define_path`; one that does not, here.
 TEXTS = {
-    "allow_import", "allowed_host", "checkpoint", "gin_param", "host", "license", "model",
+    "import", "allowed_host", "checkpoint", "gin_param", "host", "license", "model",
     "model_name", "revision", "server", "source", "split", "target", "word",
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from t2t_repro.experiment import load_translator
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared

@@ -17,9 +17,9 @@ import tensorflow_text  # noqa: F401  (its operations)
 
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.evaluation.scores import bleu
-from t2t_repro.experiment import load_translator
 from t2t_repro.text.training import SubwordTraining
 from tests.commands import outcomes_of
 

@@ -57,7 +57,7 @@ def define_trained_model(is_required: bool = True) -> None:
     """Defines the flags of the verbs that use a trained model."""
     define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
-    define_allow_import()
+    define_import()
     flags.DEFINE_string(
         "checkpoint",
         None,
@@ -71,14 +71,19 @@ def define_model_dir(is_required: bool = True) -> None:
     define_path("model_dir", None, "The model directory of a training run.", is_required)
 
 
-def define_allow_import() -> None:
-    """Defines --allow_import, for what a model directory's configuration would run."""
+def define_import() -> None:
+    """Defines --import, for modules of the user's that a model needs."""
     flags.DEFINE_multi_string(
-        "allow_import",
+        "import",
         [],
-        "A module of yours that the model was trained with and may run; to be given once for a "
-        "model directory, unless you have trained it yourself.",
+        "A module of yours that the model or its settings need, in the working directory or in a "
+        "folder of PYTHONPATH. Can be given several times.",
     )
+
+
+def named_modules() -> list[str]:
+    """Returns the modules that --import names; the flag's name is a word of Python's."""
+    return flags.FLAGS["import"].value or []
 
 
 def define_ensemble() -> None:
@@ -129,13 +134,13 @@ def load_translator(
         precision: see `experiment.load_translator`.
         ensemble: of --ensemble, if the verb has it.
     """
-    from t2t_repro import experiment
+    from t2t_repro.decoding import loading
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 
     one_core_a_batch()
     others = [(path, find_checkpoint(path)) for path in ensemble]
-    return experiment.load_translator(
-        FLAGS.model_dir, FLAGS.gin_param, checkpoint, precision, FLAGS.allow_import, others
+    return loading.load_translator(
+        FLAGS.model_dir, FLAGS.gin_param, checkpoint, precision, others, named_modules()
     )
 
 

@@ -1,127 +1,132 @@
-"""What a run reads, needs and can take of what is bound, said before anything is computed."""
+"""What gin binds, checked before anything is computed; differences of two configurations."""
 
 import inspect
-import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gin
 
-from t2t_repro.config.configurables import (
-    hints_of_configurable,
-    is_configurable,
-    parameters_of,
-)
-from t2t_repro.config.gin_text import Reference
-from t2t_repro.config.promises import Promised
-from t2t_repro.config.values import check_value
+from t2t_repro.config.gin_text import Reference, bindings_in, owner_of, references_in
+from t2t_repro.config.values import check_value, constructor_of, hints_of
 from t2t_repro.errors import UserError
 
 
-def check_read(own: Collection[str], values: Mapping[str, Any], roots: Collection[str]) -> None:
-    """Checks that a run reads what the user binds.
+def check_values() -> None:
+    """Compares the literals that are bound with the annotations of their parameters.
+
+    Constructors compare the objects that references become.
+
+    Raises:
+        UserError: a parameter does not take its value.
+    """
+    for name, value in bindings_in(gin.config_str()).items():
+        if "." in name and not any(references_in(value)):
+            hints = hints_of(gin.get_configurable(owner_of(name)))
+            check_value(name, value, hints.get(name.rsplit(".", 1)[-1], Any))
+
+
+def check_read(own: Collection[str], roots: Collection[str]) -> None:
+    """Checks that something reads what the user binds.
 
     Args:
         own: names of the user's bindings.
-        values: all that is bound, by name.
         roots: names of the configurables that the program calls by itself.
 
     Raises:
         UserError: nothing would read a binding.
     """
-    reached = _reached(values, roots)
-    if unused := sorted(name for name in own if not _is_read(name, reached)):
+    reached = _reached(roots)
+    if unread := sorted(name for name in own if not _is_read(name, reached)):
         raise UserError(
-            f"gin binds {', '.join(unused)}, but nothing in this run would read it: delete the "
+            f"gin binds {', '.join(unread)}, but nothing in this run would read it: delete the "
             "line, or bind what uses it (as train or prepare do)."
         )
 
 
-def _is_read(name: str, reached: Collection[Reference]) -> bool:
-    """Whether something that is reached reads a binding.
-
-    A call without a scope may be in whichever scope its caller has: any that is reached will do.
-    """
-    *scope, of = name.split("/")
-    if "." not in of:
-        return any(one.is_macro and list(one.scope) == name.split("/") for one in reached)
-    is_called = any(one.name == _owner(name) for one in reached)
-    return is_called and any(list(one.scope[: len(scope)]) == scope for one in reached)
-
-
-def check_bound(given: Collection[str], values: Mapping[str, Any], needed: Collection[str]) -> None:
+def check_bound(needed: Collection[str], given: Collection[str] = ()) -> None:
     """Checks that a run finds what it needs.
 
     Args:
-        given: names of the parameters that have a value.
-        values: all that is bound, by name.
-        needed: names of the configurables that the program will call by itself.
+        needed: names of the configurables that the program calls by itself.
+        given: names of parameters that the program passes.
 
     Raises:
         UserError: a parameter without a default is not bound.
     """
-    for reference in sorted(_reached(values, needed)):
+    bound = {*bindings_in(gin.config_str()), *given}
+    for reference in sorted(_reached(needed)):
         for name, parameter in parameters_of(reference.name).items():
             is_required = parameter.default is gin.REQUIRED or (
-                # What is handed on uncalled gets the rest from its caller.
+                # A function that is passed on uncalled gets the rest from its caller.
                 parameter.default is parameter.empty and reference.endswith("()")
             )
             full_name = "/".join((*reference.scope, f"{reference.name}.{name}"))
-            if is_required and not any(_is_heard(one, full_name) for one in given):
+            if is_required and not any(_reaches(one, full_name) for one in bound):
                 raise UserError(
                     f"{full_name} is not bound, but this run needs it: add a line "
                     f"'{full_name} = ...' to the gin file, or give it with --gin_param."
                 )
 
 
-def _is_heard(given: str, needed: str) -> bool:
-    """Whether a binding is one that a call in a scope hears: of an outer scope, or of the same.
+def parameters_of(name: str) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a configurable that can be bound; of a macro, none."""
+    try:
+        owner = gin.get_configurable(name)
+        # Of a class Python would rather show the parameters of __new__, if it has one.
+        parameters = [*inspect.signature(constructor_of(owner)).parameters.values()]
+    except (ValueError, KeyError):
+        return {}
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {
+        parameter.name: parameter
+        for parameter in parameters[inspect.isclass(owner) :]
+        if parameter.kind in named and _can_be_bound(name, parameter.name)
+    }
 
-    A call without a scope may be in whichever scope its caller has.
-    """
-    (*outer, one), (*scope, other) = given.split("/"), needed.split("/")
-    return one == other and (not scope or scope[: len(outer)] == outer)
 
-
-def check_types(values: Mapping[str, Any]) -> None:
-    """Checks what is bound against the annotations of parameters.
+def differing_bindings(there: str, now: str) -> list[str]:
+    """Returns what two configurations, as gin prints them, bind differently.
 
     Args:
-        values: all that is bound, by name.
+        there: an earlier one, perhaps with older names.
+        now: the current one.
 
-    Raises:
-        UserError: a value is none that its parameter takes, or a reference to something else.
+    Returns:
+        such as "train.seed 1 there, 2 now", sorted by name.
     """
-    for name, value in values.items():
-        hints, parameter = hints_of_configurable(_owner(name)), name.rsplit(".", 1)[-1]
-        value = _as_promises(value, values)
-        if parameter in hints:
-            check_value(name, value, hints[parameter])
-        if isinstance(value, float) and not math.isfinite(value):
-            # gin cannot write it into the model directory.
-            raise UserError(f"{name} is {value!r}, expected a finite number.")
+    before, after = (
+        {name: repr(value) for name, value in bindings_in(text).items()} for text in (there, now)
+    )
+    return [
+        f"{name} {before.get(name, 'not bound')} there, {after.get(name, 'not bound')} now"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
 
 
-def _as_promises(value: Any, values: Mapping[str, Any]) -> Any:
-    """A value whose references are promises, and whose macros are what they stand for."""
-    seen: set[Reference] = set()
-    while isinstance(value, Reference) and value.startswith("%") and value not in seen:
-        seen.add(value)
-        value = values.get(value[1:], value)
-    if isinstance(value, Reference):
-        return Promised(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_as_promises(item, values) for item in value)
-    if isinstance(value, dict):
-        return {key: _as_promises(item, values) for key, item in value.items()}
-    return value
+def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
+    """Compares two nested dictionaries and lists key by key.
+
+    Returns:
+        such as "cleaning.max_words 250 there, 77 now".
+    """
+    kinds = (dict, list, tuple)
+    if not isinstance(there, kinds) or not isinstance(now, kinds):
+        return [] if there == now else [f"{name} {_short(there)} there, {_short(now)} now"]
+    before, after = _entries(there), _entries(now)
+    found = []
+    for key in dict.fromkeys([*before, *after]):
+        path = f"{name}.{key}" if name else str(key)
+        found += differing_values(before.get(key), after.get(key), path)
+    return found
 
 
-def _reached(values: Mapping[str, Any], roots: Collection[str]) -> set[Reference]:
-    """All that roots refer to, and what this refers to; the roots themselves are "@root()"."""
+def _reached(roots: Collection[str]) -> set[Reference]:
+    """Returns all that roots refer to, directly or not; a root itself is "@root()"."""
     bound: dict[str, set[Reference]] = {}
+    values = bindings_in(gin.config_str())
     for name, value in values.items():
-        bound.setdefault(_owner(name), set()).update(_references(value))
+        bound.setdefault(owner_of(name), set()).update(references_in(value))
     reached: set[Reference] = set()
     newest = {Reference(f"@{root}()") for root in roots}
     while newest:
@@ -132,21 +137,51 @@ def _reached(values: Mapping[str, Any], roots: Collection[str]) -> set[Reference
             for reference in newest
             for name, parameter in parameters_of(reference.name).items()
             if f"{reference.name}.{name}" not in values
-            if inspect.isfunction(parameter.default) and is_configurable(parameter.default)
+            if inspect.isfunction(parameter.default) and _is_configurable(parameter.default)
         }
         newest = found - reached
     return reached
 
 
-def _references(value: Any) -> Iterator[Reference]:
-    """The references in nested tuples, lists and dictionaries."""
-    if isinstance(value, Reference):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for item in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from _references(item)
+def _is_read(name: str, reached: Collection[Reference]) -> bool:
+    """Returns whether something that is reached reads a binding.
+
+    A call without a scope may be in any scope that its caller has.
+    """
+    *scope, of = name.split("/")
+    if "." not in of:
+        return any(one.is_macro and list(one.scope) == name.split("/") for one in reached)
+    is_called = any(one.name == owner_of(name) for one in reached)
+    return is_called and any(list(one.scope[: len(scope)]) == scope for one in reached)
 
 
-def _owner(name: str) -> str:
-    """The configurable that a binding is of; a macro is its own owner."""
-    return name.split("/")[-1].split(".")[0]
+def _reaches(given: str, needed: str) -> bool:
+    """Returns whether a binding holds for a call in a scope: one of an outer scope, or the same."""
+    (*outer, one), (*scope, other) = given.split("/"), needed.split("/")
+    return one == other and (not scope or scope[: len(outer)] == outer)
+
+
+def _is_configurable(owner: Any) -> bool:
+    try:
+        gin.get_configurable(owner)
+    except ValueError:
+        return False
+    return True
+
+
+def _can_be_bound(name: str, parameter: str) -> bool:
+    """Returns whether gin's denylist and allowlist let a parameter be bound."""
+    try:
+        gin.config.ParsedBindingKey.parse(("", name, parameter))
+    except ValueError:
+        return False
+    return True
+
+
+def _entries(values: dict | list | tuple) -> Mapping:
+    return values if isinstance(values, dict) else dict(enumerate(values))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]}"

@@ -1,24 +1,25 @@
-"""Text in gin's language: parsed, but not acted on, and what is wrong with it in one line."""
+"""gin text, parsed but not acted on."""
 
 import io
 import re
-import tokenize
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from gin.config_parser import BindingStatement, ConfigParser, ImportStatement, ParserDelegate
 
-from t2t_repro.config.limits import check_text
 from t2t_repro.errors import UserError
 
-# What gin raises for text that it cannot take: it leaves Python's own errors as they are.
-_GIN_ERRORS = (
-    ValueError, TypeError, SyntaxError, RuntimeError, MemoryError, NameError, AttributeError,
-    tokenize.TokenError,
-)  # fmt: skip
+_RENAMED = {
+    "Pace": "TrainingSchedule",
+    "Pace.report_every": "TrainingSchedule.log_every",
+    "TrainStep.slices": "TrainStep.micro_batches",
+    "Translator.choose": "Translator.rerank",
+}
+"""Configurables and parameters that older model directories have under another name."""
+
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
-# A word that is no value: Python's own error has an address in memory, and the number of no line.
+# Python's own error has an address in memory, and no line number.
 _NO_LITERAL = re.compile(r"malformed node or string[^\n]*>\n?\s*Failed to parse token ('.*')")
 
 
@@ -31,14 +32,14 @@ class Reference(str):
         return str(self)
 
     @property
-    def name(self) -> str:
-        """The name alone, without scope and modules."""
-        return self.selector.split(".")[-1]
+    def selector(self) -> str:
+        """The name with its modules, without its scope."""
+        return self.strip("@%()").split("/")[-1]
 
     @property
-    def selector(self) -> str:
-        """The name as gin finds what it is of: with modules, without scope."""
-        return self.strip("@%()").split("/")[-1]
+    def name(self) -> str:
+        """The name without scope and modules."""
+        return self.selector.split(".")[-1]
 
     @property
     def is_macro(self) -> bool:
@@ -53,7 +54,7 @@ class Reference(str):
 
 
 class _Names(ParserDelegate):
-    """Takes references for what they are: names."""
+    """Makes a `Reference` of each reference."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
         return Reference(f"@{scoped_configurable_name}{'()' * evaluate}")
@@ -63,61 +64,89 @@ class _Names(ParserDelegate):
 
 
 class Text(io.StringIO):
-    """A text with the name that gin gives it in errors."""
+    """A text with the file name that gin gives in its errors."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text)
         self.name = name
 
 
-def statements(text: str, name: str) -> list[Any]:
+def statements(text: str, name: str = "the configuration") -> list[Any]:
     """Parses a text as gin does, without acting on it.
 
     Args:
-        text: of bindings, imports and includes.
+        text: bindings, imports and includes.
         name: of its file, for errors.
 
     Returns:
         gin's statements; references are of the class `Reference`.
 
     Raises:
-        UserError: gin cannot parse it, or not in a short time.
+        UserError: gin cannot parse it.
     """
-    check_text(text, name)
-    with refused_by_gin():
+    with one_line_errors():
         return list(ConfigParser(Text(text, name), _Names()))
 
 
-def bindings_in(text: str) -> list[BindingStatement]:
-    """The bindings of a text; see `statements`."""
-    found = statements(text, "the configuration")
-    return [one for one in found if isinstance(one, BindingStatement)]
+def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
+    """Returns what a text binds, by the parameters' names of today.
+
+    Args:
+        text: as in `statements`; of an older version, perhaps.
+        name: of its file, for errors.
+
+    Raises:
+        UserError: gin cannot parse it.
+    """
+    parsed = statements(text, name)
+    return {
+        _renamed(name_of(one)): one.value for one in parsed if isinstance(one, BindingStatement)
+    }
 
 
 def modules_in(text: str) -> list[str]:
-    """The names of the modules that a text imports; see `statements`."""
-    found = statements(text, "the configuration")
-    return [one.module for one in found if isinstance(one, ImportStatement)]
+    """Returns the names of the modules that a text imports; see `statements`."""
+    return [one.module for one in statements(text) if isinstance(one, ImportStatement)]
 
 
 def name_of(binding: BindingStatement) -> str:
-    """A parameter's name, or a macro's, with its scope."""
+    """Returns the name of a parameter, or of a macro, with its scope and without modules."""
     scope = f"{binding.scope}/" if binding.scope else ""
     selector = binding.selector.split(".")[-1]
     return f"{scope}{selector}.{binding.arg_name}" if binding.arg_name else f"{scope}{selector}"
 
 
+def owner_of(name: str) -> str:
+    """Returns the configurable that a parameter belongs to; a macro is its own."""
+    return name.split("/")[-1].split(".")[0]
+
+
+def references_in(value: Any) -> Iterator[Reference]:
+    """Yields the references in nested tuples, lists and dictionaries."""
+    if isinstance(value, Reference):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from references_in(item)
+
+
 @contextmanager
-def refused_by_gin() -> Iterator[None]:
-    """Within is nothing but gin's parser: what it raises is about the text."""
+def one_line_errors() -> Iterator[None]:
+    """Turns gin's errors about a text into UserErrors."""
     try:
         yield
-    except _GIN_ERRORS as error:
-        raise UserError(f"gin: {on_one_line(error)}") from error
+    except Exception as error:
+        raise UserError(f"gin: {_on_one_line(error)}") from error
 
 
-def on_one_line(error: Exception) -> str:
-    """The message of an error, its lines joined, without the whole configuration."""
+def _on_one_line(error: Exception) -> str:
     message = _CONFIG_DUMP.sub("", str(error))
-    message = _NO_LITERAL.sub(r"\1 is no value; a text needs quotes", message)
+    message = _NO_LITERAL.sub(r"\1 is not a value; a text needs quotes", message)
     return " ".join(line.strip() for line in message.splitlines() if line.strip())
+
+
+def _renamed(name: str) -> str:
+    scope, slash, parameter = name.rpartition("/")
+    owner, dot, argument = parameter.partition(".")
+    renamed = _RENAMED.get(parameter) or f"{_RENAMED.get(owner, owner)}{dot}{argument}"
+    return f"{scope}{slash}{renamed}"

@@ -1,14 +1,13 @@
-"""What values a parameter takes, said in its annotation: `steps: Count`, `dropout: Rate`.
+"""Which values a parameter takes, by its annotation: `steps: Count`, `dropout: Rate`.
 
-A gin file is held against the annotations before anything is made; a call in Python by `checked`.
+Values of a gin file and of a call in Python are compared with the same annotations.
 """
 
 import functools
 import inspect
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
@@ -28,14 +27,7 @@ _MOST_INT = 2**31 - 1
 
 @dataclass(frozen=True)
 class Range:
-    """A part of an annotation, `Annotated[int, Range(least=1)]`: where a number lies.
-
-    Attributes:
-        least: the least that it may be.
-        most: the most.
-        above: what it has to be greater than.
-        below: what it has to be less than.
-    """
+    """Bounds of a number, as a part of an annotation: `Annotated[int, Range(least=1)]`."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -60,7 +52,7 @@ class Range:
 
 
 class NotEmpty:
-    """A part of an annotation, `Annotated[str, NotEmpty()]`."""
+    """A part of an annotation: `Annotated[str, NotEmpty()]`."""
 
     def __contains__(self, value: Any) -> bool:
         return len(value) > 0
@@ -71,11 +63,7 @@ class NotEmpty:
 
 @dataclass(frozen=True)
 class AtMost:
-    """A part of an annotation, `Annotated[Several[int], AtMost(100)]`.
-
-    Attributes:
-        count: how many there may be.
-    """
+    """A greatest length, as a part of an annotation: `Annotated[Several[int], AtMost(100)]`."""
 
     count: int
 
@@ -100,104 +88,46 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
     str: (str, "a text"),
     NoneType: (NoneType, "None"),
 }
-_LITERALS = (bool, int, float, complex, str, bytes, NoneType, list, tuple, dict, type)
-"""What a gin file can write down, and classes: none is an object of a protocol."""
-
 _CHECKED = (bool, int, float, str, type, NoneType)
-SEQUENCES = (Sequence, Collection, list, tuple)
+_SEQUENCES = (Sequence, Collection, list, tuple)
 
 
-class Promise(ABC):
-    """Stands for a value that is not made yet."""
+def validated(owner: _Owner) -> _Owner:
+    """Compares the arguments of every call with their annotations.
 
-    @abstractmethod
-    def can_be(self, hint: Any) -> bool:
-        """Whether the value can be what an annotation says; neither a union nor Annotated."""
+    Objects, apart from numbers, texts and classes, are compared for a dataclass alone: what gin
+    binds are dataclasses.
 
+    Args:
+        owner: a function, or a class, whose constructor is checked.
 
-def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that takes what a function or class is called with."""
+    Returns:
+        the function, or the class itself; a call raises a UserError where a value does not fit.
+    """
+    function = constructor_of(owner)
+    signature = inspect.signature(function)
+    hints = hints_of(function)
+    checks_all = is_dataclass(owner)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            hint = hints.get(name, Any)
+            is_checked = checks_all or isinstance(value, _CHECKED) or _is_plain(hint)
+            if is_checked and value is not gin.REQUIRED:
+                check_value(f"{owner.__name__}.{name}", value, hint)
+        return function(*args, **kwargs)
+
+    # gin does not look behind a decorator.
+    call.__signature__ = signature  # type: ignore[attr-defined]
     if not inspect.isclass(owner):
-        return owner
-    init = owner.__init__
-    return owner.__new__ if init is object.__init__ else init
-
-
-def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function, or of a class's constructor, by parameter; and "return"."""
-    function = inspect.unwrap(constructor_of(owner))
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):
-        # An annotation may name what is imported for a type checker alone.
-        return {k: v for k, v in inspect.get_annotations(function).items() if type(v) is not str}
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value can be what an annotation says; True where that cannot be known."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        limits = [one for one in parts[1:] if isinstance(one, Range | NotEmpty | AtMost)]
-        is_made = not isinstance(value, Promise)
-        return fits(value, parts[0]) and all(value in one for one in limits if is_made)
-    if origin in (Union, UnionType):
-        return any(fits(value, one) for one in parts)
-    if isinstance(value, Promise):
-        return value.can_be(hint)
-    if origin is Literal:
-        return any(type(value) is type(one) and value == one for one in parts)
-    if hint is None or hint in _PLAIN:
-        kind = _PLAIN[NoneType if hint is None else hint][0]
-        return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    if origin is Callable or origin is type:
-        return callable(value)
-    if (origin or hint) in SEQUENCES:
-        items = parts[:1] if origin is not tuple or parts[1:] == (...,) else ()
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        return is_list and all(fits(item, one) for one in items for item in value)
-    if origin is Mapping:
-        return isinstance(value, Mapping) and all(
-            fits(key, parts[0]) and fits(item, parts[1]) for key, item in value.items()
-        )
-    kind = origin or hint
-    if not inspect.isclass(kind) or kind in (object, Any):
-        return True
-    if getattr(kind, "_is_protocol", False):
-        return not isinstance(value, _LITERALS)
-    # A path is given to gin as a text.
-    return isinstance(value, kind) or (issubclass(kind, Path) and isinstance(value, str))
-
-
-def expected(hint: Any) -> str:
-    """What an annotation asks for, in words: "an integer at least 1 or None"."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return expected(parts[0]) + "".join(map(str, parts[1:]))
-    if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(expected, parts)))
-    if origin is Literal:
-        return " or ".join(map(repr, parts))
-    if hint is None or hint in _PLAIN:
-        return _PLAIN[NoneType if hint is None else hint][1]
-    if origin is Callable or origin is type:
-        made = f" that gives {_a(parts[-1])}" if inspect.isclass(parts[-1]) else ""
-        return f"a function or class{made}, @name without parentheses"
-    if (origin or hint) in SEQUENCES:
-        # What texts are for stands elsewhere: names of files, mostly.
-        is_text = not parts or fits("", parts[0])
-        return "a list" if is_text else f"a list, each {expected(parts[0])}"
-    if origin is Mapping:
-        return f"a dictionary {{'name': value}}, each value {expected(parts[1])}"
-    return f"{_a(origin or hint)}, @name() with parentheses"
-
-
-def _a(kind: Any) -> str:
-    name = getattr(kind, "__name__", str(kind))
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+        return call  # type: ignore[return-value]
+    owner.__init__ = call  # type: ignore[method-assign]
+    return owner
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:
-    """Checks that a value is one of those that an annotation describes.
+    """Checks that a value is as an annotation says.
 
     Args:
         name: such as "Cleaning.max_words".
@@ -211,39 +141,86 @@ def check_value(name: str, value: Any, hint: Any) -> None:
         raise UserError(f"{name} is {_short(value)}, expected {expected(hint)}.")
 
 
-def validated(owner: _Owner) -> _Owner:
-    """Has what is given to a function compared with its annotations, at every call.
-
-    Other objects are not checked, but for a class where an object belongs.
-
-    Args:
-        owner: a function, or a class: its constructor is checked.
-
-    Returns:
-        the function, or the class itself. A call raises a UserError where a value does not fit.
-    """
-    function = constructor_of(owner)
-    signature = inspect.signature(function)
-    hints = hints_of(function)
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
-            hint = hints.get(name, Any)
-            if value is not gin.REQUIRED and (isinstance(value, _CHECKED) or _is_plain(hint)):
-                check_value(f"{owner.__name__}.{name}", value, hint)
-        return function(*args, **kwargs)
-
-    # gin does not look behind a decorator.
-    call.__signature__ = signature  # type: ignore[attr-defined]
+def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function that takes the arguments of a function or class."""
     if not inspect.isclass(owner):
-        return call  # type: ignore[return-value]
-    owner.__init__ = call  # type: ignore[method-assign]
-    return owner
+        return owner
+    init = owner.__init__
+    return owner.__new__ if init is object.__init__ else init
+
+
+def hints_of(owner: Callable[..., Any]) -> dict[str, Any]:
+    """Returns the annotations of a function, or of a class's constructor, by parameter."""
+    function = inspect.unwrap(constructor_of(owner))
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        # An annotation may name what is imported for a type checker alone.
+        return {k: v for k, v in inspect.get_annotations(function).items() if type(v) is not str}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Returns whether a value can be what an annotation says; True where that is not known."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        limits = [one for one in parts[1:] if isinstance(one, Range | NotEmpty | AtMost)]
+        return fits(value, parts[0]) and all(value in one for one in limits)
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in parts)
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in parts)
+    if hint is None or hint in _PLAIN:
+        kind = _PLAIN[NoneType if hint is None else hint][0]
+        return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if origin is Callable or origin is type:
+        return callable(value)
+    if (origin or hint) in _SEQUENCES:
+        items = parts[:1] if origin is not tuple or parts[1:] == (...,) else ()
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        return is_list and all(fits(item, one) for one in items for item in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            fits(key, parts[0]) and fits(item, parts[1]) for key, item in value.items()
+        )
+    kind = origin or hint
+    if not inspect.isclass(kind) or kind in (object, Any):
+        return True
+    if getattr(kind, "_is_protocol", False):
+        return not isinstance(value, type) and all(hasattr(value, one) for one in _methods(kind))
+    # gin writes a path as a text.
+    return isinstance(value, kind) or (issubclass(kind, Path) and isinstance(value, str))
+
+
+def expected(hint: Any) -> str:
+    """Returns what an annotation asks for, in words: "an integer at least 1 or None"."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return expected(parts[0]) + "".join(map(str, parts[1:]))
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(expected, parts)))
+    if origin is Literal:
+        return " or ".join(map(repr, parts))
+    if hint is None or hint in _PLAIN:
+        return _PLAIN[NoneType if hint is None else hint][1]
+    if origin is Callable or origin is type:
+        return "a function or class, @name without parentheses"
+    if (origin or hint) in _SEQUENCES:
+        # A list of texts is described where it is read: names of files, mostly.
+        is_text = not parts or fits("", parts[0])
+        return "a list" if is_text else f"a list, each {expected(parts[0])}"
+    if origin is Mapping:
+        return f"a dictionary {{'name': value}}, each value {expected(parts[1])}"
+    name = getattr(origin or hint, "__name__", str(hint))
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}, @name() with parentheses"
+
+
+def _methods(protocol: type) -> list[str]:
+    """Returns the names of the public methods of a protocol."""
+    return [name for name, _ in inspect.getmembers(protocol, inspect.isfunction) if name[0] != "_"]
 
 
 def _is_plain(hint: Any) -> bool:
-    """Whether an annotation is about numbers and texts alone."""
+    """Returns whether an annotation consists of numbers and texts alone."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _is_plain(parts[0])

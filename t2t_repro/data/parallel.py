@@ -13,7 +13,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from typing import Any, Generic, TypeVar
 
-from t2t_repro.config.configurables import say_where
 from t2t_repro.errors import Unfinished
 
 _Block = TypeVar("_Block")
@@ -172,5 +171,4 @@ def _call(block: Any) -> Any:
     except Exception as error:
         # Python sends it as the error's cause, which gin, that has called `prepare`, drops.
         error.add_note(f"In a worker process: {traceback.format_exc()}")
-        say_where(error)
         raise

@@ -28,7 +28,7 @@ from typing import Annotated, Any, NamedTuple
 import gin
 from absl import logging
 
-from t2t_repro.config.gin_files import differing_values
+from t2t_repro.config.checks import differing_values
 from t2t_repro.config.values import Count, Range, validated
 from t2t_repro.data.clean_text import CleanedCorpus, CleanText, Reports
 from t2t_repro.data.cleaning import Cleaning, CleaningReport

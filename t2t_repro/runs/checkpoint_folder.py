@@ -18,12 +18,12 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files import sync
-from t2t_repro.strangers.checkpoint_index import check_index, listed_checkpoints
+from t2t_repro.files import read_at_most, sync
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
 _DATA = re.compile(r"step-(\d+)\.data-\d{5}-of-\d{5}", re.ASCII)
-_LISTED = re.compile(r"step-(\d+)", re.ASCII)
+_LISTED = re.compile(r'checkpoint_paths?: ".*?step-(\d+)"', re.ASCII)
+_MOST_LIST_BYTES = 2**20
 _PARTIAL = ".partial"
 _PARTIAL_LIST = ".checkpoint.partial"
 _UNREADABLE = ".unreadable"
@@ -61,8 +61,7 @@ class CheckpointFolder:
 
     def expected(self) -> list[int]:
         """Returns the steps of those that are there or should be, being listed; ascending."""
-        names = (_LISTED.fullmatch(name) for name in listed_checkpoints(self.path))
-        return sorted({*self.steps(), *(int(name[1]) for name in names if name)})
+        return sorted({*self.steps(), *self._listed()})
 
     def half_copied(self) -> list[int]:
         """Returns the steps, ascending, of checkpoints that are not there whole but should be.
@@ -72,15 +71,23 @@ class CheckpointFolder:
         """
         # In this order: whoever writes and deletes at the same time does so in the other.
         data = {_DATA.fullmatch(path.name) for path in self.path.glob("step-*.data-*")}
-        listed = {_LISTED.fullmatch(name) for name in listed_checkpoints(self.path)}
+        listed = self._listed()
         steps = self.steps()
-        expected = {int(name[1]) for name in (listed if any(listed) or steps else data) if name}
+        expected = listed if listed or steps else {int(name[1]) for name in data if name}
         oldest = min(steps, default=0)
         return sorted(
             step
             for step in expected - set(steps)
             if step > oldest and not self._unreadable(step).exists()
         )
+
+    def _listed(self) -> set[int]:
+        """Returns the steps of the checkpoints in TensorFlow's list in this folder."""
+        try:
+            text = read_at_most(self.path / "checkpoint", _MOST_LIST_BYTES).decode("utf-8")
+        except (OSError, ValueError):
+            return set()
+        return {int(step) for step in _LISTED.findall(text)}
 
     def prefix(self, step: int) -> str:
         """Returns the path of a checkpoint as TensorFlow has it: without its files' endings."""
@@ -161,7 +168,6 @@ class CheckpointFolder:
 def damage(path: str) -> str | None:
     """Reads a checkpoint whole, checksums included; returns why it cannot be read, or None."""
     try:
-        check_index(path)
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)

@@ -6,7 +6,6 @@
                                `data.subword_model`
       config.gin               what the gin file and --gin_param bound
       operative_config.gin     what was in effect, defaults included
-      modules.json             the user's own modules, and the folders that they were found in
       versions.json            of t2t_repro, TensorFlow, Keras, Python; subwords.model's hash
       checkpoints/step-<n>.*   the last of the run: all that it needs to go on
       best/step-<n>.*          the one with the best dev score
@@ -27,17 +26,17 @@ Everybody asks a ModelDirectory for these paths.
 import dataclasses
 import json
 import platform
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro.config.decoding_bindings import check_harmless
-from t2t_repro.config.gin_files import differing_bindings, differing_values, read_bindings
+from t2t_repro.config.checks import differing_bindings, differing_values
+from t2t_repro.config.gin_files import read_gin
 from t2t_repro.data.batches import EpochReport
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, lock, read_json, write_json, write_whole
@@ -45,10 +44,13 @@ from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_choice import CheckpointChoice
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
-from t2t_repro.runs.model_json import check_shapes, no_transformer, read_model_json
+from t2t_repro.runs.model_json import (
+    check_held,
+    not_a_transformer,
+    read_model_json,
+)
 from t2t_repro.runs.records import Ancestor, ancestry, read_ancestry
 from t2t_repro.runs.weights import load_weights, save_weights
-from t2t_repro.strangers.modules import folders_of, import_confirmed, remember
 from t2t_repro.text.subword_model import (
     SubwordPair,
     check_subword_files,
@@ -58,11 +60,6 @@ from t2t_repro.text.subword_model import (
 )
 
 _SUBWORDS_HASH = "subwords_sha256"
-
-Precision = Literal["float32", "mixed_bfloat16"]
-"""In which a model computes; its weights are float32."""
-
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class ModelDirectory:
@@ -80,7 +77,6 @@ class ModelDirectory:
         self.model_json = path / "model.json"
         self.config_gin = path / "config.gin"
         self.operative_config_gin = path / "operative_config.gin"
-        self.modules_json = path / "modules.json"
         self.versions_json = path / "versions.json"
         self.checkpoints = path / "checkpoints"
         self.best = path / "best"
@@ -167,35 +163,6 @@ class ModelDirectory:
         """Returns whether a run has left a checkpoint here, from which it goes on."""
         return bool(CheckpointFolder(self.checkpoints).expected())
 
-    def write_modules(self, names: Sequence[str]) -> None:
-        """Writes down where the modules lie that a run has imported; the user may run them again.
-
-        Args:
-            names: of the modules, if there are any.
-        """
-        if names:
-            write_json(self.modules_json, folders_of(names))
-            remember(self.path, names)
-
-    def import_modules(self, allowed: Collection[str] = ()) -> None:
-        """Imports the modules that the configuration, perhaps a stranger's, imports.
-
-        To be called before anything is configured or made that may need them.
-
-        Args:
-            allowed: modules that the user confirms; see `import_confirmed`.
-
-        Raises:
-            UserError: one may not run, or is not there; or the configuration does more.
-        """
-        self._check()
-        try:
-            folders = dict(read_json(self.modules_json))
-        except (OSError, TypeError, ValueError):
-            folders = {}
-        folders = {name: folder for name, folder in folders.items() if isinstance(folder, str)}
-        import_confirmed(self.path, check_harmless(self.config_gin), folders, allowed)
-
     def write_scores(self, split: str, evaluation: Mapping[str, Any]) -> None:
         """Writes down an evaluation, in place of the split's last one."""
         path = self.scores_json(split)
@@ -210,7 +177,7 @@ class ModelDirectory:
         """Returns what `config` binds otherwise than the run before, if there was one."""
         if not self.config_gin.is_file():
             return []
-        return differing_bindings(read_bindings(self.config_gin), config)
+        return differing_bindings(read_gin(self.config_gin), config)
 
     def differing_epoch(self, report: EpochReport) -> list[str]:
         """Returns in what an epoch differs from that of the run before, if there was one."""
@@ -279,9 +246,9 @@ class ModelDirectory:
                 of other sizes than the checkpoint's.
         """
         self._check()
-        sizes = read_model_json(self.model_json, PRECISIONS)
+        sizes = read_model_json(self.model_json)
         if checkpoint:
-            check_shapes(self.model_json, sizes, checkpoint)
+            check_held(self.model_json, sizes, checkpoint)
         return sizes
 
     def differing_sizes(self, model: Transformer, but: Collection[str] = ()) -> list[str]:
@@ -296,7 +263,7 @@ class ModelDirectory:
         """
         there, now = (
             {name: value for name, value in _lasting(sizes).items() if name not in but}
-            for sizes in (read_model_json(self.model_json, PRECISIONS), _sizes_of(model))
+            for sizes in (read_model_json(self.model_json), _sizes_of(model))
         )
         return differing_values(there, now)
 
@@ -315,7 +282,7 @@ class ModelDirectory:
         try:
             model = Transformer.from_config(sizes | ({"dtype": precision} if precision else {}))
         except UserError as error:
-            raise no_transformer(self.model_json) from error
+            raise not_a_transformer(self.model_json, error) from error
         model.build()
         return model
 

@@ -1,66 +1,74 @@
-"""A model.json that anyone may have written, looked through before a Transformer is built of it."""
+"""model.json: a Transformer's sizes, read as data that anyone may have written."""
 
 import dataclasses
 import inspect
-import re
-from collections.abc import Collection, Iterator, Mapping
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from t2t_repro.config.values import constructor_of
+from t2t_repro.config.decoding_bindings import import_hint
+from t2t_repro.config.gin_files import read_gin
+from t2t_repro.config.values import check_value, constructor_of, hints_of
 from t2t_repro.errors import UserError
-from t2t_repro.files import read_json
+from t2t_repro.files import read_table
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
-from t2t_repro.strangers.checkpoint_objects import CheckpointObjects
 
-_KEYS = {
-    "trainable", "dtype", "vocab_size", "num_layers", "config", "positional_encoding", "max_length",
-    "neighbourhood", "tied_embeddings", "source_vocab_size", "logits_bias",
-}  # fmt: skip
-_OF_TRANSFORMER = {
+Precision = Literal["float32", "mixed_bfloat16"]
+"""In which a model computes; its weights are float32."""
+
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+_HINTS = {
+    name: hint
+    for name, hint in hints_of(Transformer).items()
+    if name not in {"name", "config", "dtype", "return"}
+} | {"dtype": Precision}
+_DEFAULTS = {
     name: parameter.default
     for name, parameter in inspect.signature(constructor_of(Transformer)).parameters.items()
-    if name in _KEYS and parameter.default is not parameter.empty
+    if name in _HINTS and parameter.default is not parameter.empty
 }
-_OF_LAYERS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
+_LAYER_DEFAULTS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
+_FORGOTTEN = {"recompute"}
+"""Of layers: what older versions wrote down, and no longer has an effect."""
 
-Shape = tuple[int, ...]
-
-_ATTENTIONS = {"encoder": ["self_attention"], "decoder": ["self_attention", "memory_attention"]}
-
-_LAYER = re.compile(r"layer_\d+$", re.ASCII)
+# A file system may compress what is stored.
+_MOST_COMPRESSED = 4
+_BLOCK_BYTES = 512
 
 
-def read_model_json(path: Path, precisions: Collection[str]) -> dict[str, Any]:
-    """Returns the arguments that a Transformer is made of, its "dtype" among them.
+def read_model_json(path: Path) -> dict[str, Any]:
+    """Reads the arguments of a Transformer, its "dtype" among them.
 
-    What it does not say, being older than a choice, is the paper's: nothing is left to bindings.
+    An argument that is missing, since the file is older, has its default; gin's bindings have no
+    influence.
 
     Args:
         path: of the file.
-        precisions: what "dtype" may be; Keras would import a module whose name is in it.
 
     Raises:
         UserError: it does not describe a Transformer.
     """
     try:
-        sizes = dict(read_json(path))
-    except (TypeError, ValueError) as error:
-        raise no_transformer(path) from error
-    is_known = sizes.keys() <= _KEYS and isinstance(sizes.get("trainable", True), bool)
-    if not is_known or sizes.get("dtype") not in precisions:
-        raise no_transformer(path)
-    config = sizes.get("config")
-    if not isinstance(config, dict | None):
-        raise no_transformer(path)
-    return _OF_TRANSFORMER | sizes | {"config": _OF_LAYERS | (config or {})}
+        sizes = read_table(path)
+        config = dict(sizes.pop("config", None) or {})
+        for name, value in sizes.items():
+            check_value(name, value, _HINTS[name])
+        layers = {
+            name: value
+            for name, value in (_LAYER_DEFAULTS | config).items()
+            if name in _LAYER_DEFAULTS or name not in _FORGOTTEN
+        }
+        LayerConfig.of(layers)
+        return _DEFAULTS | {"vocab_size": sizes["vocab_size"]} | sizes | {"config": layers}
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise not_a_transformer(path, error) from error
 
 
-def check_shapes(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
-    """Holds the matrices that a model.json describes against those of a checkpoint.
-
-    So nothing is made of another size than what the checkpoint's files hold.
+def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
+    """Checks that a model is not larger than its checkpoint, before it is built.
 
     Args:
         path: of the model.json.
@@ -68,87 +76,52 @@ def check_shapes(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
         checkpoint: its prefix.
 
     Raises:
-        UserError: they differ; or there are no sizes, or no whole checkpoint.
+        UserError: it is larger.
     """
-    stored = CheckpointObjects(checkpoint)
-    try:
-        found = next(_differing(sizes, stored), None)
-    except (KeyError, TypeError, ValueError) as error:
-        raise no_transformer(path) from error
-    if found:
-        name, described, there = found
+    folder, name = os.path.split(checkpoint)
+    held = sum(map(_bytes_on_disk, Path(folder).glob(f"{name}.data-?????-of-?????")))
+    needed = 4 * parameter_count(sizes)
+    if needed > held:
         raise UserError(
-            f"{path} describes a model {_has(described, name)}, but {checkpoint} is of one "
-            f"{_has(there, name)}: put back the file that the training run wrote, or that "
-            "checkpoint."
+            f"{path} describes a model of {needed:,} bytes or more, but {checkpoint} has {held:,}: "
+            "put back the file that the training run wrote, or the whole checkpoint."
         )
 
 
-def _differing(
-    sizes: Mapping[str, Any], stored: CheckpointObjects
-) -> Iterator[tuple[str, Shape | None, Shape | None]]:
-    """Matrices whose shapes differ: their names, what is described, what is stored."""
-    seen: set[str] = set()
-    for name, shape in _matrices(sizes):
-        seen |= {name, name.partition("/")[0], "/".join(name.split("/")[:2])}
-        if (there := stored.shape(f"model/{name}")) != shape:
-            yield name, shape, there
-    parts = [name for name in stored.parts("model") if name.startswith(("own_", "logits_"))]
-    for stack in ("encoder", "decoder"):
-        parts += [
-            f"{stack}/{name}" for name in stored.parts(f"model/{stack}") if _LAYER.match(name)
-        ]
-    for stack, attentions in _ATTENTIONS.items():
-        for attention in attentions:
-            name = f"{stack}/layer_0/{attention}/query_projection"
-            parts += [f"{name}/bias"] * ("bias" in stored.parts(f"model/{name}"))
-    yield from ((name, None, ()) for name in sorted(parts) if name not in seen)
+def parameter_count(sizes: Mapping[str, Any]) -> int:
+    """Counts the parameters of a Transformer's matrices; biases and norms have few more.
 
-
-def _has(shape: Shape | None, name: str) -> str:
-    if shape is None:
-        return f"without {name}"
-    return f"with {name}" + (f" of shape {list(shape)}" if shape else "")
-
-
-def _matrices(sizes: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:
-    """Where a Transformer has its matrices, and biases that it need not have; their shapes."""
-    config = LayerConfig.of(sizes["config"])
-    d_model, rows = config.d_model, sizes["vocab_size"]
-    tied = sizes["tied_embeddings"]
-    tables = {"embedding": rows}
-    if tied in OWN_SOURCE_EMBEDDING:
-        tables["own_source_embedding"] = sizes["source_vocab_size"] or rows
-    if tied in OWN_SOFTMAX:
-        tables["own_softmax"] = rows
+    Args:
+        sizes: see `read_model_json`.
+    """
+    config, rows = LayerConfig.of(sizes["config"]), sizes["vocab_size"]
+    tables = rows
+    if sizes["tied_embeddings"] in OWN_SOURCE_EMBEDDING:
+        tables += sizes["source_vocab_size"] or rows
+    if sizes["tied_embeddings"] in OWN_SOFTMAX:
+        tables += rows
     if sizes["positional_encoding"] == "learned":
-        tables["positional_encoding"] = tables["target_positional_encoding"] = sizes["max_length"]
-    for name, length in tables.items():
-        yield f"{name}/table", (length, d_model)
-    if sizes["logits_bias"]:
-        yield "logits_bias", (rows,)
-    keys, values = config.num_heads * config.key_depth, config.num_heads * config.value_depth
-    attention: dict[str, Shape] = {
-        "query_projection": (d_model, keys),
-        "key_projection": (d_model, keys),
-        "value_projection": (d_model, values),
-        "output_projection": (values, d_model),
-    }
-    feed_forward = {"inner": (d_model, config.d_ff), "outer": (config.d_ff, d_model)}
-    for number in range(sizes["num_layers"]):
-        for stack, attentions in _ATTENTIONS.items():
-            for part in (*attentions, "feed_forward"):
-                kernels = attention if part in attentions else feed_forward
-                for name, shape in kernels.items():
-                    path = f"{stack}/layer_{number}/{part}/{name}"
-                    yield f"{path}/_kernel", shape
-                    if part in attentions and config.attention_biases:
-                        yield f"{path}/bias", shape[1:]
+        tables += 2 * (sizes["max_length"] or 0)
+    attention = 2 * config.num_heads * (config.key_depth + config.value_depth)
+    # The decoder has a second attention.
+    layers = 3 * attention + 2 * 2 * config.d_ff
+    return config.d_model * (tables + sizes["num_layers"] * layers)
 
 
-def no_transformer(path: Path) -> UserError:
-    """Returns what to raise where a model.json describes no Transformer."""
+def not_a_transformer(path: Path, error: Exception) -> UserError:
+    """Returns the error about a model.json that does not describe a Transformer.
+
+    Parts of one's own are unknown until the module is imported that has them.
+    """
+    config_gin = path.with_name("config.gin")
+    hint = import_hint(read_gin(config_gin)) if config_gin.is_file() else ""
     return UserError(
-        f"{path} does not describe a Transformer: put back the file that the training run wrote, "
-        "or give another --model_dir."
+        f"{path} does not describe a Transformer ({error}): put back the file that the training "
+        f"run wrote{hint}."
     )
+
+
+def _bytes_on_disk(file: Path) -> int:
+    """Returns the size of a file; parts that were never written do not count."""
+    status = os.stat(file)
+    return min(status.st_size, _MOST_COMPRESSED * status.st_blocks * _BLOCK_BYTES)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
-from t2t_repro.strangers.checkpoint_index import check_index
 
 # Where `Checkpoints` keeps the values of a MovingAverage.
 _AVERAGE = "average/values/{}/.ATTRIBUTES/VARIABLE_VALUE"
@@ -58,7 +57,6 @@ def load_last_weights(model: Transformer, checkpoint: str) -> None:
 
 
 def _restore(model: Transformer, checkpoint: str) -> None:
-    check_index(checkpoint)
     status = tf.train.Checkpoint(model=model).restore(checkpoint)
     status.assert_existing_objects_matched().expect_partial()
 

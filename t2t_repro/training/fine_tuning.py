@@ -21,7 +21,6 @@ from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Trans
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import Ancestor, weights_hash
 from t2t_repro.runs.weights import name_of, named_values
-from t2t_repro.strangers.checkpoint_index import check_index
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair, check_rows, matching_ids
 
 _FREE = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
@@ -87,7 +86,6 @@ class InitialModel:
         self.directory = ModelDirectory(expanduser(model_dir))
         try:
             self._checkpoint = self.directory.checkpoint(checkpoint)
-            check_index(self._checkpoint)
             self._sizes = self.directory.sizes()
             self.subwords = self.directory.subwords()
             rows, of_source = self._sizes["vocab_size"], self._sizes["source_vocab_size"]

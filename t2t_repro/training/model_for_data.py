@@ -11,7 +11,8 @@ from absl import logging
 from t2t_repro.data.prepared import Preparation, PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
-from t2t_repro.runs.model_directory import ModelDirectory, Precision
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.given import GivenSubwords
 from t2t_repro.text.subword_model import SubwordRecipe
 

@@ -10,7 +10,6 @@ import gin
 import keras
 from absl import logging
 
-from t2t_repro.config.gin_text import modules_in
 from t2t_repro.data.batches import Batches, EpochReport
 from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
 from t2t_repro.model.kernels import gpu
@@ -163,7 +162,6 @@ class TrainingRun:
                 self.checkpoints.tidy()
                 directory.describe(self.model, data.subwords, config, operative)
                 directory.write_epoch(report)
-                directory.write_modules(modules_in(config))
         if self.parent:
             state = self._start_from(self.parent, data)
         found = {directory.config_gin.name: _is_listed(directory.config_gin), "step": state.step}

@@ -7,8 +7,8 @@ import gin
 import pytest
 
 from t2t_repro import experiment
-from t2t_repro.config.gin_files import configure, differing_bindings, differing_values
-from t2t_repro.config.gin_text import on_one_line
+from t2t_repro.config.checks import differing_bindings, differing_values
+from t2t_repro.config.gin_files import configure
 from t2t_repro.errors import UserError
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.train_loop import TrainingSchedule
@@ -53,7 +53,7 @@ def refusal(gin_file, params=()):
 
     with pytest.raises(UserError) as caught:
         run()
-    assert not model_dir.exists()
+    assert not (model_dir / "model.json").exists()
     assert not data_dir.exists()
     # What the command line prints.
     return str(caught.value).splitlines()[0]
@@ -76,7 +76,7 @@ def refusal(gin_file, params=()):
         ("TrainingSchedule.steps = ", "Unable to parse value"),
         (
             "TrainingSchedule.steps = ten",
-            "gin: 'ten' is no value; a text needs quotes (--gin_param, line 1)",
+            "gin: 'ten' is not a value; a text needs quotes (--gin_param, line 1)",
         ),
         ("train.precision = 'float8'", "train.precision is 'float8', expected"),
         ("LayerConfig.d_model = 9", "LayerConfig.d_model is 9, expected an even number"),
@@ -96,7 +96,7 @@ def refusal(gin_file, params=()):
         ("train.deterministic = 1", "train.deterministic is 1, expected True or False."),
         (
             "DevEvaluation.metric = 'bleu'",
-            "metric is 'bleu', expected a function or class that gives",
+            "metric is 'bleu', expected a function or class, @name",
         ),
         ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt', expected a Corpus, @name() with"),
         ("TextFilesCorpus.train = 3", "TextFilesCorpus.train is 3, expected a text or a list."),
@@ -139,8 +139,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_missing_include_is_named_with_the_line_that_asks_for_it(gin_file):
     gin_file.write_text(gin_file.read_text() + "include 'nope.gin'\n")
     line = refusal(gin_file)
-    assert "Unable to open file: nope.gin" in line
-    assert "tiny.gin" in line
+    assert "tiny.gin, line 13 includes nope.gin, which does not exist" in line
 
 
 def test_an_embedding_without_room_for_the_data_is_refused_before_they_are_prepared(gin_file):
@@ -200,8 +199,8 @@ def test_impossible_batches_are_one_line(gin_file):
     experiment.configure_experiment(gin_file, ["Batches.tokens_per_batch = 2"])
     with pytest.raises(UserError) as caught:
         experiment.train(gin_file.parent / "model", gin_file.parent / "data")
-    assert "a slice of 2 tokens has no room for" in str(caught.value).splitlines()[0]
-    assert not (gin_file.parent / "model").exists()
+    assert "of 2 tokens has no room for" in str(caught.value).splitlines()[0]
+    assert not (gin_file.parent / "model" / "model.json").exists()
 
 
 def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
@@ -217,7 +216,7 @@ def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
 
 
 def test_later_bindings_win_and_nothing_of_an_earlier_configuration_stays(tmp_path):
-    (tmp_path / "a.gin").write_text("TrainingSchedule.steps = 1\nPace.log_every = 7\n")
+    (tmp_path / "a.gin").write_text("TrainingSchedule.steps = 1\nTrainingSchedule.log_every = 7\n")
     (tmp_path / "b.gin").write_text("TrainingSchedule.steps = 3\n")
     configure(tmp_path / "a.gin", ["TrainingSchedule.steps = 2"], ["TrainingSchedule"])
     assert (TrainingSchedule().steps, TrainingSchedule().log_every) == (2, 7)
@@ -244,7 +243,9 @@ def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
     checkout = tmp_path / "checkout"
     (checkout / "gin" / "rows").mkdir(parents=True)
     (checkout / "gin" / "base.gin").write_text("TrainingSchedule.steps = 5\n")
-    (checkout / "gin" / "rows" / "a.gin").write_text("include 'gin/base.gin'\nPace.log_every = 9\n")
+    (checkout / "gin" / "rows" / "a.gin").write_text(
+        "include 'gin/base.gin'\nTrainingSchedule.log_every = 9\n"
+    )
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     for folder, name in [
@@ -258,7 +259,7 @@ def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
         assert (TrainingSchedule().steps, TrainingSchedule().log_every) == (5, 9)
     # The search path of one experiment is not that of the next.
     (elsewhere / "b.gin").write_text("include 'gin/rows/a.gin'\n")
-    with pytest.raises(UserError, match=r"Unable to open file: gin/rows/a\.gin"):
+    with pytest.raises(UserError, match=r"includes gin/rows/a\.gin, which does not exist"):
         configure("b.gin", [], ["TrainingSchedule"])
 
 
@@ -281,12 +282,16 @@ def test_an_included_file_may_bind_more_than_the_experiment_uses(tmp_path):
 
 
 def test_bindings_before_an_include_are_overridden_by_it_and_those_behind_are_not(tmp_path):
-    (tmp_path / "base.gin").write_text("TrainingSchedule.steps = 1\nPace.log_every = 1\n")
+    (tmp_path / "base.gin").write_text(
+        "TrainingSchedule.steps = 1\nTrainingSchedule.log_every = 1\n"
+    )
     path = tmp_path / "mine.gin"
-    path.write_text("TrainingSchedule.steps = 2\n\ninclude 'base.gin'\nPace.log_every = (\n 2)\n")
+    path.write_text(
+        "TrainingSchedule.steps = 2\n\ninclude 'base.gin'\nTrainingSchedule.log_every = (\n 2)\n"
+    )
     configure(path, [], ["TrainingSchedule"])
     assert (TrainingSchedule().steps, TrainingSchedule().log_every) == (1, 2)
-    path.write_text("include 'base.gin'\n\nPace.stops = 2\n")
+    path.write_text("include 'base.gin'\n\nTrainingSchedule.stops = 2\n")
     with pytest.raises(UserError, match=r'named .stops.\. In file ".*mine.gin", line 3'):
         configure(path, [], ["TrainingSchedule"])
     path.write_text("include 'mine.gin'\n")
@@ -298,20 +303,15 @@ def test_a_module_that_is_not_there_is_one_line_and_a_bug_in_one_is_none(tmp_pat
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "has_bug.py").write_text("import no_such_dependency\n")
     for name in ("no_such_parts", "xml.no_such_parts"):
-        with pytest.raises(UserError, match=f"'import {name}': there is no module {name}; expect"):
+        with pytest.raises(UserError, match=f"there is no module {name}; "):
             configure(None, [f"import {name}"], [])
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
         configure(None, ["import has_bug"], [])
 
 
-def test_an_error_becomes_one_line():
-    assert on_one_line(ValueError("a\n   b\n\nc ")) == "a b c"
-    assert on_one_line(ValueError("no macro in config string: \na = 1\n")) == "no macro"
-
-
 def test_what_two_configurations_bind_differently():
     there = "# For train:\ntrain.seed = 1\nBatches.max_shapes = 12\nA.files = \\\n  [('a', 'b')]\n"
-    now = "train.seed = 2\nA.files = [('a', 'b')]\nPace.steps = 9\n"
+    now = "train.seed = 2\nA.files = [('a', 'b')]\nTrainingSchedule.steps = 9\n"
     assert differing_bindings(there, now) == [
         "Batches.max_shapes 12 there, not bound now",
         "TrainingSchedule.steps not bound there, 9 now",

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
-from t2t_repro.experiment import load_translator
 from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer

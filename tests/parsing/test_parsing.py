@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.parsing.linear_trees import NO_TREE, linearise, tree_of, words_of
 from t2t_repro.parsing.trees import bracketed, read_trees
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -66,7 +67,7 @@ def test_training_selects_by_the_score_that_counts_failures(run):
 
 def test_the_model_parses_what_it_was_trained_on(run):
     sources, references = open_data(run / "data").text("test")
-    translator = experiment.load_translator(run / "model", [], "latest")
+    translator = load_translator(run / "model", [], "latest")
     try:
         symbols = [best[0].text for best in translator.translate(sources)]
         score, strict, share = experiment.evaluate(symbols, references, sources)

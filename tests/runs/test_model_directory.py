@@ -4,14 +4,12 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import gin
 import pytest
 import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.data.batches import CorpusReport, EpochReport
 from t2t_repro.errors import UserError
-from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs import checkpoint_choice
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -241,9 +239,9 @@ def lose(copy, name):
         ),
         ("best/*.index", ("best",), r"^{}/best/step-2\.index is missing: copy {}/best again"),
         ("checkpoints/step-3.index", ("latest",), r"^{}/checkpoints/step-3\.index is missing"),
-        ("averaged/*.data*", (None, "averaged"), "step-9.index .*has 1 data files, 0 are there"),
-        ("best/*.data*", ("best", "best/step-2"), "step-2.index .*has 1 data files, 0 are there"),
-        ("checkpoints/step-3.data*", ("latest",), "step-3.index .*has 1 data files, 0 are there"),
+        ("averaged/*.data*", (None, "averaged"), "averaged/step-9 has 0: put back"),
+        ("best/*.data*", ("best", "best/step-2"), "best/step-2 has 0: put back"),
+        ("checkpoints/step-3.data*", ("latest",), "checkpoints/step-3 has 0: put back"),
     ],
 )
 def test_no_other_checkpoint_is_taken_for_one_half_copied(copy, name, asked, message):
@@ -295,70 +293,6 @@ def test_the_mean_of_checkpoints_is_of_all_of_them(copy):
     assert list(copy.last_checkpoints(1)) == [3]
     with pytest.raises(UserError, match=r"checkpoints/step-2\.index is missing: copy"):
         copy.last_checkpoints(2)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"num_layers": 2}, r"with encoder/layer_1/.* of shape \[16, 16\], but .* of one without"),
-        ({"vocab_size": 41}, r"with embedding/table of shape \[41, 16\], but .* \[40, 16\]: put"),
-        ({"tied_embeddings": "none"}, "with own_source_embedding/table .*, but .* of one without"),
-        ({"positional_encoding": "learned", "max_length": 9}, "with positional_encoding/table"),
-        ({"logits_bias": True}, r"with logits_bias of shape \[40\], but .* of one without logits"),
-    ],
-)
-def test_a_checkpoint_of_another_model(copy, sizes, message):
-    copy.model_json.write_text(json.dumps(json.loads(copy.model_json.read_text()) | sizes))
-    for name in ("latest", "best"):
-        with pytest.raises(UserError, match=message):
-            copy.load_model(name)
-
-
-def test_a_checkpoint_of_a_model_with_more_layers(copy, subwords, tmp_path):
-    larger = ModelDirectory(tmp_path / "larger")
-    model = tiny_model(num_layers=2)
-    larger.describe(model, subwords[0], "", "")
-    larger.write_imported(model, 7)
-    shutil.rmtree(copy.best)
-    shutil.copytree(larger.checkpoints, copy.best)
-    with pytest.raises(
-        UserError, match=r"without decoder/layer_1, but .*step-7 is of one with dec"
-    ):
-        copy.load_model("best")
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        (
-            "attention_biases",
-            r"without decoder/layer_0/memory_attention/query_projection/bias, but",
-        ),
-        ("logits_bias", r"without logits_bias, but .*step-7 is of one with logits_bias"),
-    ],
-)
-def test_biases_that_model_json_leaves_out(option, message, subwords, tmp_path):
-    config = LayerConfig(16, 16, 2, attention_biases=True)
-    model = Transformer(275, 1, config, logits_bias=True)
-    model.build()
-    directory = ModelDirectory(tmp_path)
-    directory.describe(model, subwords[0], "", "")
-    directory.write_imported(model, 7)
-    sizes = json.loads(directory.model_json.read_text())
-    for sizes_there in (sizes, sizes["config"]):
-        sizes_there.pop(option, None)
-    directory.model_json.write_text(json.dumps(sizes))
-    with pytest.raises(UserError, match=message):
-        directory.load_model()
-
-
-def test_what_model_json_does_not_say_no_binding_says(copy):
-    gin.parse_config("Transformer.num_layers = 1000\nLayerConfig.d_model = 100_000")
-    sizes = json.loads(copy.model_json.read_text())
-    del sizes["num_layers"], sizes["config"]
-    copy.model_json.write_text(json.dumps(sizes))
-    with pytest.raises(UserError, match=r"with embedding/table of shape \[40, 512\], but"):
-        copy.new_model()
 
 
 # The averaged model
@@ -431,10 +365,7 @@ def test_a_damaged_checkpoint(copy, run, damage):
         file.unlink()
     else:
         file.write_bytes(content if damage == "changed" else content[: len(content) // 2])
-    message = (
-        r"step-3(\.index is not the index of a whole checkpoint| does not fit the model beside)"
-    )
-    with pytest.raises(UserError, match=message) as error:
+    with pytest.raises(UserError, match=r"step-3 (has|does not fit the model beside)") as error:
         copy.load_model("latest")
     assert "\n" not in str(error.value)
 
@@ -446,7 +377,7 @@ def test_a_run_that_goes_on_with_other_batches_is_told(tmp_path):
     directory.write_epoch(report)
     assert directory.differing_epoch(report) == []
     (difference,) = directory.differing_epoch(dataclasses.replace(report, micro_batches=8))
-    assert difference.startswith("an epoch has 2 slices there, 8 now: ")
+    assert difference.startswith("an epoch has 2 micro batches there, 8 now: ")
     # Of a mixture as many sentences as before may be others.
     for sentences in (60, 70):
         corpora = {"news": CorpusReport(sentences, 500, 700)}

@@ -20,6 +20,7 @@ from absl import logging
 
 from t2t_repro import experiment
 from t2t_repro.data.prepared import PreparedData
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.formats.marian.text import read_marian_text
@@ -274,7 +275,7 @@ def test_an_imported_model_s_data_are_prepared_with_its_subwords(child):
             "Transformer.positional_encoding = 'concatenated'",
         )
     assert found.evaluations[0] == (0, dev_nll(model, child))
-    translator = experiment.load_translator(child / "model")
+    translator = load_translator(child / "model")
     assert isinstance(translator.translate(["ant bee"])[0][0].text, str)
 
 
@@ -343,7 +344,7 @@ def test_a_marian_model_is_trained_on_killed_and_resumed(marian, child):
     ours = ModelDirectory(child / "model")
     assert ours.subwords().contents() == theirs.subwords().contents()
     assert ours.sizes()["source_vocab_size"] is None
-    translator = experiment.load_translator(child / "model")
+    translator = load_translator(child / "model")
     assert isinstance(translator.translate([">>fra<< the fox"])[0][0].text, str)
 
 

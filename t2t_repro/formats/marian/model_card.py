@@ -12,8 +12,8 @@ from typing import Any
 
 import t2t_repro
 from t2t_repro.analysis.run_record import read_evaluations
-from t2t_repro.config.gin_files import read_bindings
-from t2t_repro.config.gin_text import Reference, bindings_in, name_of
+from t2t_repro.config.gin_files import read_gin
+from t2t_repro.config.gin_text import Reference, bindings_in
 from t2t_repro.errors import UserError, printable
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -110,13 +110,13 @@ _Corpus = tuple[str, dict[str, Any]]
 def _corpora(directory: ModelDirectory) -> list[_Corpus]:
     """The corpora of the training run, those within others too; none where nothing says it."""
     try:
-        bindings = bindings_in(read_bindings(directory.operative_config_gin))
+        bindings = bindings_in(read_gin(directory.operative_config_gin))
     except UserError:
         return []
     values: dict[str, dict[str, Any]] = {}
-    for one in bindings:
-        name = name_of(one).removesuffix(f".{one.arg_name}")
-        values.setdefault(name, {})[one.arg_name or ""] = one.value
+    for parameter, value in bindings.items():
+        name, _, argument = parameter.partition(".")
+        values.setdefault(name, {})[argument] = value
     found: dict[str, dict[str, Any]] = {}
     wanted = list(_references(values.get("prepare", {}).get("corpus")))
     while wanted:

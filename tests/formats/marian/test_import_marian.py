@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (its operations)
 
-from t2t_repro import experiment
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.decoding.search import power_penalty
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
@@ -71,7 +71,7 @@ def test_it_translates_as_its_settings_say_and_is_served_alike(imported):
     texts = served(source=tf.constant(LINES))["translation"].numpy()
     assert b"".join(text + b"\n" for text in texts).decode() == outcomes[0].out
     assert len({*outcomes[0].out.splitlines()}) > 2
-    translator = experiment.load_translator(imported / "model")
+    translator = load_translator(imported / "model")
     search = translator.settings.search
     assert isinstance(search, BeamSearch)
     assert (search.beam_size, search.length_penalty, search.penalty) == (3, 0.5, power_penalty)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.pair_scores import padded
-from t2t_repro.experiment import load_translator
 from t2t_repro.runs.model_directory import ModelDirectory
 from tests.commands import outcomes_of
 from tests.formats.marian.test_marian_ctranslate2 import translations

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t_repro.experiment import load_translator
+from t2t_repro.decoding.loading import load_translator
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.formats.tensor2tensor.checkpoint import transformer_from_t2t
