@@ -21,3 +21,4 @@ from t2t_repro.training.learning_rate import InverseSquareRoot as InverseSquareR
 from t2t_repro.training.learning_rate import TransformerSchedule as TransformerSchedule
 
 __version__: str
+__all__: list[str]
