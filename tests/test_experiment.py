@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import experiment
-from t2t_repro.attention.attention_images import attention_images
+from t2t_repro.attention.pictures import attention_images
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import bleu, ter
@@ -93,7 +93,7 @@ def test_the_sentence_is_one_of_the_dev_set(model, data, number):
 
 def test_matplotlib_is_missed_before_training(model, data, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match="matplotlib, which is not installed"):
+    with pytest.raises(UserError, match="matplotlib is not installed"):
         DevEvaluation(model, data, ALONE, images=attention_images)
 
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_meant_is_refused_before_training(model, data):
 
 
 def test_a_metric_gives_a_score(model, data):
-    mean: Any = lambda texts, references: 3.5  # noqa: E731
+    mean: Any = lambda texts, references, sources: 3.5  # noqa: E731
     with pytest.raises(UserError, match=r"DevEvaluation\.metric gave 3\.5, expected a Score"):
         scores(DevEvaluation(model, data, ALONE, mean))
 
