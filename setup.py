@@ -6,6 +6,7 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
+QUICKSTART = "Babel>=2.14,<3"  # of gin/generated_corpus.py
 PLOTS = "matplotlib>=3.8,<4"
 CTRANSLATE2 = "ctranslate2>=4.8,<5"
 ARRAY_RECORD = "array_record>=0.5"
@@ -62,7 +63,6 @@ setup(
     package_data={
         "t2t_repro": ["py.typed", "*.pyi"],
         "t2t_repro.attention": ["*.html"],
-        "t2t_repro.data.corpora": ["*.txt"],
         "t2t_repro.serving": ["*.html"],
         "t2t_repro.formats.saved_model": ["for_server/*"],
     },
@@ -85,7 +85,6 @@ setup(
         "sentencepiece>=0.2,<0.3",
         "sacrebleu>=2.4,<3",
         "sacremoses>=0.1.1,<0.3",
-        "Babel>=2.14,<3",
         "absl-py>=2.1",
         "h5py>=3.10",
         "gin-config>=0.5,<0.6",
@@ -97,6 +96,7 @@ setup(
         "serve": SERVE,
         "ctranslate2": [CTRANSLATE2],
         "plots": [PLOTS],
+        "quickstart": [QUICKSTART],
         # Beyond Linux, where tensorflow-datasets brings it: data sets stored as ArrayRecords.
         "array_record": [ARRAY_RECORD],
         # Downloads models by name for import_marian.
@@ -114,6 +114,7 @@ setup(
             "nbclient>=0.10",
             "nbformat>=5.10",
             PLOTS,
+            QUICKSTART,
             CTRANSLATE2,
             ARRAY_RECORD,
             *SERVE,

@@ -26,8 +26,7 @@ import numpy as np
 from environments import DEFAULT_ENV_DIR, OURS, make_environment
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.data.prepared import open_data
-from t2t_repro.data.token_store import FlatIds
-from t2t_repro.text.subword_model import SubwordModel
+from t2t_repro.text.subword_model import FlatIds, SubwordModel
 from t2t_repro.vocabulary import UNK_ID
 from toolkits import fairseq_commands as fairseq
 from toolkits import opennmt_commands as opennmt

@@ -1,6 +1,7 @@
 """Makes the work that all peers share, once, from Multi30k: see `work.py`.
 
-    python benchmarks/make_work.py --multi30k=path/to/a/clone
+    bash scripts/multi30k.sh
+    python benchmarks/make_work.py
 
 Needs t2t_repro: subwords, shapes and batches are made by its own data preparation.
 """
@@ -12,10 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.data.batches import Batches
+from t2t_repro.data.batches import Batches, BatchSettings
 from t2t_repro.data.cleaning import Cleaning
-from t2t_repro.data.corpora.multi30k import Multi30kCorpus
-from t2t_repro.data.prepared import Preparation, PreparedData
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.prepared import PreparedData
 from t2t_repro.text.subword_model import SHARED_SUBWORDS
 from t2t_repro.text.training import SubwordTraining
 from work import (
@@ -39,7 +41,7 @@ _TOKENS = {"base": 2_048, "tiny": 4_096, "smoke": 700}
 def main() -> None:
     """Prepares Multi30k in both vocabularies and writes batches and sentences."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--multi30k", help="a copy of its repository; else downloaded")
+    parser.add_argument("--multi30k", type=Path, default=Path("runs/multi30k"))
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     arguments = parser.parse_args()
     for size, tokens in _TOKENS.items():
@@ -61,10 +63,20 @@ def subword_model(work: Path, vocab_size: int) -> Path:
     return prepared_directory(work, vocab_size) / "prepared" / SHARED_SUBWORDS
 
 
-def _prepare(work: Path, multi30k: str | None, vocab_size: int) -> PreparedData:
+def _prepare(work: Path, multi30k: Path, vocab_size: int) -> PreparedData:
     """As gin/multi30k_tiny.gin does: lower-cased, tokenised text; a joint vocabulary."""
+    names = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+    corpus = TextFilesCorpus(
+        **{
+            split: tuple(
+                str(multi30k / "tok" / f"{name}.lc.norm.tok.{language}.gz")
+                for language in ("en", "de")
+            )
+            for split, name in names.items()
+        }
+    )
     return Preparation(
-        corpus=Multi30kCorpus(pretokenized=True, local_dir=multi30k),
+        corpus=corpus,
         cleaning=Cleaning(drop_duplicates=False, drop_held_out=False),
         subwords=SubwordTraining(vocab_size, normalization="identity"),
         max_length=128,
@@ -74,7 +86,7 @@ def _prepare(work: Path, multi30k: str | None, vocab_size: int) -> PreparedData:
 def _training(data: PreparedData, tokens: int) -> list[Batch]:
     """The first batches of an epoch, drawn and padded as the trainer does."""
     store = data.store("train")
-    batches = Batches(store, _SEED, tokens_per_batch=tokens)
+    batches = Batches(store, BatchSettings(tokens), _SEED)
     epoch = itertools.islice(batches.epoch(0, 0), _BATCHES)
     return [Batch(source.numpy()[0], target.numpy()[0]) for source, target, _ in epoch]
 

@@ -1,11 +1,11 @@
 # Sourced by the other scripts: makes .venv with t2t_repro installed in it, and activates it.
-# Usage: source scripts/environment.sh base|test|gpu|plots     (without a word, Bash gives it those of
-# the script that sources it)
+# Usage: source scripts/environment.sh base|quickstart|test|gpu|plots     (without a word, Bash gives it
+# those of the script that sources it)
 extra="${1:-}"
 case "$extra" in
-    base | test | gpu | plots) ;;
+    base | quickstart | test | gpu | plots) ;;
     *)
-        echo "error: environment.sh was given '$extra', expected base, test, gpu or plots." >&2
+        echo "error: environment.sh was given '$extra', expected base, quickstart, test, gpu or plots." >&2
         # Not exit: typed at a prompt, it would end the user's shell.
         return 2
         ;;

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # 1. A virtual environment with the package in it.
-source scripts/environment.sh base
+source scripts/environment.sh quickstart
 
 # 2. Data, then training: 120,000 synthetic sentence pairs, a Transformer of 1.2 million parameters.
 echo "== training (gin/quickstart.gin; watch it with: tensorboard --logdir runs/quickstart)"

@@ -2,11 +2,11 @@
 # Multi30k en→de, text only, by the protocol of Wu et al. 2021: published 41.02 on test_2016_flickr.
 # Three seeds, about an hour and a half each on one CPU core. Interrupted, it goes on where it stopped.
 # Other seeds: SEEDS="4 5" bash scripts/reproduce_multi30k.sh. Several at a time: call it again with
-# other seeds. Arguments go to the trainer, e.g.
-# --gin_param="Multi30kCorpus.local_dir = 'path/to/a/copy'".
+# other seeds. Arguments go to the trainer. Without a network, see scripts/multi30k.sh first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh base
+bash scripts/multi30k.sh
 # The trainer ends well when it is interrupted, with a checkpoint; other seeds must not follow.
 trap 'echo "interrupted: the same command goes on from here" >&2; exit 130' INT TERM
 

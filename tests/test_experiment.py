@@ -43,7 +43,7 @@ def data(tmp_path_factory):
         subwords=shared(subwords),
         text=lambda split: (SOURCE, TARGET),
         store=lambda split: store,
-        corpora_in_store=lambda split: {},
+        corpora=lambda split: {},
     )
 
 
@@ -131,7 +131,7 @@ def mixed(data):
         subwords=data.subwords,
         text=lambda split: (SOURCE[parts[split]], TARGET[parts[split]]),
         store=data.store,
-        corpora_in_store=lambda split: {"a": range(1), "b": range(1, 3)},
+        corpora=lambda split: {"a": range(1), "b": range(1, 3)},
     )
 
 

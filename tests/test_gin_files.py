@@ -400,7 +400,7 @@ def test_an_experiment_may_be_included_with_what_is_the_user_s_own(gin_file, tmp
     for own in (OWN_TEXT, OWN_SCHEDULE, own_optimizer, OWN_TEXT + own_optimizer):
         path.write_text(f"include '{gin_file}'\nSubwordTraining.vocab_size = 4000\n{own}")
         configure_experiment(path, [])
-        for unused in ("strict_bracket_f1_of = 1", "GeneratedCorpus.seed = 3"):
+        for unused in ("strict_bracket_f1_of = 1", "NoisedSource.seed = 3"):
             if "prepare.corpus" in own:
                 with pytest.raises(UserError, match=f"binds {unused.split()[0]}, but nothing"):
                     configure_experiment(path, [unused])

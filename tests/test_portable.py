@@ -66,7 +66,7 @@ def main():
     except FileNotFoundError:
         print("cores", default_workers(), "memory", available_memory())
     # Few sentences are cleaned by several processes.
-    clean_text._PAIRS_IN_BLOCK = 50
+    clean_text.PAIRS_IN_BLOCK = 50
     sys.argv[:] = ["trainer", *sys.argv[1:]]
     trainer.cli()
 

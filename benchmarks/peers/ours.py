@@ -13,7 +13,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from make_work import subword_model
-from t2t_repro.data.batch_shapes import slots_needed
+from t2t_repro.data.batch_shapes import capacity_needed
 from t2t_repro.decoding.batch_plan import one_core_a_batch
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel
@@ -46,7 +46,7 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
         nonlocal number
         source, target = batch.source[None], batch.target[None]
         # In the trainer a shape has so many slots; here too, or XLA would compile every batch.
-        capacity = -(-slots_needed(source, target) // _SLOTS) * _SLOTS if step.jit_compile else None
+        capacity = -(-capacity_needed(source, target) // _SLOTS) * _SLOTS if step.jit_compile else None
         result = step(number, source, target, capacity)
         number += 1
         return float(result.nll)

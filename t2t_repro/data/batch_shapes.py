@@ -1,12 +1,12 @@
-"""The static shapes of a batch's slices: few, as each is compiled.
+"""The static shapes of micro-batches: few, since each is compiled.
 
 Vaswani et al. (2017), section 5.1: "Sentence pairs were batched together by approximate sequence
 length. Each training batch contained a set of sentence pairs containing approximately 25000 source
 tokens and 25000 target tokens."
 
-A slice is what one device computes at a time. Its tokens are packed (see `kernels.packing`) into
-slots, which are full whatever the lengths. Only attention sees rows and lengths, so that a few
-lengths are enough.
+A micro-batch is computed by one device at a time. Its tokens are packed into a fixed number of
+vectors, its capacity (see `kernels.packing`), which is full for any lengths. Only attention depends
+on rows and lengths, so a few lengths are enough.
 """
 
 import math
@@ -22,20 +22,20 @@ from t2t_repro.vocabulary import PAD_ID
 # Matrix units take eight numbers at a time.
 _MULTIPLE = 8
 
-# XLA on a GPU sums over many tokens in two steps. Where their number has a divisor between half of
-# its root and its root, the first step also computes what is summed.
+# XLA on a GPU sums over many vectors in two steps. If their number has a divisor between half of
+# its root and its root, the first step is fused with the computation of the summands.
 _MANY = 2**14
 
 # The shortest shape holds about this share of all tokens.
 _SHARE_OF_THE_SHORTEST = 0.15
 
-# The rows of a shape are as many as fill its slots with sentences of this quantile of its lengths:
-# a few slices of very short sentences are not filled, and attention has fewer empty rows.
+# A shape has enough rows to be filled by sentences of this quantile of its lengths. More rows would
+# fill a few micro-batches of very short sentences, but attention would have more empty rows.
 _ROWS_QUANTILE = 0.1
 
 
 class BatchShape(NamedTuple):
-    """The static shape of a slice: source [rows, source_length], target [rows, target_length].
+    """Static shape of a micro-batch: source [rows, source_length], target [rows, target_length].
 
     Attributes:
         rows: most sentence pairs.
@@ -63,48 +63,49 @@ class BatchShape(NamedTuple):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Into how many vectors source and target are packed: one more than there are tokens."""
+        """Numbers of packed source and target vectors: more than tokens, one is for padding."""
         source, target = self.tokens
-        return _slots(source + 1), _slots(target + 1)
+        return _capacity(source + 1), _capacity(target + 1)
 
 
 def choose_shapes(
     source_lengths: ArrayLike,
     target_lengths: ArrayLike,
     *,
-    tokens_per_slice: int,
+    tokens_per_micro_batch: int,
     max_shapes: int = 6,
 ) -> tuple[BatchShape, ...]:
-    """Chooses the shapes of slices for a corpus.
+    """Chooses the shapes of micro-batches for a corpus.
 
     The lengths grow by the same factor from shape to shape, up to the longest sentence. The side
-    that has fewer tokens in a shape's sentences has less room, so that both are full at once.
+    with fewer tokens in a shape's sentences gets less room, so that both sides are full at once.
 
     Args:
         source_lengths: [sentences] ids of every source sentence, EOS included.
         target_lengths: [sentences] likewise.
-        tokens_per_slice: of source or target, whichever has more.
+        tokens_per_micro_batch: of source or target, whichever has more.
         max_shapes: most shapes; sentences of similar length need fewer.
 
     Returns:
-        The shapes, the shortest first; every sentence has one.
+        The shapes, the shortest first; every sentence fits one of them.
 
     Raises:
-        ValueError: no sentences, arrays of unlike shapes, or a sentence without ids.
-        UserError: a slice has no room for the longest sentence.
+        ValueError: no sentences, arrays of different shapes, or a sentence without ids.
+        UserError: the longest sentence does not fit a micro-batch.
     """
     sides = _checked_lengths(source_lengths, target_lengths)
     longest = [int(side.max()) for side in sides]
-    if tokens_per_slice < max(longest):
+    if tokens_per_micro_batch < max(longest):
         raise UserError(
-            f"a slice of {tokens_per_slice} tokens has no room for a sentence of {max(longest)}: "
-            "raise Batches.tokens_per_batch, lower TrainStep.micro_batches or prepare.max_length."
+            f"a micro-batch of {tokens_per_micro_batch} tokens has no room for a sentence of "
+            f"{max(longest)}: raise Batches.tokens_per_batch, or lower TrainStep.micro_batches or "
+            "prepare.max_length."
         )
     lengths = np.minimum(
         _lengths(np.maximum(*sides), max_shapes)[:, None], [_round_up(n) for n in longest]
     )
     shape_of = _shape_of(lengths, *sides)
-    tokens = min(tokens_per_slice, max(int(side.sum()) for side in sides))
+    tokens = min(tokens_per_micro_batch, max(int(side.sum()) for side in sides))
     return tuple(
         _shape([side[shape_of == index] for side in sides], pair, tokens)
         for index, pair in enumerate(lengths.tolist())
@@ -112,26 +113,26 @@ def choose_shapes(
 
 
 def _lengths(longer_side: NDArray[np.integer], count: int) -> NDArray[np.int64]:
-    """At most so many lengths in geometric progression, multiples of 8; the last covers all."""
+    """Returns at most `count` multiples of 8 in geometric progression; the last covers all."""
     ordered = np.sort(longer_side)
     tokens = np.cumsum(ordered)
     shortest = ordered[np.searchsorted(tokens, _SHARE_OF_THE_SHORTEST * tokens[-1])]
     chosen = np.geomspace(ordered[-1], shortest, count).round().astype(np.int64)
     edges = np.unique(_round_up(chosen))
-    # A shape without a sentence of its own is none.
+    # Without shapes that have no sentence of their own.
     return edges[np.unique(np.searchsorted(edges, ordered))]
 
 
 def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int) -> BatchShape:
-    """The shape of some sentences, given by their lengths on both sides.
+    """Returns the shape of some sentences.
 
     Args:
-        sides: [sentences] twice.
+        sides: [sentences] lengths of sources and of targets.
         lengths: of the shape.
         tokens: of the fuller side.
     """
     totals = [int(side.sum()) for side in sides]
-    # Shorter sentences, which may come to this shape too, have another proportion.
+    # Shorter sentences, which may join this shape, have another proportion of the sides.
     limits = [max(round(tokens * total / max(totals)), *lengths) for total in totals]
     rows = min(
         math.ceil(limit / np.quantile(side, _ROWS_QUANTILE))
@@ -143,7 +144,7 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
 def assign_shapes(
     shapes: Sequence[BatchShape], source_lengths: ArrayLike, target_lengths: ArrayLike
 ) -> NDArray[np.int8]:
-    """Returns the [sentences] index of the first shape that covers each sentence pair.
+    """Returns the [sentences] index of the first shape that each sentence pair fits.
 
     Args:
         shapes: from `choose_shapes`, of the same lengths.
@@ -157,8 +158,8 @@ def assign_shapes(
 def _shape_of(
     lengths: NDArray[np.int64], source: NDArray[np.integer], target: NDArray[np.integer]
 ) -> NDArray[np.int8]:
-    """Lengths are [shapes, 2], growing."""
-    # By a table: there are far fewer lengths than sentences.
+    """Assigns sentences to lengths [shapes, 2], which grow."""
+    # By a table, since there are far fewer lengths than sentences.
     first = [
         np.searchsorted(of_side, np.arange(of_side[-1] + 1)).astype(np.int8)
         for of_side in lengths.T
@@ -166,13 +167,36 @@ def _shape_of(
     return np.maximum(first[0][source], first[1][target])
 
 
-def slots_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
-    """Counts the slots that the fullest of some slices needs, [2], of ids [slices, rows, length].
+def capacity_needed(source: ArrayLike, target: ArrayLike) -> NDArray[np.int32]:
+    """Returns the capacity [2] that the fullest micro-batch needs: one more than it has tokens.
 
-    One more than there are tokens: see `kernels.packing`.
+    Args:
+        source: [micro_batches, rows, source_length] padded ids.
+        target: [micro_batches, rows, target_length] likewise.
     """
     counts = [np.count_nonzero(np.not_equal(ids, PAD_ID), axis=(1, 2)) for ids in (source, target)]
     return np.array([1 + of_side.max(initial=0) for of_side in counts], np.int32)
+
+
+def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[np.int64]]:
+    """Groups sentences of similar length, for work that needs no static shapes.
+
+    Args:
+        lengths: [sentences] ids of every sentence; a sentence without ids is in no group.
+        tokens_per_batch: most padded ids of a group; a longer sentence is a group by itself.
+
+    Returns:
+        The sentence indices of every group, the shortest sentences first.
+    """
+    lengths = np.asarray(lengths, dtype=np.int64)
+    groups: list[list[int]] = []
+    for index in np.argsort(lengths, kind="stable"):
+        if not lengths[index]:
+            continue
+        if not groups or (len(groups[-1]) + 1) * lengths[index] > tokens_per_batch:
+            groups.append([])
+        groups[-1].append(int(index))
+    return [np.array(group) for group in groups]
 
 
 def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.integer]]:
@@ -183,11 +207,11 @@ def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.integer]]:
             "[sentences] of both."
         )
     if min(source.min(), target.min()) < 1:
-        raise ValueError("a sentence has no ids, expected one, EOS, at least.")
+        raise ValueError("a sentence has no ids, expected at least one, EOS.")
     return [source, target]
 
 
-def _slots(vectors: int) -> int:
+def _capacity(vectors: int) -> int:
     """Rounds up: few to a multiple of 8, many to one of the largest power of 2 below their root."""
     if vectors < _MANY:
         return _round_up(vectors)
@@ -195,5 +219,5 @@ def _slots(vectors: int) -> int:
 
 
 def _round_up(number: Any, multiple: int = _MULTIPLE) -> Any:
-    """Of an integer, or of an array of them."""
+    """Rounds an integer, or an array of them, up to a multiple."""
     return -(-number // multiple) * multiple

@@ -1,4 +1,4 @@
-"""Which sentence pairs are fit to train on: rules, and a stream that applies and counts them."""
+"""Rules that drop training pairs, and their application to a stream of blocks."""
 
 import hashlib
 import itertools
@@ -23,12 +23,12 @@ REASONS = (
     "duplicate",
     "over_long_subwords",
 )
-"""Why a pair is dropped, in the order in which the rules are tried; the last by `Preparation`."""
+"""Reasons for dropping a pair, in the order of the rules; the last is of `Preparation`."""
 
-# Hashes in an array at most: merging two takes as much again for a moment, 128 megabytes.
+# Most hashes in an array: 128 megabytes, and as much again while two arrays are merged.
 _LONGEST_RUN = 2**24
 
-# More makes more merging, but fewer arrays to look into.
+# A larger ratio means more merging, but fewer arrays to search.
 _MERGE_RATIO = 8
 
 
@@ -36,21 +36,20 @@ _MERGE_RATIO = 8
 @validated
 @dataclass(frozen=True)
 class Cleaning:
-    """The rules. A pair with an empty (or blank) side is always dropped.
+    """The rules. A pair with an empty or blank side is always dropped.
 
-    The ratio of lengths is taken in characters, not words. German writes as one word what English
-    writes as four, so a correct pair of short sentences may have a high ratio in words. In
-    characters a pair beyond 9 (in words, the value of Moses' clean-corpus-n.perl) is hardly ever a
-    translation, whatever its length.
+    The length ratio is in characters. A German word may be four English ones, so a correct pair of
+    short sentences may have a high ratio in words. A pair beyond 9 in characters (in words, the
+    value of Moses' clean-corpus-n.perl) is hardly ever a translation.
 
     Attributes:
-        max_words: a pair is dropped when a side has more whitespace-separated words than this.
-        max_length_ratio: likewise, when one side has more than this many times the characters
-            of the other; at least 1.
-        drop_duplicates: whether a pair that came before is dropped (whitespace apart); of a
-            mixture, before in the same corpus.
-        drop_held_out: whether a pair is dropped whose source is a source, or whose target is a
-            target, of a held-out pair (whitespace and case apart).
+        max_words: drops pairs with a side of more words (separated by white space).
+        max_length_ratio: drops pairs with a side that has more than this many times the characters
+            of the other.
+        drop_duplicates: drops a pair that is equal to an earlier one of the same corpus, white
+            space apart.
+        drop_held_out: drops a pair whose source is the source, or whose target is the target, of a
+            held-out pair, white space and case apart.
 
     Raises:
         UserError: a number is below 1.
@@ -63,10 +62,10 @@ class Cleaning:
 
 
 class CleaningReport(Counter[str]):
-    """Numbers of pairs: "kept", and dropped by reason (see `REASONS`)."""
+    """Counts of pairs: "kept", and dropped for each of `REASONS`."""
 
     def describe(self) -> str:
-        """Returns one line for the user: how many pairs were kept, and why others were not."""
+        """Returns the counts in one line."""
         dropped = {reason: self[reason] for reason in REASONS if self[reason]}
         line = f"kept {self['kept']:,} of {self['kept'] + sum(dropped.values()):,} pairs"
         if not dropped:
@@ -77,44 +76,27 @@ class CleaningReport(Counter[str]):
         return f"{line}; dropped {sum(dropped.values()):,}: {reasons}"
 
 
-@dataclass(frozen=True)
-class CleanBlock:
-    """What is left of a block of pairs.
-
-    Attributes:
-        pairs: the pairs that passed, unchanged and in their order.
-        hashes: [pairs] uint64, theirs; none where duplicates are not dropped.
-        report: counts each pair of the block under "kept" or the first reason that applied.
-    """
-
-    pairs: list[Pair]
-    hashes: NDArray[np.uint64]
-    report: CleaningReport
-
-
 def clean(
     blocks: Iterable[Sequence[Pair]],
     rules: Cleaning,
     held_out: Iterable[Pair] = (),
-    seen: "SeenHashes | None" = None,
     workers: int = 1,
-    corpus: str = "",
-) -> Iterator[CleanBlock]:
-    """Applies the rules to blocks of training pairs.
+) -> Iterator[tuple[list[Pair], CleaningReport]]:
+    """Applies the rules to the training pairs of a corpus, block by block.
 
-    Training pairs are remembered as 64-bit hashes, so that tens of millions of them fit in memory.
-    Of corpora of 40 million pairs, about one in 10,000 loses a pair because two hashes are the
-    same. Held-out sentences, which are few, are kept whole.
+    Duplicates are found by 64-bit hashes, so that tens of millions of pairs fit in memory. The
+    chance that 40 million pairs lose one because two hashes are equal is 1 in 10,000.
 
     Args:
-        blocks: the training pairs; consumed as the result is, a few blocks ahead.
+        blocks: the training pairs; read as results are taken, a few blocks ahead.
         rules: the rules.
-        held_out: all pairs of the dev and test splits; consumed before the first block is.
-        seen: hashes of the pairs that were kept of earlier blocks; grows.
-        workers: processes to start, see `map_in_order`.
-        corpus: in a mixture, the name of the pairs' corpus: equal pairs of two are no duplicates.
+        held_out: all pairs of the other splits, kept in memory.
+        workers: number of processes; see `map_in_order`.
+
+    Yields:
+        of every block, the pairs that passed, unchanged, and the counts.
     """
-    seen = SeenHashes() if seen is None else seen
+    seen = SeenHashes()
     waiting: deque[Sequence[Pair]] = deque()
 
     def remembered() -> Iterator[Sequence[Pair]]:
@@ -122,17 +104,13 @@ def clean(
             waiting.append(block)
             yield block
 
-    for reasons, hashes in map_in_order(_Judge(rules, held_out, corpus), remembered(), workers):
+    for reasons, hashes in map_in_order(_Judge(rules, held_out), remembered(), workers):
         pairs = waiting.popleft()
         if rules.drop_duplicates:
             fit = np.flatnonzero(reasons == _KEPT)
-            new = seen.add(hashes)
-            reasons[fit[~new]] = _VERDICTS.index("duplicate")
-            hashes = hashes[new]
+            reasons[fit[~seen.add(hashes)]] = _VERDICTS.index("duplicate")
         kept = list(itertools.compress(pairs, (reasons == _KEPT).tolist()))
-        yield CleanBlock(
-            kept, hashes, CleaningReport(_VERDICTS[reason] for reason in reasons.tolist())
-        )
+        yield kept, CleaningReport(_VERDICTS[reason] for reason in reasons.tolist())
 
 
 _VERDICTS = ("kept", *REASONS)
@@ -140,17 +118,15 @@ _KEPT = 0
 
 
 class _Judge:
-    """The rules that look at a pair by itself; picklable, so that other processes can apply them.
+    """Applies the rules that need one pair at a time; picklable.
 
     Args:
         rules: the rules.
-        held_out: all pairs of the dev and test splits.
-        corpus: see `clean`.
+        held_out: all pairs of the other splits.
     """
 
-    def __init__(self, rules: Cleaning, held_out: Iterable[Pair], corpus: str) -> None:
+    def __init__(self, rules: Cleaning, held_out: Iterable[Pair]) -> None:
         self._rules = rules
-        self._prefix = f"{corpus}\t" if corpus else ""
         self._sources: set[str] = set()
         self._targets: set[str] = set()
         if rules.drop_held_out:
@@ -159,15 +135,15 @@ class _Judge:
                 self._targets.add(_squeeze(target).casefold())
 
     def __call__(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Returns each pair's verdict, [pairs], and the hashes of the kept, if they are needed."""
+        """Returns the verdict on each pair, [pairs], and hashes of the kept pairs, [kept]."""
         reasons, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
             reason = _misshapen(source, target, self._rules) or self._held_out(source, target)
             reasons.append(_VERDICTS.index(reason or "kept"))
-            if reason is None and self._rules.drop_duplicates:
-                # A tab cannot be part of a squeezed sentence, so that it keeps the sides apart.
-                digests += _digest(f"{self._prefix}{source}\t{target}")
+            if reason is None:
+                # A squeezed sentence has no tab.
+                digests += _digest(f"{source}\t{target}")
         return np.frombuffer(reasons, np.uint8), np.frombuffer(digests, "<u8")
 
     def _held_out(self, source: str, target: str) -> str | None:
@@ -183,7 +159,7 @@ def _squeeze(sentence: str) -> str:
 
 
 def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
-    """Returns why a pair's lengths are unfit, or None; both sides are squeezed."""
+    """Returns the reason why a pair of squeezed sentences has unfit lengths, or None."""
     if not source or not target:
         return "empty_side"
     if max(source.count(" "), target.count(" ")) >= rules.max_words:
@@ -195,18 +171,17 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
 
 
 class SeenHashes:
-    """A set of 64-bit hashes that takes little more than their 8 bytes each.
+    """A set of 64-bit hashes in little more than 8 bytes each.
 
-    They lie in sorted arrays. A new block of hashes becomes an array of its own, which is merged
-    with those before it that are not much longer; so there are few of them, and a merge takes
-    limited memory.
+    The hashes are in a few sorted arrays. A new block becomes an array, and is merged with earlier
+    arrays that are not much longer.
     """
 
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Adds hashes; returns for each, [hashes], whether it is new, the first of equals only."""
+        """Adds hashes; returns whether each is new, [hashes]. Of equal ones, the first is new."""
         distinct, first = np.unique(hashes, return_index=True)
         unseen = np.ones(len(distinct), dtype=bool)
         for run in self._runs:
@@ -223,7 +198,7 @@ class SeenHashes:
 
         while self._runs and merges(len(self._runs[-1])):
             run = np.concatenate([self._runs.pop(), run])
-            run.sort(kind="stable")  # Merges what is sorted already.
+            run.sort(kind="stable")  # Merges two sorted halves.
         if len(run):
             self._runs.append(run)
 

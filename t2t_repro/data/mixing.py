@@ -1,17 +1,17 @@
-"""How much an epoch has of each corpus of a mixture, and which of its sentences.
+"""The sentences of each corpus of a mixture in an epoch.
 
-Corpus i has the share w_i / Σ w of all sentences of an epoch, with weights that are given, or with
+Corpus i has the share w_i / sum(w) of the sentences of an epoch. The weights are given, or are
 
     w_i = size_i^(1/T)
 
-where T is a temperature (Arivazhagan et al., 2019, arXiv:1907.05019, section 4.2) and size_i the
-number of training pairs that cleaning left: 1 takes all corpora as they are, and the higher it is,
-the more alike are their shares.
+with a temperature T (Arivazhagan et al., 2019, arXiv:1907.05019, section 4.2) and the number size_i
+of training pairs after cleaning. T = 1 keeps the proportions of the corpora; a higher T makes their
+shares more alike.
 
-An epoch of N sentences has exactly n_i of corpus i: N times its share, rounded so that all together
-are N (by largest remainder). They are the next n_i of the corpus's own endless stream, one random
-permutation of all its sentences after the other. So over the epochs no sentence of a corpus is
-taken more often than another, but for once.
+An epoch of N sentences has exactly n_i of corpus i: N times its share, rounded by largest
+remainder, so that the n_i sum to N. They are the next n_i of an endless stream of the corpus, in
+which one random permutation of all its sentences follows the other. So the counts of two sentences
+of a corpus never differ by more than one.
 """
 
 from collections.abc import Mapping
@@ -23,19 +23,19 @@ from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
 
-# A seed sequence ends in zeros that need not be given: without this, the stream of corpus i in its
-# first round would be the draws of epoch i.
+# NumPy ignores zeros at the end of a seed. Without this number, the stream of corpus i in its first
+# round would repeat the draws of epoch i.
 _STREAM = 1
 
 
 @dataclass(frozen=True)
 class MixtureWeights:
-    """How corpora are mixed.
+    """The weights of the corpora of a mixture.
 
     Attributes:
-        weights: of all corpora, by name; None where the temperature says it.
+        weights: of all corpora, by name; None to use the temperature.
         temperature: T, see the module.
-        sentences: of an epoch; as many as all corpora have together, by default.
+        sentences: of an epoch; by default as many as all corpora have together.
     """
 
     weights: Mapping[str, float] | None = None
@@ -43,13 +43,13 @@ class MixtureWeights:
     sentences: int | None = None
 
     def counts(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Returns how many sentences of each corpus an epoch has.
+        """Returns the number of sentences of each corpus in an epoch.
 
         Args:
             sizes: sentences of each corpus, by name.
 
         Raises:
-            UserError: a corpus with a weight is to have less than half a sentence.
+            UserError: a corpus with a positive weight would have no sentence.
         """
         weights = self.weights or {
             name: size ** (1 / self.temperature) for name, size in sizes.items()
@@ -75,9 +75,9 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
 
     Returns:
         integers that sum to `total`, each less than 1 away from its exact part. Of equal
-        remainders, the first is the larger.
+        remainders, the first is rounded up first.
     """
-    # Fractions of the very floats: no rounding could make workers disagree.
+    # Exact fractions, so that no rounding makes workers disagree.
     exact = {name: Fraction(weight) for name, weight in weights.items()}
     whole = sum(exact.values())
     parts = {name: total * weight / whole for name, weight in exact.items()}
@@ -89,31 +89,31 @@ def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
 
 
 class EpochMixture:
-    """Which sentences of a mixture an epoch has: a pure function of the seed and its number.
+    """The sentences of a mixture in an epoch: a pure function of the seed and the epoch.
 
     Args:
-        corpora: which sentences of the store are each corpus's, by its name.
-        shares: of the corpora.
+        corpora: the sentences of the store that each corpus has, by name.
+        weights: of the corpora.
         seed: of the run, not negative.
 
     Attributes:
         corpora: as given.
-        counts: how many sentences of each an epoch has.
+        counts: number of sentences of each in an epoch.
 
     Raises:
-        UserError: see `Shares.counts`.
+        UserError: see `MixtureWeights.counts`.
     """
 
-    def __init__(self, corpora: Mapping[str, range], shares: MixtureWeights, seed: int) -> None:
+    def __init__(self, corpora: Mapping[str, range], weights: MixtureWeights, seed: int) -> None:
         self.corpora = corpora
-        self.counts = shares.counts({name: len(own) for name, own in corpora.items()})
+        self.counts = weights.counts({name: len(own) for name, own in corpora.items()})
         self._seed = seed
 
     def sentences(self, epoch: int) -> NDArray[np.int64]:
-        """Returns the indices of an epoch's sentences, [sentences], rising; some more than once.
+        """Returns the indices of an epoch's sentences, [sentences], rising, with repetitions.
 
         Args:
-            epoch: its number, from 0.
+            epoch: from 0.
         """
         return np.concatenate(
             [
@@ -123,17 +123,17 @@ class EpochMixture:
         )
 
     def _times(self, index: int, name: str, epoch: int) -> NDArray[np.int64]:
-        """How often an epoch has each sentence of a corpus, [size]."""
+        """Returns how often an epoch has each sentence of a corpus, [size]."""
         size = len(self.corpora[name])
         begin, end = (number * self.counts[name] for number in (epoch, epoch + 1))
         times = np.full(size, end // size - begin // size)
-        times[self._beginning(index, size, end)] += 1
-        times[self._beginning(index, size, begin)] -= 1
+        times[self._stream_start(index, size, end)] += 1
+        times[self._stream_start(index, size, begin)] -= 1
         return times
 
-    def _beginning(self, index: int, size: int, place: int) -> NDArray[np.int64]:
-        """The sentences of a corpus's stream before a place in it, of that round alone."""
-        number, of_round = divmod(place, size)
+    def _stream_start(self, index: int, size: int, position: int) -> NDArray[np.int64]:
+        """Returns the sentences before a position of a corpus's stream, of that round alone."""
+        number, of_round = divmod(position, size)
         if not of_round:
             return np.empty(0, np.int64)
         generator = np.random.default_rng([self._seed, index, number, _STREAM])

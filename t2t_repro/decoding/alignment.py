@@ -14,7 +14,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from t2t_repro.config.values import Count, validated
-from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.decoding.batch_plan import Sentences, for_each_batch, padded
 from t2t_repro.errors import UserError
 from t2t_repro.model.attention import recorded_by

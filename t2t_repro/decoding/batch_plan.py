@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.parallel import usable_cores
 from t2t_repro.errors import UserError
 from t2t_repro.model.kernels import gpu

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.decoding.batch_plan import Sentences, for_each_batch, padded
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordModel

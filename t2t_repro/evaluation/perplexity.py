@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.model.transformer import Transformer

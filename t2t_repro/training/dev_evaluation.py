@@ -83,7 +83,7 @@ class DevEvaluation:
         self._source: list[str] = []
         self._target: list[str] = []
         self._parts: list[_Part] = []
-        in_store: Mapping[str, range | None] = data.corpora_in_store("dev") or {"": None}
+        in_store: Mapping[str, range | None] = data.corpora("dev") or {"": None}
         for name, place in in_store.items():
             source, target = data.text(f"dev.{name}" if name else "dev")
             start = len(self._source)

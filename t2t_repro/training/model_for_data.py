@@ -8,7 +8,8 @@ from typing import Any
 import gin
 from absl import logging
 
-from t2t_repro.data.prepared import Preparation, PreparedData
+from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.runs.model_directory import ModelDirectory

@@ -16,7 +16,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from t2t_repro.config.values import Count, Text, validated
-from t2t_repro.data.batch_shapes import BatchShape, slots_needed
+from t2t_repro.data.batch_shapes import BatchShape, capacity_needed
 from t2t_repro.model.loss import CrossEntropy, LossSums
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.training.devices import own_replicas
@@ -164,7 +164,7 @@ class TrainStep:
                     f"{name} has the shape {tuple(ids.shape)}, expected "
                     f"[{len(self.own_slices)} slices, rows, length]."
                 )
-        needed = slots_needed(source, target)
+        needed = capacity_needed(source, target)
         capacity = needed if capacity is None else np.asarray(capacity, np.int32)
         if (capacity < needed).any():
             raise ValueError(f"capacity is {capacity}, expected {needed} at least.")
@@ -221,7 +221,7 @@ class TrainStep:
             variable that is updated, not clipped.
         """
         scale = tf.constant(1.0 / np.count_nonzero(target), tf.float32)
-        capacity = tf.constant(slots_needed(source, target))
+        capacity = tf.constant(capacity_needed(source, target))
         ids = tf.constant(source), tf.constant(target)
         return self.slice_gradients(tf.constant(step, tf.int64), 0, *ids, capacity, scale)
 

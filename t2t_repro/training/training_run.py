@@ -10,8 +10,9 @@ import gin
 import keras
 from absl import logging
 
-from t2t_repro.data.batches import Batches, EpochReport
-from t2t_repro.data.prepared import Preparation, PreparedData, mixing_of, open_data
+from t2t_repro.data.batches import Batches, BatchSettings, EpochReport
+from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.model.kernels import gpu
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.announcements import announce_end, announce_start
@@ -120,9 +121,14 @@ class TrainingRun:
         check_fit(self.model, data)
         # Dropout of attention weights draws for padding too: to cut that off would change the draw.
         is_static = step.jit_compile or self.model.config.attention_dropout > 0
-        mixing = mixing_of(preparation.corpus, data, step.seed)
         batches = Batches(
-            data.store("train"), step.seed, step.micro_batches, is_static, mixing=mixing, data=data
+            data.store("train"),
+            BatchSettings(),
+            step.seed,
+            step.micro_batches,
+            is_static,
+            mixture=preparation.mixture(data, step.seed),
+            data=data,
         )
         return data, batches
 

@@ -18,8 +18,8 @@ from t2t_repro.config.values import (
     fits,
     validated,
 )
+from t2t_repro.data.batches import BatchSettings
 from t2t_repro.data.cleaning import Cleaning
-from t2t_repro.data.corpora import GeneratedCorpus
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import SubwordTraining
 
@@ -95,7 +95,7 @@ def test_a_value_that_does_not_fit_is_one_line(value, hint, message):
         (SubwordTraining, "sample_size", -1),
         (SubwordTraining, "character_coverage", 1.1),
         (SubwordTraining, "normalization", ["identity"]),
-        (GeneratedCorpus, "train_size", -1),
+        (BatchSettings, "max_shapes", -1),
     ],
 )
 def test_a_wrong_value_is_named_where_it_is_bound(made, name, value):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.batch_shapes import BatchShape, assign_shapes, choose_shapes, slots_needed
+from t2t_repro.data.batch_shapes import BatchShape, assign_shapes, capacity_needed, choose_shapes
 from t2t_repro.data.epoch_plan import epoch_plan
 from t2t_repro.errors import UserError
 from tests.data.test_epoch_plan import check_epoch, corpus
@@ -29,7 +29,7 @@ lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1
 @given(
     pairs=lengths,
     repeats=st.integers(1, 20),
-    tokens_per_slice=st.integers(40, 900),
+    tokens_per_micro_batch=st.integers(40, 900),
     max_shapes=st.integers(1, 6),
     micro_batches=st.sampled_from([1, 2, 3, 8]),
     seed=st.integers(0, 100),
@@ -38,7 +38,9 @@ def test_any_corpus_is_planned_soundly(
     pairs, repeats, tokens_per_slice, max_shapes, micro_batches, seed
 ):
     source, target = np.array(pairs * repeats).T
-    shapes = choose_shapes(source, target, tokens_per_slice=tokens_per_slice, max_shapes=max_shapes)
+    shapes = choose_shapes(
+        source, target, tokens_per_micro_batch=tokens_per_slice, max_shapes=max_shapes
+    )
     assert 1 <= len(shapes) <= max_shapes
     for shape in shapes:
         assert all(number % 8 == 0 for number in (*shape[1:3], *shape.capacity))
@@ -73,7 +75,7 @@ def full_share(shapes, source, target, micro_batches):
 @pytest.mark.parametrize(("sentences", "micro_batches"), [(70_000, 8), (70_000, 1), (8_000, 2)])
 def test_a_corpus_like_the_papers_fills_its_slots(sentences, micro_batches):
     source, target = corpus(sentences)
-    shapes = choose_shapes(source, target, tokens_per_slice=25_000 // 8)
+    shapes = choose_shapes(source, target, tokens_per_micro_batch=25_000 // 8)
     assert len(shapes) <= 6
     assert full_share(shapes, source, target, micro_batches) > (
         0.97 if sentences > 10_000 else 0.95
@@ -82,7 +84,7 @@ def test_a_corpus_like_the_papers_fills_its_slots(sentences, micro_batches):
 
 def test_a_side_with_fewer_tokens_has_fewer_slots():
     source, target = corpus(20_000)
-    shapes = choose_shapes(source, 2 * target, tokens_per_slice=4000)
+    shapes = choose_shapes(source, 2 * target, tokens_per_micro_batch=4000)
     for shape in shapes:
         assert 1.6 < shape.target_tokens / shape.source_tokens < 2.5
     assert full_share(shapes, source, 2 * target, 2) > 0.95
@@ -90,7 +92,7 @@ def test_a_side_with_fewer_tokens_has_fewer_slots():
 
 def test_lengths_grow_by_the_same_factor():
     longer = np.repeat(np.arange(1, 257), 50)
-    shapes = choose_shapes(longer, longer, tokens_per_slice=3000, max_shapes=6)
+    shapes = choose_shapes(longer, longer, tokens_per_micro_batch=3000, max_shapes=6)
     growth = [b.source_length / a.source_length for a, b in pairwise(shapes)]
     # 99 ids is the length below which 15 % of the tokens lie.
     assert shapes[-1].source_length == 256
@@ -99,15 +101,15 @@ def test_lengths_grow_by_the_same_factor():
 
 
 def test_a_corpus_of_one_length_has_one_shape():
-    assert choose_shapes([5, 5], [3, 3], tokens_per_slice=50) == (BatchShape(2, 8, 8, 10, 8),)
+    assert choose_shapes([5, 5], [3, 3], tokens_per_micro_batch=50) == (BatchShape(2, 8, 8, 10, 8),)
 
 
 def test_the_choice_depends_on_nothing_but_the_lengths():
     source, target = corpus(3000)
     order = np.random.default_rng(0).permutation(3000)
-    shapes = choose_shapes(source, target, tokens_per_slice=3000)
+    shapes = choose_shapes(source, target, tokens_per_micro_batch=3000)
     shuffled = source[order].astype(np.int32), target[order].tolist()
-    assert choose_shapes(*shuffled, tokens_per_slice=3000) == shapes
+    assert choose_shapes(*shuffled, tokens_per_micro_batch=3000) == shapes
 
 
 @pytest.mark.parametrize(
@@ -120,17 +122,17 @@ def test_the_choice_depends_on_nothing_but_the_lengths():
 )
 def test_impossible_lengths_are_refused(source, target, message):
     with pytest.raises(ValueError, match=message):
-        choose_shapes(source, target, tokens_per_slice=100)
+        choose_shapes(source, target, tokens_per_micro_batch=100)
 
 
 def test_a_slice_too_small_for_the_longest_sentence_is_the_users_error():
-    choose_shapes([20], [200], tokens_per_slice=200)
+    choose_shapes([20], [200], tokens_per_micro_batch=200)
     with pytest.raises(UserError, match="a slice of 199 tokens has no room for a sentence of 200"):
-        choose_shapes([20], [200], tokens_per_slice=199)
+        choose_shapes([20], [200], tokens_per_micro_batch=199)
 
 
 def test_the_fullest_slice_says_how_many_slots_are_needed():
     source = np.array([[[3, 1, 0], [0, 0, 0]], [[3, 4, 1], [1, 0, 0]]])
     target = np.array([[[3, 1], [1, 0]], [[1, 0], [0, 0]]])
-    assert slots_needed(source, target).tolist() == [5, 4]
-    assert slots_needed(source[:, :0], target[:, :0]).tolist() == [1, 1]
+    assert capacity_needed(source, target).tolist() == [5, 4]
+    assert capacity_needed(source[:, :0], target[:, :0]).tolist() == [1, 1]

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from t2t_repro.data.batch_shapes import slots_needed
+from t2t_repro.data.batch_shapes import capacity_needed
 from t2t_repro.data.batches import Batches
 from t2t_repro.errors import UserError
 from tests.token_stores import read_pair, write_token_store
@@ -80,7 +80,7 @@ def test_a_compiler_s_batches_are_the_others_with_room(store, micro_batches):
         ]
         assert tuple(room) == shape.capacity
         assert (needed <= room).all()
-        assert needed.tolist() == slots_needed(*wide).tolist()
+        assert needed.tolist() == capacity_needed(*wide).tolist()
         for ids, tight_ids in zip(wide, narrow, strict=True):
             _, rows, length = tight_ids.shape
             np.testing.assert_array_equal(ids[:, :rows, :length], tight_ids)

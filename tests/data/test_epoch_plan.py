@@ -42,7 +42,7 @@ def lengths():
 
 @pytest.fixture(scope="module")
 def shapes(lengths):
-    return choose_shapes(*lengths, tokens_per_slice=1000, max_shapes=6)
+    return choose_shapes(*lengths, tokens_per_micro_batch=1000, max_shapes=6)
 
 
 def planned(shapes, lengths, micro_batches, seed, epoch):
@@ -97,7 +97,7 @@ def short_sentences(sentences, seed, longest, micro_batches, **limits):
 @given(st.integers(1, 400), st.sampled_from([1, 2, 8]), st.integers(0, 50))
 def test_the_last_batches_are_alike_in_size(sentences, micro_batches, seed):
     """Few sentences are dealt out evenly: to the batches, and to the slices of each."""
-    limits = {"tokens_per_slice": 400, "max_shapes": 1}
+    limits = {"tokens_per_micro_batch": 400, "max_shapes": 1}
     plan, source = short_sentences(sentences, seed, 40, micro_batches, **limits)
     tokens = [[source[part].sum() for part in plan.micro_batches(i)] for i in range(len(plan))]
     if len(tokens) > 1:
@@ -113,7 +113,7 @@ def test_the_last_batches_are_alike_in_size(sentences, micro_batches, seed):
 @example(200, 4, 2)
 def test_no_batch_is_of_the_few_longest_sentences_alone(sentences, micro_batches, seed):
     """Where a slice has no row for them: its sentences are shorter than its shape's."""
-    limits = {"tokens_per_slice": 800, "max_shapes": 6}
+    limits = {"tokens_per_micro_batch": 800, "max_shapes": 6}
     plan, source = short_sentences(sentences, seed, 60, micro_batches, **limits)
     tokens = [source[batch].sum() for batch in batches(plan)]
     assert min(tokens) > 0.3 * np.median(tokens)

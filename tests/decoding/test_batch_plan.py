@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.bucketing import group_by_length
+from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.decoding import batch_plan
 from t2t_repro.decoding.batch_plan import BatchPlanner
 from t2t_repro.decoding.beam_search import BeamSearch

@@ -9,7 +9,7 @@ import pytest
 
 from t2t_repro.config.gin_files import configure
 from t2t_repro.data.cleaning import Cleaning
-from t2t_repro.data.prepared import Preparation
+from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.linear_trees import delinearise, linearise
 from t2t_repro.parsing.treebank import TreebankCorpus

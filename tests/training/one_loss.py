@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import tests.conftest  # noqa: F401 (eight logical devices)
-from t2t_repro.data.batches import Batches
+from t2t_repro.data.batches import Batches, BatchSettings
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.checkpoints import Checkpoints
@@ -77,7 +77,7 @@ def _losses(
 ) -> tuple[list[float], RunState]:
     """The loss of every update behind a state up to the last, and the state then."""
     is_static = step.jit_compile
-    batches = Batches(store, 3, SLICES, is_static=is_static, tokens_per_batch=800, max_shapes=1)
+    batches = Batches(store, BatchSettings(800, max_shapes=1), 3, SLICES, is_static)
     step.compile(batches.shapes)
     found = []
     while state.step < last:

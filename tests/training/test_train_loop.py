@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.batches import Batches
+from t2t_repro.data.batches import Batches, BatchSettings
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.checkpoints import Checkpoints
@@ -57,7 +57,7 @@ def batches(tmp_path_factory):
 
     pairs = [(sentence(), sentence()) for _ in range(SENTENCES)]
     store = write_token_store(tmp_path_factory.mktemp("store") / "train", pairs, vocab_size=VOCAB)
-    made = Batches(store, seed=3, micro_batches=2, tokens_per_batch=38, max_shapes=2)
+    made = Batches(store, BatchSettings(38, max_shapes=2), seed=3, micro_batches=2)
     assert len(made.plan(0)) == len(made.plan(1)) == 4
     return made
 
@@ -288,7 +288,7 @@ def test_killed_and_resumed_with_epochs_segmented_anew(tmp_path, batches):
     data = SimpleNamespace(subwords=None, max_length=16)
 
     def segmented():
-        return closing(Batches(batches._store, 3, 2, False, 60, 2, None, Doubled(), data))
+        return closing(Batches(batches._store, BatchSettings(60, 2, Doubled()), 3, 2, data=data))
 
     def begin(folder, made):
         for variable, value in zip(variables, initial, strict=True):

@@ -1,43 +1,144 @@
-"""A corpus in the other direction: its targets are translated into its sources."""
+"""Altered corpora: one in the other direction, one with noise in its sources."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import gin
 
-from t2t_repro.config.values import validated
+from t2t_repro.config.values import Range, Seed, Text, validated
 from t2t_repro.data.corpora.corpus import Corpus, Pair, check_unmixed
+from t2t_repro.errors import UserError
+
+Share = Annotated[float, Range(least=0, most=1)]
 
 
 @gin.configurable
 @validated
+@dataclass(frozen=True)
 class Reversed:
-    """Another corpus with source and target exchanged, such as for a model of both directions.
+    """Another corpus with source and target exchanged, e.g. for a model of both directions.
 
-    Args:
-        corpus: the other one.
+    Attributes:
+        corpus: the other corpus.
 
     Raises:
         UserError: it is a mixture.
     """
 
-    splits: tuple[str, ...]
+    corpus: Corpus
 
-    def __init__(self, corpus: Corpus) -> None:
-        check_unmixed("Reversed.corpus", corpus)
-        self._corpus = corpus
-        self.splits = corpus.splits
+    def __post_init__(self) -> None:
+        check_unmixed("Reversed.corpus", self.corpus)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those of the other corpus."""
+        return self.corpus.splits
 
     def describe(self) -> dict[str, Any]:
-        """Returns what the other corpus says of itself."""
-        return {"corpus": "Reversed", "of": self._corpus.describe()}
+        """Returns the description of the other corpus."""
+        return {"corpus": "Reversed", "of": self.corpus.describe()}
 
     def prepare(self, download_dir: Path) -> None:
         """Prepares the other corpus."""
-        self._corpus.prepare(download_dir)
+        self.corpus.prepare(download_dir)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
-        """Yields the pairs of a split, turned round."""
-        for source, target in self._corpus.read(split, download_dir):
+        """Yields the pairs of a split, exchanged."""
+        for source, target in self.corpus.read(split, download_dir):
             yield target, source
+
+
+@gin.configurable
+@validated
+@dataclass(frozen=True)
+class NoisedSource:
+    """Another corpus with noise in its training sources, for back-translations.
+
+    Edunov et al. (2018), "Understanding Back-Translation at Scale", section 3: "deleting words with
+    probability 0.1, replacing words by a filler token with probability 0.1 and swapping words which
+    is implemented as a random permutation over the tokens, drawn from a uniform distribution
+    restricted to swapping words no further than three positions apart". The permutation is that of
+    Lample et al. (2018).
+
+    In gin, with the filler as one subword::
+
+        Mixture.corpora = {'real': @real/TextFilesCorpus(), 'back': @NoisedSource()}
+        NoisedSource.corpus = @back/TextFilesCorpus()
+        SubwordTraining.symbols = ['<BLANK>']
+
+    The noise is a function of the seed and the number of the pair. It is made once, when data are
+    prepared, so every epoch has the same.
+
+    Attributes:
+        corpus: the other corpus.
+        deletion: probability of deleting a word; at least one word of a sentence is kept.
+        filling: probability of replacing a remaining word by the filler.
+        distance: most positions between two words that change their order.
+        filler: replaces a word.
+        seed: of the noise.
+
+    Raises:
+        UserError: an argument is out of range, the filler is not one word, or the other corpus is a
+            mixture.
+    """
+
+    corpus: Corpus
+    deletion: Share = 0.1
+    filling: Share = 0.1
+    distance: Annotated[int, Range(least=0, most=1000)] = 3
+    filler: Text = "<BLANK>"
+    seed: Seed = 1
+
+    def __post_init__(self) -> None:
+        check_unmixed("NoisedSource.corpus", self.corpus)
+        if self.filler.split() != [self.filler]:
+            raise UserError(f"NoisedSource.filler is {self.filler!r}, expected one word.")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those of the other corpus."""
+        return self.corpus.splits
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the description of the other corpus, and the settings of the noise."""
+        settings = {one.name: getattr(self, one.name) for one in fields(self)}
+        del settings["corpus"]
+        return {"corpus": "NoisedSource", "of": self.corpus.describe(), **settings}
+
+    def prepare(self, download_dir: Path) -> None:
+        """Prepares the other corpus."""
+        self.corpus.prepare(download_dir)
+
+    def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
+        """Yields the pairs of a split; those of "train" have noise in the source."""
+        pairs = self.corpus.read(split, download_dir)
+        if split != "train":
+            yield from pairs
+            return
+        for number, (source, target) in enumerate(pairs):
+            yield self.noised(source, number), target
+
+    def noised(self, source: str, number: int) -> str:
+        """Returns a source with the noise of the pair with this number, from 0.
+
+        White space separates words; a blank source stays unchanged.
+        """
+        draw = random.Random(f"{self.seed} {number}")
+        words = self._filled(draw, self._deleted(draw, source.split()))
+        return " ".join(self._permuted(draw, words)) if words else source
+
+    def _deleted(self, draw: random.Random, words: Sequence[str]) -> Sequence[str]:
+        left = [word for word in words if draw.random() >= self.deletion]
+        return left or (words and [draw.choice(words)])
+
+    def _filled(self, draw: random.Random, words: Sequence[str]) -> list[str]:
+        return [self.filler if draw.random() < self.filling else word for word in words]
+
+    def _permuted(self, draw: random.Random, words: Sequence[str]) -> list[str]:
+        """Sorts the words by i + q_i, with q_i uniform in [0, distance + 1)."""
+        keys = [i + draw.random() * (self.distance + 1) for i in range(len(words))]
+        return [words[i] for i in sorted(range(len(words)), key=keys.__getitem__)]

@@ -1,4 +1,4 @@
-"""Several corpora in one run, each with its share of every epoch, and perhaps with a tag."""
+"""Several corpora in one run: their weights in an epoch, and their tags."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ _MOST_CORPORA = 1000
 @gin.configurable
 @validated
 class Mixture:
-    """A corpus made of several, each under a name of the user's.
+    """A corpus made of several named ones.
 
     In gin::
 
@@ -31,25 +31,24 @@ class Mixture:
         Mixture.temperature = 5
         Mixture.tags = {'talks': '<talks>'}
 
-    Every corpus is cleaned by itself, but held-out sentences of one are dropped from all. A corpus
-    needs no other split than train. The other splits are all corpora's together; `dev.news` is what
-    one of them has of it.
+    Each corpus is cleaned by itself, but held-out sentences of one are dropped from all. A corpus
+    needs only the split train. The other splits join those of all corpora; `dev.news` is the part
+    of one corpus.
 
-    A tag is put in front of every source, in all splits, with a space behind it. It is one symbol
-    for the subword model; who translates writes it too. Other weights or another temperature need
-    no other prepared data.
+    A tag and a space are put in front of every source, in all splits. The tag is one symbol of the
+    subword model, and is part of the text to translate. Weights and temperature can change without
+    preparing data again.
 
     Args:
         corpora: the corpora by name: letters, digits, - and _.
         tags: of some of them, such as '<2de>', or several, '<2de> <news>'.
-        weights: of all of them, in proportion to the sentences that an epoch has of each; with 0 it
-            has none.
-        temperature: takes the place of weights: see `data.mixing`. Without either, an epoch has
-            every sentence once.
-        epoch_sentences: sentence pairs of an epoch; as many as all corpora have, by default.
+        weights: of all corpora, proportional to their sentences in an epoch; 0 leaves one out.
+        temperature: in place of weights; see `data.mixing`. Without either, an epoch has every
+            sentence once.
+        epoch_sentences: sentence pairs of an epoch; by default as many as all corpora have.
 
     Raises:
-        UserError: an argument cannot be used, or two do not go together.
+        UserError: an argument is not valid, or two exclude each other.
     """
 
     splits: tuple[str, ...]
@@ -62,7 +61,7 @@ class Mixture:
         temperature: Annotated[float, Range(least=1, most=1e9)] | None = None,
         epoch_sentences: Count | None = None,
     ) -> None:
-        # gin writes dictionaries in the order of their keys: so does whoever reads them again.
+        # Sorted, as gin writes dictionaries into config.gin.
         names, tags = sorted(corpora), tags or {}
         for name in names:
             _check_corpus(name, corpora[name])
@@ -72,14 +71,14 @@ class Mixture:
         given = {name: tuple(tags[name].split()) for name in tags}
         check_symbols("Mixture.tags", [symbol for tag in given.values() for symbol in tag])
         self.parts = tuple(Part(name, corpora[name], given.get(name, ())) for name in names)
-        self.shares = MixtureWeights(
+        self.weights = MixtureWeights(
             weights, 1.0 if temperature is None else temperature, epoch_sentences
         )
         every = (split for part in self.parts for split in part.corpus.splits)
         self.splits = tuple(dict.fromkeys(every))
 
     def describe(self) -> dict[str, Any]:
-        """Returns what the corpora say of themselves, and their tags; not their shares."""
+        """Returns the descriptions of the corpora, and their tags; not their weights."""
         return {
             "corpus": "Mixture",
             "corpora": {part.name: part.corpus.describe() for part in self.parts},
@@ -90,7 +89,7 @@ class Mixture:
         """Prepares all corpora.
 
         Raises:
-            UserError: one of them cannot be.
+            UserError: the data of one cannot be fetched or used.
         """
         for part in self.parts:
             part.corpus.prepare(download_dir)

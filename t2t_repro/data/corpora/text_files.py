@@ -1,6 +1,6 @@
-"""The user's own parallel text: pairs of aligned files, or files of two tab-separated columns."""
+"""Parallel text of the user's own: aligned files, or files of two tab-separated columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os.path import expanduser
 from pathlib import Path
 from typing import Any
@@ -19,39 +19,39 @@ Entry = str | Sequence[str]
 class TextFilesCorpus:
     """Parallel text in plain or gzip-compressed (`.gz`) UTF-8 files, one sentence a line.
 
-    A split is one entry or a list of entries, which are read one after the other. In gin::
+    A split is one entry, or a list of entries that are read one after the other. In gin::
 
         TextFilesCorpus.train = [("a.en", "a.de"), ("b.en.gz", "b.de.gz"), "c.tsv"]
         TextFilesCorpus.dev = ("dev.en", "dev.de")
 
-    A tuple of two names is a pair of aligned files; a name by itself is a file with two columns;
-    in a list, `["a.en", "a.de"]` is a pair too. Names are relative to the working directory.
-    Lines end at a newline and nowhere else (a carriage return before it is dropped): characters
-    such as U+2028 are part of a sentence.
+    A tuple of two names is a pair of aligned files; a single name is a file of two columns; in a
+    list, `["a.en", "a.de"]` is a pair too. Names are relative to the working directory. Only a
+    newline ends a line (a carriage return before it is dropped); characters such as U+2028 are part
+    of a sentence.
 
     Args:
         train: entries to train on.
-        dev: entries for model selection; none where the corpus is part of a mixture that has some.
-        test: entries to evaluate on, if there are any.
+        dev: entries for model selection; optional in a mixture.
+        test: entries to evaluate on.
+        more_tests: entries of further test sets, by name.
 
     Raises:
-        UserError: a split's value is not of the form above.
+        UserError: a value has another form.
     """
-
-    splits: tuple[str, ...]
 
     def __init__(
         self,
         train: Entry | Sequence[Entry],
         dev: Entry | Sequence[Entry] | None = None,
         test: Entry | Sequence[Entry] | None = None,
+        more_tests: Mapping[str, Entry | Sequence[Entry]] | None = None,
     ) -> None:
-        given = given_splits(train, dev, test)
+        given = given_splits(train, dev, test) | dict(more_tests or {})
         self._files = {split: _parse_entries(split, value) for split, value in given.items()}
         self.splits = tuple(self._files)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file: the content, wherever it lies.
+        """Returns name, size and SHA-256 of every file; its folder does not matter.
 
         Raises:
             UserError: a file is missing.
@@ -65,13 +65,13 @@ class TextFilesCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that every file is there, is not empty and has as many lines as its partner.
+        """Checks that files exist, are not empty, and have as many lines as their partners.
 
         Args:
-            download_dir: not used: nothing is fetched.
+            download_dir: not used.
 
         Raises:
-            UserError: one of these does not hold.
+            UserError: a check fails.
         """
         for entries in self._files.values():
             for paths in entries:
@@ -86,12 +86,11 @@ class TextFilesCorpus:
 
         Raises:
             UserError: there is no such split, a file is missing or empty, aligned files differ in
-                their number of lines, or a line is not UTF-8 or has not two columns.
+                their number of lines, or a line is not UTF-8 or does not have two columns.
         """
         check_split(split, self.splits)
         for paths in self._files[split]:
             check_line_counts(paths)
-        for paths in self._files[split]:
             if len(paths) == 1:
                 yield from _read_columns(paths[0])
             else:
@@ -99,17 +98,17 @@ class TextFilesCorpus:
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
-    """Parses a split's value: for each entry one path (columns) or two (aligned)."""
+    """Returns for each entry one path (columns) or two (aligned)."""
     entries = value if isinstance(value, list) else [value]
     parsed: list[tuple[Path, ...]] = []
     for entry in entries:
         names = (entry,) if isinstance(entry, str) else entry
-        usable = (
+        is_valid = (
             isinstance(names, tuple | list)
             and len(names) == (1 if isinstance(entry, str) else 2)
             and all(isinstance(name, str) and name for name in names)
         )
-        if not usable:
+        if not is_valid:
             raise UserError(
                 f"TextFilesCorpus.{split} is {entry!r}, expected a pair of files "
                 "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"
@@ -126,6 +125,6 @@ def _read_columns(path: Path) -> Iterator[Pair]:
         if len(columns) != 2:
             raise UserError(
                 f"{path}, line {number}: {len(columns)} tab-separated columns, expected 2 (source, "
-                "target); two aligned files are given as a tuple, ('a.en', 'a.de')"
+                "target); write two aligned files as a tuple, ('a.en', 'a.de')"
             )
         yield columns[0], columns[1]

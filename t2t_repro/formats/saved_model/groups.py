@@ -15,7 +15,7 @@ def in_groups(
     """Computes something of sentences, a group of similar length at a time.
 
     So one long sentence doesn't make all others as long, and memory has a bound whatever a request
-    holds. The groups are those of `data.bucketing.group_by_length`.
+    holds. The groups are those of `data.batch_shapes.group_by_length`.
 
     Args:
         lengths: [batch] int32; a sentence of length 0 is in no group.

@@ -5,7 +5,7 @@ import pytest
 from t2t_repro.config.gin_files import configure
 from t2t_repro.data.corpora import GeneratedCorpus, Mixture, Reversed, TextFilesCorpus
 from t2t_repro.data.corpora.corpus import Corpus, held_out_pairs, parts_of
-from t2t_repro.data.prepared import Preparation
+from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 
 

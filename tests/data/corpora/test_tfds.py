@@ -13,7 +13,7 @@ from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import tfds as tfds_corpus
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.tfds import TfdsCorpus
-from t2t_repro.data.prepared import Preparation
+from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import SubwordTraining
 from tests.real_corpora import corpus_folder

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data.batch_shapes import slots_needed
+from t2t_repro.data.batch_shapes import capacity_needed
 from t2t_repro.model.encoder import Encoder
 from t2t_repro.model.kernels import recompute
 from t2t_repro.model.layer_config import LayerConfig
@@ -38,7 +38,7 @@ def small_model(recompute, num_layers=2, normalization="post", **options):
 
 def of_slice(model, jit_compile):
     micro_batches = MicroBatchGradients(model, CrossEntropy(), seed=5, jit_compile=jit_compile)
-    capacity = tf.constant(slots_needed(SOURCE[None], TARGET[None]))
+    capacity = tf.constant(capacity_needed(SOURCE[None], TARGET[None]))
     batch = tf.constant(SOURCE[None]), tf.constant(TARGET[None])
     return micro_batches(tf.constant(4, tf.int64), 0, *batch, capacity, tf.constant(1.0))
 

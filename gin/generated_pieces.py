@@ -1,4 +1,4 @@
-"""What fills the sentence frames of the generated corpus, as Babel writes it for two languages."""
+"""Pieces that fill the sentence frames of the generated corpus, in English and German."""
 
 import datetime
 import functools

@@ -1,4 +1,8 @@
-"""A synthetic English-German corpus that needs no download and that a small model can learn."""
+"""A synthetic English-German corpus that needs no download and that a small model can learn.
+
+An example of a corpus of one's own: a class that `prepare.corpus` names, in a module beside the gin
+file that imports it (see docs/extending.md).
+"""
 
 import functools
 import hashlib
@@ -9,19 +13,26 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import babel
 import gin
 
 from t2t_repro.config.values import Count, validated
 from t2t_repro.data.corpora.corpus import Pair, check_split
-from t2t_repro.data.corpora.generated_pieces import pieces_of
 from t2t_repro.errors import UserError
 
+try:
+    import babel
+
+    from generated_pieces import pieces_of
+except ModuleNotFoundError as error:
+    raise UserError(
+        f"the generated corpus needs {error.name}: pip install 't2t_repro[quickstart]', or "
+        "pip install -e '.[quickstart]' in a checkout."
+    ) from error
+
 # English and German lines in turn. A word in braces is a slot: a kind of piece (see `KINDS`), with
-# a digit behind it where one kind occurs twice; two pieces of one kind always differ. German
-# inflects, and the pieces do not: so a slot stands only where its form is right as it is, e.g.
-# a duration in the accusative, or after a preposition with "in_time" and "ago", which Babel
-# has in the dative. Countries are those that German uses without an article.
+# a digit for the second slot of a kind. Two pieces of one kind always differ. German inflects and
+# the pieces do not, so a slot is only where the form of its pieces is right: a duration in the
+# accusative, or "in_time" and "ago", which Babel writes in the dative.
 _LINES = Path(__file__).with_name("generated_frames.txt").read_text("utf-8").splitlines()
 FRAMES: tuple[Pair, ...] = tuple(zip(_LINES[::2], _LINES[1::2], strict=True))
 
@@ -29,15 +40,14 @@ FRAMES: tuple[Pair, ...] = tuple(zip(_LINES[::2], _LINES[1::2], strict=True))
 @gin.configurable
 @validated
 class GeneratedCorpus:
-    """Synthetic English-German sentences: for trying the pipeline out, not for translating.
+    """Synthetic English-German sentences, to try the pipeline.
 
     Hand-written sentence frames are filled with dates, times, durations, prices, quantities,
-    countries and languages as Babel formats them for both languages (from Unicode's CLDR). What
-    there is to learn: word order, copying, other formats of numbers, 12-hour to 24-hour clock.
+    countries and languages, as Babel formats them for both languages (from Unicode's CLDR). A model
+    learns word order, copying, formats of numbers, and the 24-hour clock.
 
-    The data are a function of the arguments and of Babel's version, which therefore is part of
-    `describe`. No source and no target occurs twice in all splits together; an English
-    sentence has one German translation. dev and test do not depend on `train_size`.
+    The data are a function of the arguments and of Babel's version. No source and no target occurs
+    twice in all splits together. dev and test do not depend on `train_size`.
 
     Args:
         seed: any integer; another seed draws other sentences from the same frames.
@@ -46,7 +56,7 @@ class GeneratedCorpus:
         test_size: number of pairs in test.
 
     Raises:
-        UserError: a size is below 1, or all together are more than the frames can give.
+        UserError: a size is below 1, or their sum is more than the frames can give.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
@@ -59,21 +69,18 @@ class GeneratedCorpus:
         test_size: Count = 1_000,
     ) -> None:
         self._seed = seed
-        # Held-out splits come first, so that a longer train takes nothing away from them.
+        # Held-out splits come first, so that they do not depend on the size of train.
         self._sizes = {"dev": dev_size, "test": test_size, "train": train_size}
-        # Frames are drawn evenly: the smallest is the first from which nothing new can be drawn.
+        # Frames are drawn evenly; the one with the fewest sentences is exhausted first.
         limit = len(FRAMES) * min(map(_capacity, FRAMES)) // 2
         if sum(self._sizes.values()) > limit:
             raise UserError(
-                f"GeneratedCorpus: {sum(self._sizes.values()):,} sentences are asked for, and the "
-                f"frames give {limit:,} different ones; ask for a smaller train_size"
+                f"GeneratedCorpus has {sum(self._sizes.values()):,} sentences in all, expected at "
+                f"most {limit:,}: lower train_size"
             )
 
     def describe(self) -> dict[str, Any]:
-        """Returns the arguments, Babel's version and a SHA-256 of some sentences, always the same.
-
-        The hash changes with the frames and the pieces, whoever changes them.
-        """
+        """Returns the arguments, Babel's version, and a hash that changes with the code."""
         sample = _draw_new(random.Random(0), 200, set(), set())
         text = "\n".join("\t".join(pair) for pair in sample)
         return {
@@ -114,7 +121,7 @@ class GeneratedCorpus:
 def _draw_new(
     rng: random.Random, number: int, sources: set[str], targets: set[str]
 ) -> Iterator[Pair]:
-    """Yields pairs of which neither side is in `sources` or `targets`; adds them there."""
+    """Yields pairs with sides that are not in `sources` or `targets`, and adds them there."""
     wanted = len(sources) + number
     while len(sources) < wanted:
         source, target = _draw(rng)
@@ -125,7 +132,7 @@ def _draw_new(
 
 
 def _draw(rng: random.Random) -> Pair:
-    """Fills the slots of a random frame with random pieces, different ones of the same kind."""
+    """Fills the slots of a random frame with random pieces."""
     frame = rng.choice(FRAMES)
     english: dict[str, str] = {}
     german: dict[str, str] = {}
@@ -145,5 +152,5 @@ def _slots(frame: Pair) -> tuple[str, ...]:
 
 
 def _capacity(frame: Pair) -> int:
-    """Returns how many sentences a frame gives, each kind's pieces counted once."""
+    """Returns the number of sentences that a frame gives."""
     return prod(len(pieces_of(slot.rstrip("2"))) for slot in _slots(frame))

@@ -1,0 +1,406 @@
+"""Prepares data for training: clean text, subword models, token stores.
+
+Stages: the text of each split, the subword models, the tokens of each split. They are made in
+`.prepared.partial`, and a file there marks each complete stage. A run that was killed continues
+after the last complete stage, with the same bytes in the end. `prepared` appears when all is done.
+"""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import gin
+import numpy as np
+from absl import logging
+from numpy.typing import NDArray
+
+from t2t_repro.config.checks import differing_values
+from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.data.clean_text import PAIRS_IN_BLOCK, CleanText, TextBlock
+from t2t_repro.data.cleaning import Cleaning, CleaningReport, clean
+from t2t_repro.data.corpora.corpus import (
+    Corpus,
+    Mixed,
+    Pair,
+    Part,
+    held_out_pairs,
+    parts_of,
+    read_pairs,
+)
+from t2t_repro.data.mixing import EpochMixture
+from t2t_repro.data.parallel import default_workers, map_in_order
+from t2t_repro.data.prepared import DIRECTORY, MANIFEST, PreparedData, file_sizes, part_name
+from t2t_repro.data.token_store import (
+    STORE_FILES,
+    VocabSizes,
+    complete_token_store,
+    token_block,
+)
+from t2t_repro.errors import UserError
+from t2t_repro.files import lock, read_json, write_json
+from t2t_repro.progress import Progress
+from t2t_repro.text.given import CONTENT, content_hash
+from t2t_repro.text.subword_model import (
+    SHARED_SUBWORDS,
+    SOURCE_SUBWORDS,
+    TARGET_SUBWORDS,
+    FlatIds,
+    SubwordPair,
+    SubwordRecipe,
+    open_pair,
+)
+from t2t_repro.text.training import SubwordTraining
+
+_FORMAT = 1
+_MOST_NAMED = 5
+_MOST_WORKERS = 1024
+
+Reports = dict[str, CleaningReport]
+"""A report for each corpus of a mixture, by name; for a single corpus, one with the name ""."""
+
+
+@gin.configurable("prepare")
+@validated
+@dataclasses.dataclass(frozen=True)
+class Preparation:
+    """The settings of data preparation.
+
+    Attributes:
+        corpus: source of the sentence pairs.
+        cleaning: rules that drop training pairs.
+        subwords: recipe of the subword model that source and target share: training on these data,
+            or an existing model (`GivenSubwords`).
+        max_length: most ids of a sentence on either side, EOS included. Longer pairs of any split
+            are not in its token store, and are reported as over-long subwords. They stay in the
+            text, which is translated and scored.
+        workers: processes that clean and encode a large corpus; by default one a core, at most
+            eight. The result does not depend on it.
+        source_subwords: recipe of a subword model of the source's own; `subwords` is then the
+            target's. Each is trained on its side alone.
+
+    Raises:
+        UserError: an argument is not valid.
+    """
+
+    corpus: Corpus = gin.REQUIRED
+    cleaning: Cleaning = dataclasses.field(default_factory=Cleaning)
+    subwords: SubwordRecipe = dataclasses.field(default_factory=SubwordTraining)
+    max_length: Count = 256
+    workers: Annotated[int, Range(least=1, most=_MOST_WORKERS)] | None = None
+    source_subwords: SubwordRecipe | None = None
+
+    def __post_init__(self) -> None:
+        if missing := {"train", "dev"}.difference(self.corpus.splits):
+            raise UserError(
+                f"prepare.corpus has no split {' and no split '.join(sorted(missing))}, expected "
+                "train and dev: add such sentences, for example with TextFilesCorpus.dev."
+            )
+        # The tags of a mixture are symbols of the subword model too; users bind them once.
+        name = "source_subwords" if self.source_subwords else "subwords"
+        tags = [symbol for part in parts_of(self.corpus) for symbol in part.tag]
+        if tags:
+            object.__setattr__(self, name, getattr(self, name).with_symbols(tags))
+
+    @property
+    def has_own_source_ids(self) -> bool:
+        """Whether an id may mean one piece in the source and another in the target."""
+        if self.source_subwords is None:
+            return False
+        pieces = self.subwords.pieces()
+        return pieces is None or self.source_subwords.pieces() != pieces
+
+    def run(self, data_dir: Path) -> PreparedData:
+        """Prepares the data, or opens them if they are prepared.
+
+        Args:
+            data_dir: see `prepared`.
+
+        Raises:
+            UserError: the corpus cannot be used, or `data_dir` holds data made with other settings.
+        """
+        directory = data_dir / DIRECTORY
+        if not directory.exists():
+            self.corpus.prepare(data_dir / "downloads")
+        identity = self._identity()
+        if not directory.exists():
+            with lock(data_dir / ".prepared.lock"):
+                if not directory.exists():
+                    _Stages(self, data_dir, identity).run()
+        data = PreparedData(directory)
+        _check_identity(data, identity)
+        return data
+
+    def mixture(self, data: PreparedData, seed: int) -> EpochMixture | None:
+        """Returns how the corpora of a mixture share an epoch; None for a single corpus.
+
+        Args:
+            data: made by `run`; the weights may have changed since.
+            seed: of the run.
+
+        Raises:
+            UserError: a corpus would have no sentence in an epoch.
+        """
+        if not isinstance(self.corpus, Mixed):
+            return None
+        return EpochMixture(data.corpora("train"), self.corpus.weights, seed)
+
+    def _identity(self) -> dict[str, Any]:
+        """Returns everything that determines the prepared data, as JSON values."""
+        identity = {
+            "format": _FORMAT,
+            "corpus": self.corpus.describe(),
+            "cleaning": dataclasses.asdict(self.cleaning),
+            "subwords": self.subwords.describe(),
+            "max_length": self.max_length,
+        }
+        if self.source_subwords:
+            identity["source_subwords"] = self.source_subwords.describe()
+        described: dict[str, Any] = json.loads(json.dumps(identity))
+        return described
+
+
+class _Stages:
+    """Makes prepared data stage by stage.
+
+    Args:
+        settings: of the preparation.
+        data_dir: see `prepared`.
+        identity: of the data.
+    """
+
+    def __init__(self, settings: Preparation, data_dir: Path, identity: dict[str, Any]) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._splits = settings.corpus.splits
+        self._downloads = data_dir / "downloads"
+        self._directory = data_dir / DIRECTORY
+        self._partial = data_dir / ".prepared.partial"
+        self._result = self._partial / "result"
+        self._workers = settings.workers or default_workers()
+
+    def run(self) -> None:
+        """Makes the stages that are not complete, and puts the result in its place."""
+        self._discard_other_data()
+        reports = {
+            split: self._stage(f"{split}.text", lambda split=split: self._write_text(split))
+            for split in self._splits
+        }
+        self._check_not_empty(reports)
+        self._stage("subwords", lambda: self._train_subwords(_sum(reports["train"])["kept"]))
+        for split in self._splits:
+            reports[split] = self._stage(
+                f"{split}.tokens", lambda split=split: self._encode(split, reports[split])
+            )
+        self._check_not_empty(reports)
+        (self._result / MANIFEST).unlink(missing_ok=True)
+        manifest = {
+            "identity": self._identity,
+            "splits": self._splits,
+            "cleaning": {split: _sum(of_split) for split, of_split in reports.items()},
+            **({"corpora": reports} if "" not in reports["train"] else {}),
+            "files": file_sizes(self._result),
+        }
+        write_json(self._result / MANIFEST, manifest)
+        self._result.rename(self._directory)
+        shutil.rmtree(self._partial)
+
+    def _discard_other_data(self) -> None:
+        """Deletes stages that were made with other settings."""
+        path = self._partial / "identity.json"
+        is_same = path.exists() and read_json(path) == self._identity
+        if not (is_same and self._result.is_dir()):
+            shutil.rmtree(self._partial, ignore_errors=True)
+            self._result.mkdir(parents=True)
+            write_json(path, self._identity)
+
+    def _stage(self, name: str, make: Callable[[], Reports]) -> Reports:
+        """Runs a stage, unless it is complete; returns its reports."""
+        mark = self._partial / f"{name}.json"
+        if mark.exists():
+            logging.info("data: %s is complete already", name)
+        else:
+            write_json(mark, make())
+        return {corpus: CleaningReport(report) for corpus, report in read_json(mark).items()}
+
+    def _write_text(self, split: str) -> Reports:
+        """Cleans a split and writes its text."""
+        reports: Reports = {}
+        with Progress(f"data: {split}: cleaning") as progress:
+
+            def blocks() -> Iterator[list[Pair]]:
+                for part in parts_of(self._settings.corpus):
+                    if split not in part.corpus.splits:
+                        continue
+                    reports[part.name] = CleaningReport()
+                    for pairs, report in self._clean(split, part):
+                        reports[part.name].update(report)
+                        progress.advance(report.total())
+                        yield [part.tagged(pair) for pair in pairs] if part.tag else pairs
+
+            CleanText(self._result, split).write(blocks())
+        return reports
+
+    def _clean(self, split: str, part: Part) -> Iterator[tuple[list[Pair], CleaningReport]]:
+        """Yields the pairs of a corpus in blocks, with a report on each; tags come later."""
+        corpus, settings = self._settings.corpus, self._settings
+        pairs = read_pairs(part.corpus, split, self._downloads)
+        blocks = iter(lambda: list(islice(pairs, PAIRS_IN_BLOCK)), [])
+        if split == "train":
+            held_out = held_out_pairs(corpus, self._downloads)
+            return clean(blocks, settings.cleaning, held_out, self._workers)
+        # Held-out pairs are all translated and scored.
+        return ((block, CleaningReport(kept=len(block))) for block in blocks)
+
+    def _check_not_empty(self, reports: Mapping[str, Reports]) -> None:
+        for split, of_split in reports.items():
+            for corpus, report in of_split.items():
+                if not report["kept"]:
+                    raise UserError(
+                        f"the split {part_name(split, corpus)!r} has no sentence pairs left "
+                        f"({report.describe()}), expected at least one: check the corpus, loosen "
+                        "Cleaning, or raise prepare.max_length."
+                    )
+
+    def _train_subwords(self, pairs: int) -> Reports:
+        """Makes the subword models; `pairs` is the number of training pairs."""
+
+        def make(name: str, parameter: str, recipe: SubwordRecipe, *sides: int) -> None:
+            sentences = _Sentences(CleanText(self._result, "train"), pairs, sides)
+            try:
+                recipe.train(sentences, self._result / name)
+            except UserError as error:
+                raise UserError(f"prepare.{parameter}: {error}") from error
+
+        settings = self._settings
+        if settings.source_subwords:
+            make(SOURCE_SUBWORDS, "source_subwords", settings.source_subwords, 0)
+            make(TARGET_SUBWORDS, "subwords", settings.subwords, 1)
+        else:
+            make(SHARED_SUBWORDS, "subwords", settings.subwords, 0, 1)
+        return {}
+
+    def _encode(self, split: str, reports: Reports) -> Reports:
+        """Writes the token store of a split; returns the reports with over-long pairs in them."""
+        store = self._result / f"{split}.tokens"
+        store.mkdir(exist_ok=True)
+        counts = {corpus: report["kept"] for corpus, report in reports.items()}
+        blocks = CleanText(self._result, split).blocks(counts)
+        sizes = VocabSizes(*(model.size for model in open_pair(self._result)))
+        encoder = _BlockEncoder(self._result, sizes, self._settings.max_length)
+        total = sum(counts.values())
+        with ExitStack() as opened:
+            files = {name: opened.enter_context((store / name).open("wb")) for name in STORE_FILES}
+            progress = opened.enter_context(Progress(f"data: {split}: encoding", total=total))
+            for block in map_in_order(encoder, blocks, self._workers):
+                for name, part in block.parts.items():
+                    files[name].write(part)
+                if block.dropped:
+                    reports[block.corpus]["kept"] -= block.dropped
+                    reports[block.corpus]["over_long_subwords"] += block.dropped
+                progress.advance(block.pairs)
+        complete_token_store(store, sizes)
+        for corpus, report in reports.items():
+            logging.info("data: %s: %s", part_name(split, corpus), report.describe())
+        return reports
+
+
+def _sum(reports: Reports) -> CleaningReport:
+    """Returns the report on all corpora of a split."""
+    total = CleaningReport()
+    for report in reports.values():
+        total.update(report)
+    return total
+
+
+class _Sentences:
+    """The sentences of one side of a text, or of both sides in turn.
+
+    Args:
+        text: of a split.
+        pairs: number of its pairs.
+        sides: 0 for the source, 1 for the target.
+    """
+
+    def __init__(self, text: CleanText, pairs: int, sides: tuple[int, ...]) -> None:
+        self._text, self._pairs, self._sides = text, pairs, sides
+
+    def __len__(self) -> int:
+        return len(self._sides) * self._pairs
+
+    def __iter__(self) -> Iterator[str]:
+        return (pair[side] for pair in self._text for side in self._sides)
+
+
+class _EncodedBlock(NamedTuple):
+    """A block of sentence pairs as tokens.
+
+    Attributes:
+        corpus: see `TextBlock`.
+        parts: bytes for each file of a token store, by name.
+        pairs: number of pairs of the text.
+        dropped: number of them that were too long.
+    """
+
+    corpus: str
+    parts: dict[str, bytes]
+    pairs: int
+    dropped: int
+
+
+@dataclasses.dataclass
+class _BlockEncoder:
+    """Encodes blocks of text; picklable.
+
+    Attributes:
+        directory: of the subword models.
+        sizes: of their vocabularies.
+        max_length: see `Preparation`.
+    """
+
+    directory: Path
+    sizes: VocabSizes
+    max_length: int
+
+    @cached_property
+    def _subwords(self) -> SubwordPair:
+        return open_pair(self.directory)
+
+    def __call__(self, block: TextBlock) -> _EncodedBlock:
+        """Encodes a block."""
+        source, target = (
+            model.encode_block(lines.decode().split("\n")[:-1])
+            for model, lines in zip(self._subwords, (block.source, block.target), strict=True)
+        )
+        fits = np.maximum(source[1], target[1]) <= self.max_length
+        parts = token_block(_select(source, fits), _select(target, fits), self.sizes)
+        return _EncodedBlock(block.corpus, parts, len(fits), int(np.count_nonzero(~fits)))
+
+
+def _select(sentences: FlatIds, wanted: NDArray[np.bool_]) -> FlatIds:
+    """Returns the sentences for which `wanted`, [sentences], is True."""
+    if wanted.all():
+        return sentences
+    tokens, lengths = sentences
+    return tokens[np.repeat(wanted, lengths)], lengths[wanted]
+
+
+def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
+    """Raises a `UserError` that names settings which differ from those of the prepared data."""
+    existing = dict(data.identity)
+    for name, model in zip(("source_subwords", "subwords"), data.subwords, strict=True):
+        if name in existing and CONTENT in identity.get(name, {}):
+            # GivenSubwords may be those that were trained for these data.
+            existing[name] = {CONTENT: content_hash(model.model_path.read_bytes())}
+    differing = differing_values(existing, identity)
+    if differing:
+        more = f"; and {len(differing) - _MOST_NAMED} more" * (len(differing) > _MOST_NAMED)
+        raise UserError(
+            f"{data.directory} was made with {'; '.join(differing[:_MOST_NAMED])}{more}: give "
+            "another --data_dir, or delete that directory."
+        )
