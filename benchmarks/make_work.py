@@ -65,18 +65,12 @@ def subword_model(work: Path, vocab_size: int) -> Path:
 
 def _prepare(work: Path, multi30k: Path, vocab_size: int) -> PreparedData:
     """As gin/multi30k_tiny.gin does: lower-cased, tokenised text; a joint vocabulary."""
-    names = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
-    corpus = TextFilesCorpus(
-        **{
-            split: tuple(
-                str(multi30k / "tok" / f"{name}.lc.norm.tok.{language}.gz")
-                for language in ("en", "de")
-            )
-            for split, name in names.items()
-        }
-    )
+    train, dev, test = [
+        tuple(str(multi30k / "tok" / f"{name}.lc.norm.tok.{side}.gz") for side in ("en", "de"))
+        for name in ("train", "val", "test_2016_flickr")
+    ]
     return Preparation(
-        corpus=corpus,
+        corpus=TextFilesCorpus(train, dev, test),
         cleaning=Cleaning(drop_duplicates=False, drop_held_out=False),
         subwords=SubwordTraining(vocab_size, normalization="identity"),
         max_length=128,

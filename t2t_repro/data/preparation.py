@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -188,14 +188,14 @@ class _Stages:
         """Makes the stages that are not complete, and puts the result in its place."""
         self._discard_other_data()
         reports = {
-            split: self._stage(f"{split}.text", lambda split=split: self._write_text(split))
+            split: self._stage(f"{split}.text", partial(self._write_text, split))
             for split in self._splits
         }
         self._check_not_empty(reports)
-        self._stage("subwords", lambda: self._train_subwords(_sum(reports["train"])["kept"]))
+        self._stage("subwords", partial(self._train_subwords, _sum(reports["train"])["kept"]))
         for split in self._splits:
             reports[split] = self._stage(
-                f"{split}.tokens", lambda split=split: self._encode(split, reports[split])
+                f"{split}.tokens", partial(self._encode, split, reports[split])
             )
         self._check_not_empty(reports)
         (self._result / MANIFEST).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The input pipeline as training sees it: every sentence once an epoch, wherever it begins."""
+"""The input pipeline of training: every sentence once an epoch, from any batch on."""
 
 import gc
 import weakref
@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from t2t_repro.data.batch_shapes import capacity_needed
-from t2t_repro.data.batches import Batches
+from t2t_repro.data.batches import Batches, BatchSettings
 from t2t_repro.errors import UserError
 from tests.token_stores import read_pair, write_token_store
 
 SENTENCES, TOKENS_PER_BATCH, MOST_SHAPES = 203, 200, 4
-SLICES = [1, 3, 8]
+MICRO_BATCHES = [1, 3, 8]
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +28,20 @@ def store(tmp_path_factory):
 
 
 def batches_of(store, micro_batches, is_static=False, seed=1):
-    return Batches(store, seed, micro_batches, is_static, TOKENS_PER_BATCH, MOST_SHAPES)
+    settings = BatchSettings(TOKENS_PER_BATCH, MOST_SHAPES)
+    return Batches(store, settings, seed, micro_batches, is_static)
 
 
 def arrays(dataset):
     return [tuple(part.numpy() for part in batch) for batch in dataset]
 
 
-def rows_of(sliced):
-    return sliced.reshape(-1, sliced.shape[2])
+def rows_of(ids):
+    return ids.reshape(-1, ids.shape[2])
 
 
-def numbers_of(sliced):
-    return [int(row[0]) - 2 for row in rows_of(sliced) if row[0]]
+def numbers_of(ids):
+    return [int(row[0]) - 2 for row in rows_of(ids) if row[0]]
 
 
 def unpadded(row):
@@ -48,7 +49,7 @@ def unpadded(row):
 
 
 @pytest.mark.parametrize("is_static", [False, True])
-@pytest.mark.parametrize("micro_batches", SLICES)
+@pytest.mark.parametrize("micro_batches", MICRO_BATCHES)
 def test_an_epoch_has_every_sentence_once_whole_and_beside_its_partner(
     store, micro_batches, is_static
 ):
@@ -67,9 +68,9 @@ def test_an_epoch_has_every_sentence_once_whole_and_beside_its_partner(
     assert sorted(seen) == list(range(SENTENCES))
 
 
-@pytest.mark.parametrize("micro_batches", SLICES)
-def test_a_compiler_s_batches_are_the_others_with_room(store, micro_batches):
-    """The same sentences in the same slices; the static ones have shapes that were promised."""
+@pytest.mark.parametrize("micro_batches", MICRO_BATCHES)
+def test_static_batches_are_the_others_with_padding(store, micro_batches):
+    """The same sentences in the same micro-batches; the static ones have the shapes of the plan."""
     static, tight = (batches_of(store, micro_batches, is_static) for is_static in (True, False))
     pairs = zip(arrays(static.epoch(1, 0)), arrays(tight.epoch(1, 0)), strict=True)
     for number, ((*wide, room), (*narrow, needed)) in enumerate(pairs):
@@ -89,7 +90,7 @@ def test_a_compiler_s_batches_are_the_others_with_room(store, micro_batches):
             assert tight_ids.any(axis=(0, 1)).all()
 
 
-@pytest.mark.parametrize("micro_batches", SLICES)
+@pytest.mark.parametrize("micro_batches", MICRO_BATCHES)
 def test_batches_stay_within_the_budget(store, micro_batches):
     batches = batches_of(store, micro_batches)
     for source, target, _ in arrays(batches.epoch(1, 0)):
@@ -127,12 +128,6 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone(store):
     assert {frozenset(batch) for batch in order(batches, 1)} != {frozenset(b) for b in first}
 
 
-def test_tensorflow_does_not_tune_the_pipeline_whose_end_would_wait_for_it(store):
-    """Some ends only: too rarely for a test of the wait itself."""
-    epoch = Batches(store, 1, tokens_per_batch=200).epoch(0, 0)
-    assert epoch.options().autotune.enabled is False
-
-
 def test_the_report_counts_what_the_first_epoch_holds(store):
     batches = batches_of(store, 3, is_static=True)
     report, made = batches.report(), arrays(batches.epoch(0, 0))
@@ -145,24 +140,22 @@ def test_the_report_counts_what_the_first_epoch_holds(store):
 
 def test_a_hopeless_budget_is_refused(store):
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
-    Batches(store, 1, 3, tokens_per_batch=3 * longest)
+    Batches(store, BatchSettings(3 * longest), 1, 3)
     with pytest.raises(
         UserError, match=r"no room for a sentence .* raise Batches.tokens_per_batch"
     ):
-        Batches(store, 1, 3, tokens_per_batch=3 * longest - 1)
+        Batches(store, BatchSettings(3 * longest - 1), 1, 3)
 
 
-@pytest.mark.parametrize("value", [0, -8])
-@pytest.mark.parametrize("name", ["tokens_per_batch", "max_shapes"])
-def test_numbers_that_are_none_are_refused(store, name, value):
-    with pytest.raises(
-        UserError, match=f"Batches.{name} is {value!r}, expected an integer at least 1"
-    ):
-        Batches(store, 1, **{name: value})
+def test_numbers_below_one_are_refused():
+    with pytest.raises(UserError, match="tokens_per_batch is 0"):
+        BatchSettings(tokens_per_batch=0)
+    with pytest.raises(UserError, match="max_shapes is 0"):
+        BatchSettings(max_shapes=0)
 
 
 @pytest.mark.parametrize("micro_batches", [3, 8])
-def test_the_slices_of_several_workers_are_those_of_one(store, micro_batches):
+def test_the_micro_batches_of_several_workers_are_those_of_one(store, micro_batches):
     batches = batches_of(store, micro_batches, is_static=True)
     for number, (*whole, _) in enumerate(arrays(batches.epoch(2, 0))):
         assert batches.count_tokens(2, number) == sum(map(np.count_nonzero, whole))
@@ -178,7 +171,7 @@ def test_the_slices_of_several_workers_are_those_of_one(store, micro_batches):
 
 def test_a_worker_without_sentences_has_a_batch_all_the_same(tmp_path):
     store = write_token_store(tmp_path / "one", [([5, 1], [6, 1])], vocab_size=9)
-    (batch,) = arrays(Batches(store, 1, 2, tokens_per_batch=40).epoch(0, 0, range(1, 2)))
+    (batch,) = arrays(Batches(store, BatchSettings(40), 1, 2).epoch(0, 0, range(1, 2)))
     assert [part.tolist() for part in batch] == [[[[0]]], [[[0]]], [1, 1]]
 
 

@@ -1,11 +1,11 @@
-"""Batches whose sentences are segmented anew in every epoch."""
+"""Batches whose sentences are segmented again in every epoch."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from t2t_repro.data.batches import Batches
+from t2t_repro.data.batches import Batches, BatchSettings
 from t2t_repro.data.mixing import EpochMixture, MixtureWeights
 from t2t_repro.errors import UserError
 from t2t_repro.text.bpe_dropout import SubwordDropout
@@ -15,7 +15,7 @@ from tests.data.test_batches import arrays, rows_of, unpadded
 from tests.text.odd_text import sentences
 from tests.token_stores import write_token_store
 
-COUNT, TOKENS, SLICES, EPOCH = 400, 600, 2, 3
+COUNT, TOKENS, MICRO_BATCHES, EPOCH = 400, 600, 2, 3
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,10 @@ def prepared(tmp_path_factory):
 def opened(prepared):
     made = []
 
-    def open_batches(dropout, is_static=False, **given):
+    def open_batches(dropout, is_static=False, tokens=TOKENS, **given):
         data, store = prepared
-        given = {"tokens_per_batch": TOKENS, "max_shapes": 3, "data": data} | given
-        made.append(Batches(store, 1, SLICES, is_static, segmentation=dropout, **given))
+        settings = BatchSettings(tokens, 3, dropout)
+        made.append(Batches(store, settings, 1, MICRO_BATCHES, is_static, **{"data": data} | given))
         return made[-1]
 
     yield open_batches
@@ -87,7 +87,7 @@ def test_an_epoch_has_every_sentence_once_in_its_subwords(prepared, opened, is_s
 
 
 def test_batches_are_a_function_of_seed_and_epoch_alone(opened):
-    """Whoever segments, and whichever epochs came before; so workers see their own slices."""
+    """For any number of processes, earlier epochs, and workers."""
     alone = opened(SubwordDropout(0.2, workers=1), True)
     whole = arrays(alone.epoch(EPOCH, 0))
     assert len(whole) > 5
@@ -98,7 +98,7 @@ def test_batches_are_a_function_of_seed_and_epoch_alone(opened):
         assert pairs_of(arrays(together.epoch(epoch, 0))) != pairs_of(whole)
     assert_same(arrays(together.epoch(EPOCH, 0)), whole)
     assert_same(arrays(together.epoch(EPOCH, 4)), whole[4:])
-    parts = [arrays(together.epoch(EPOCH, 0, range(n, n + 1))) for n in range(SLICES)]
+    parts = [arrays(together.epoch(EPOCH, 0, range(n, n + 1))) for n in range(MICRO_BATCHES)]
     for first, second, batch in zip(*parts, whole, strict=True):
         for side in range(2):
             np.testing.assert_array_equal(np.concatenate([first[side], second[side]]), batch[side])
@@ -117,7 +117,7 @@ def test_the_report_tells_about_how_long_sentences_become(opened):
 @pytest.mark.parametrize("dropout", [None, SubwordDropout(0.0)])
 def test_without_dropout_batches_are_those_that_they_were(prepared, opened, dropout):
     _, store = prepared
-    plain = Batches(store, 1, SLICES, True, TOKENS, 3)
+    plain = Batches(store, BatchSettings(TOKENS, 3), 1, MICRO_BATCHES, True)
     batches = opened(dropout, True)
     assert batches.shapes == plain.shapes
     assert batches.report() == plain.report()
@@ -129,9 +129,9 @@ def test_a_mixture_has_its_sentences_in_other_subwords(prepared, opened):
     """One corpus gives a few of its sentences, the other one every sentence several times."""
     data, store = prepared
     corpora = {"large": range(380), "small": range(380, COUNT)}
-    mixing = EpochMixture(corpora, MixtureWeights({"large": 1, "small": 1}, sentences=200), seed=1)
-    batches = opened(SubwordDropout(0.5), mixing=mixing)
-    taken = mixing.sentences(EPOCH)
+    mixture = EpochMixture(corpora, MixtureWeights({"large": 1, "small": 1}, sentences=200), seed=1)
+    batches = opened(SubwordDropout(0.5), mixture=mixture)
+    taken = mixture.sentences(EPOCH)
     decode = data.subwords.source.decode
 
     def text_of(pairs):
@@ -155,11 +155,11 @@ def test_a_sentence_that_has_no_room_stays_as_it_is(prepared, opened):
     kept = {tuple(source) for source, _ in plain} & {tuple(source) for source, _ in found}
     assert 20 < len(kept) < COUNT - 20
     # A batch has room for the longest sentence, and need not have more.
-    opened(SubwordDropout(1.0), tokens_per_batch=SLICES * longest)
+    opened(SubwordDropout(1.0), tokens=MICRO_BATCHES * longest)
     with pytest.raises(UserError, match=f"has no room for a sentence of {longest}"):
-        opened(SubwordDropout(1.0), tokens_per_batch=SLICES * (longest - 1))
+        opened(SubwordDropout(1.0), tokens=MICRO_BATCHES * (longest - 1))
 
 
 def test_without_data_there_is_nothing_to_segment(prepared):
     with pytest.raises(ValueError, match="a segmentation is given, but no data"):
-        Batches(prepared[1], 1, segmentation=SubwordDropout())
+        Batches(prepared[1], BatchSettings(segmentation=SubwordDropout()), 1)

@@ -83,13 +83,13 @@ def install(fault: Fault | None, place: Place) -> None:
 
 
 def _watch_places(fault: Fault | None, place: Place) -> None:
-    from t2t_repro.data import prepared
+    from t2t_repro.data import preparation
     from t2t_repro.runs import checkpoint_folder
     from t2t_repro.training import dev_evaluation, train_step
     from t2t_repro.training import metrics_log as journal
 
     watched: list[tuple[Any, str, str]] = [
-        (prepared.Preparation, "run", "data preparation"),
+        (preparation.Preparation, "run", "data preparation"),
         (dev_evaluation.DevEvaluation, "share", "evaluation"),
         (checkpoint_folder.CheckpointFolder, "write", "checkpoint"),
         (checkpoint_folder.CheckpointFolder, "tidy", "restoring"),

@@ -285,7 +285,7 @@ def test_killed_and_resumed_with_epochs_segmented_anew(tmp_path, batches):
     step = tiny_step(replicas=2, dropout=0.2, micro_batches=2)
     variables = [*step.model.trainable_variables, *step.optimizer.variables]
     initial = [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
-    data = SimpleNamespace(subwords=None, max_length=16)
+    data: Any = SimpleNamespace(subwords=None, max_length=16)
 
     def segmented():
         return closing(Batches(batches._store, BatchSettings(60, 2, Doubled()), 3, 2, data=data))

@@ -1,19 +1,18 @@
+"""The generated corpus of the quick start, a module beside its gin file."""
+
 import itertools
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
-import gin
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.corpora import generated, generated_pieces
+import generated_corpus
+import generated_pieces
+from generated_corpus import FRAMES, GeneratedCorpus
 from t2t_repro.data.corpora.corpus import Pair
-from t2t_repro.data.corpora.generated import FRAMES, GeneratedCorpus
 from t2t_repro.errors import UserError
 
 NOWHERE = Path("/nonexistent")
@@ -59,23 +58,15 @@ def test_sentences_are_short_lines_with_plain_spaces(full):
     assert 8 < sum(len(side.split()) for side in sides) / len(sides) < 16
 
 
-def test_same_seed_gives_the_same_sentences_under_any_hash_seed():
-    program = (
-        "from t2t_repro.data.corpora.generated import GeneratedCorpus as G\n"
-        "for pair in G(train_size=200).read('train', None): print(*pair, sep='\\t')"
+def test_the_corpus_stays_the_same(full):
+    assert full["dev"][0] == (
+        "Anna will visit Indonesia and Vietnam in 18 minutes.",
+        "Anna wird in 18 Minuten Indonesien und Vietnam besuchen.",
     )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"},
-            capture_output=True,
-            check=True,
-            cwd=Path(__file__).parents[3],
-        ).stdout.decode("utf-8")
-        for hash_seed in ("1", "2")
-    ]
-    assert outputs[0].count("\n") == 200
-    assert outputs[0] == outputs[1]
+    assert full["train"][-1] == (
+        "On November 11, 2015, there was £90.25 in the account.",
+        "Am 11. November 2015 waren 90,25 £ auf dem Konto.",
+    )
 
 
 def test_another_seed_draws_other_sentences():
@@ -98,10 +89,6 @@ def test_splits_have_the_sizes_asked_for_and_share_no_sentence(sizes, seed):
     for one, other in itertools.combinations(splits.values(), 2):
         for side in (0, 1):
             assert not {pair[side] for pair in one} & {pair[side] for pair in other}
-
-
-def test_held_out_sentences_do_not_depend_on_train_size():
-    assert read(small(train_size=10), "test") == read(small(train_size=500), "test")
 
 
 def test_pieces_are_one_to_one():
@@ -146,14 +133,11 @@ def test_spans_of_time_keep_the_unit_they_were_made_from():
     assert len(generated_pieces.pieces_of("in_time")) == 49 + 19 + 4 + 2 + 9 + 29
 
 
-@pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: frame[0])
-def test_both_sides_of_a_frame_have_the_same_slots_once(frame):
-    english, german = (sorted(re.findall(r"{(\w+)}", side)) for side in frame)
-    assert english == german
-    assert len(set(english)) == len(english)
-
-
-def test_no_english_frame_has_two_german_ones():
+def test_both_sides_of_a_frame_have_the_same_slots_once():
+    for frame in FRAMES:
+        english, german = (sorted(re.findall(r"{(\w+)}", side)) for side in frame)
+        assert english == german
+        assert len(set(english)) == len(english)
     assert len({english for english, _ in FRAMES}) == len(FRAMES) >= 40
 
 
@@ -169,14 +153,9 @@ def test_two_pieces_of_one_kind_differ():
 def test_a_german_sentence_of_two_english_ones_comes_once(monkeypatch):
     german = "Die Bibliothek ist vom {day} bis zum {day2} geschlossen."
     frames = [(f"{word} is closed from {{day}} to {{day2}}.", german) for word in ("It", "This")]
-    monkeypatch.setattr(generated, "FRAMES", tuple(frames))
+    monkeypatch.setattr(generated_corpus, "FRAMES", tuple(frames))
     targets = [target for _, target in read(small(train_size=20_000), "train")]
     assert len(set(targets)) == len(targets)
-
-
-def test_unknown_split_names_the_splits_there_are():
-    with pytest.raises(UserError, match=r"'valid'.*train, dev, test"):
-        read(small(), "valid")
 
 
 @pytest.mark.parametrize("size", [{"train_size": 0}, {"dev_size": -1}, {"train_size": 10**7}])
@@ -187,11 +166,11 @@ def test_impossible_sizes_are_refused_before_anything_is_generated(size):
 
 def test_the_largest_corpus_that_is_promised_can_be_generated(monkeypatch):
     frames = [frame for frame in FRAMES if "{weight} of sugar" in frame[0]]
-    monkeypatch.setattr(generated, "FRAMES", tuple(frames))
-    limit = generated._capacity(frames[0]) // 2
+    monkeypatch.setattr(generated_corpus, "FRAMES", tuple(frames))
+    limit = generated_corpus._capacity(frames[0]) // 2
     corpus = small(train_size=limit - 90)
     assert len(set(read(corpus, "train"))) == limit - 90
-    with pytest.raises(UserError, match=f"{limit:,} different"):
+    with pytest.raises(UserError, match=f"{limit:,}"):
         small(train_size=limit - 89)
 
 
@@ -201,14 +180,5 @@ def test_description_changes_with_arguments_and_with_what_frames_say(monkeypatch
     assert description["babel"]
     assert description != small(train_size=301).describe()
     reworded = tuple((english, german.replace("Das ", "Dies ")) for english, german in FRAMES)
-    monkeypatch.setattr(generated, "FRAMES", reworded)
+    monkeypatch.setattr(generated_corpus, "FRAMES", reworded)
     assert description != small().describe()
-
-
-def test_gin_binds_the_arguments():
-    with gin.unlock_config():
-        gin.parse_config("GeneratedCorpus.test_size = 7")
-        try:
-            assert len(read(GeneratedCorpus(), "test")) == 7
-        finally:
-            gin.clear_config()

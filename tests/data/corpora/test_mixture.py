@@ -3,19 +3,19 @@
 import pytest
 
 from t2t_repro.config.gin_files import configure
-from t2t_repro.data.corpora import GeneratedCorpus, Mixture, Reversed, TextFilesCorpus
-from t2t_repro.data.corpora.corpus import Corpus, held_out_pairs, parts_of
+from t2t_repro.data.corpora import Mixture, Reversed, TextFilesCorpus
+from t2t_repro.data.corpora.corpus import Corpus, held_out_pairs
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 
 
 def files(folder, name, splits=("train", "dev")):
-    given = {}
+    given: dict[str, str] = {}
     for split in splits:
         path = folder / f"{name}.{split}.tsv"
         path.write_text("".join(f"{name} {split} {n}\tziel {n}\n" for n in range(3)))
         given[split] = str(path)
-    return TextFilesCorpus(**given)
+    return TextFilesCorpus(given["train"], given.get("dev"), given.get("test"))
 
 
 def test_pairs_come_corpus_after_corpus_with_their_tags(tmp_path):
@@ -34,31 +34,6 @@ def test_pairs_come_corpus_after_corpus_with_their_tags(tmp_path):
     assert ("ziel 2", "talks test 2") in list(held_out_pairs(mixture, tmp_path))
     with pytest.raises(UserError, match="no split 'dev_2'"):
         next(mixture.read("dev_2", tmp_path))
-
-
-def test_other_shares_are_the_same_data_and_other_tags_are_not(tmp_path):
-    a, b = files(tmp_path, "a"), files(tmp_path, "b")
-    plain = Mixture({"a": a, "b": b}).describe()
-    assert Mixture({"b": b, "a": a}, weights={"a": 1, "b": 3}).describe() == plain
-    assert Mixture({"a": a, "b": b}, temperature=5, epoch_sentences=7).describe() == plain
-    assert Mixture({"a": a, "b": b}, tags={"a": "<a>"}).describe() != plain
-    assert Mixture({"a": b, "b": a}).describe() != plain
-
-
-def test_a_corpus_by_itself_is_its_own_part():
-    corpus = GeneratedCorpus(train_size=3, dev_size=1, test_size=1)
-    part = parts_of(corpus)[0]
-    assert parts_of(corpus) == [("", corpus, ())]
-    assert part.tagged(("a", "b")) == ("a", "b")
-
-
-def test_reversed_exchanges_the_sides(tmp_path):
-    corpus = GeneratedCorpus(train_size=5, dev_size=2, test_size=2)
-    other = Reversed(corpus)
-    for split in corpus.splits:
-        turned = [(source, target) for target, source in other.read(split, tmp_path)]
-        assert turned == list(corpus.read(split, tmp_path))
-    assert other.describe()["of"] == corpus.describe()
 
 
 @pytest.mark.parametrize(
@@ -126,28 +101,6 @@ def test_gin_gives_every_corpus_its_own_files(tmp_path, monkeypatch):
     assert mixture.splits == ("train", "dev")
     train = list(mixture.read("train", tmp_path))
     assert (train[0], train[3]) == (("<BT> ziel 0", "talks train 0"), ("news train 0", "ziel 0"))
-    assert mixture.shares.counts({"back": 5, "news": 3}) == {"back": 2, "news": 6}
+    assert mixture.weights.counts({"back": 5, "news": 3}) == {"back": 2, "news": 6}
     # The tags are the subwords' symbols without being said again.
     assert Preparation().subwords.describe()["symbols"] == ("<BT>",)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("Mixture.corpora = {'a': @Cleaning()}", r"is .*, each value a Corpus, @name\(\) with"),
-        ("Mixture.corpora = {'a': 'news.tsv'}", "each value a Corpus"),
-        ("Mixture.corpora = [@TextFilesCorpus()]", "expected a dictionary"),
-        ("Mixture.weights = {'news': '3', 'back': 1}", "each value a number"),
-        (
-            "Mixture.corpora = {'a': @news/TextFilesCorpus(), 'back': @TextFilesCorpus()}",
-            "binds back/Reversed.corpus, back/TextFilesCorpus.train, but nothing in this run",
-        ),
-        (
-            "back/Reversed.corpus = @other/TextFilesCorpus()",
-            "^other/TextFilesCorpus.train is not bound",
-        ),
-    ],
-)
-def test_what_gin_cannot_mean_is_one_line(line, message):
-    with pytest.raises(UserError, match=message):
-        bind(line)

@@ -1,0 +1,340 @@
+"""Preparation: nothing is lost unseen; whole or not at all; the same bytes after a kill."""
+
+import dataclasses
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from t2t_repro.data import clean_text, preparation
+from t2t_repro.data.clean_text import CleanText
+from t2t_repro.data.cleaning import REASONS, Cleaning
+from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.preparation import Preparation
+from t2t_repro.data.prepared import PreparedData
+from t2t_repro.errors import UserError
+from t2t_repro.text.training import SubwordTraining
+from tests.token_stores import read_pair
+
+SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
+SOURCE_SUBWORDS = dataclasses.replace(SUBWORDS, vocab_size=295)
+ODD_PAIRS = [
+    ("one\u2028line", "eine\u2028Zeile"),
+    ("carriage\rreturn", "Wagen\rrücklauf"),
+    ("next\x85line \x0b\x0c\x1c", "neue\x85Zeile"),
+    ("  spaces   all over ", " überall  Leerzeichen"),
+    ("emoji 🙂👩‍👩‍👧", "Emoji 🙂"),
+]
+
+
+def pairs_of(count, seed):
+    generator = random.Random(seed)
+    words = ["red", "blue", "green", "tree", "house", "river", "stone", "bird", "cloud", "road"]
+    sources = [" ".join(generator.choices(words, k=6)) for _ in range(count)]
+    return [(source, source[::-1]) for source in sources]
+
+
+def write_pairs(folder, name, pairs):
+    folder.mkdir(exist_ok=True)
+    paths = folder / f"{name}.en", folder / f"{name}.de"
+    for side, path in enumerate(paths):
+        path.write_bytes("".join(pair[side] + "\n" for pair in pairs).encode())
+    return tuple(map(str, paths))
+
+
+def corpus_of(folder, train, dev=None):
+    splits = (("train", train), ("dev", dev or pairs_of(5, 2)), ("test", pairs_of(6, 3)))
+    return TextFilesCorpus(*(write_pairs(folder, name, pairs) for name, pairs in splits))
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def repetitive(tmp_path_factory):
+    """Duplicates near and far, overlaps with dev, a pair beyond 64 subwords, many bad pairs."""
+    some = pairs_of(60, 1)
+    train = [*some, *some[20:30], ("", "x"), *pairs_of(5, 2), (10 * some[0][0], 10 * some[0][1])]
+    train += some[::-1] + pairs_of(60, 4) + [("x", "y" * 99)] * 14
+    return Preparation(
+        corpus_of(tmp_path_factory.mktemp("text"), train), Cleaning(), SUBWORDS, 64, workers=1
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(repetitive, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return repetitive.run(folder / "data"), contents(folder / "data")
+
+
+def set_block_size(patch, pairs):
+    patch.setattr(clean_text, "PAIRS_IN_BLOCK", pairs)
+    patch.setattr(preparation, "PAIRS_IN_BLOCK", pairs)
+
+
+def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
+    train = pairs_of(60, 1) + ODD_PAIRS
+    corpus = corpus_of(tmp_path, train, dev=pairs_of(5, 2) + ODD_PAIRS[:1])
+    data = Preparation(corpus, Cleaning(drop_held_out=False), SUBWORDS).run(tmp_path / "data")
+    assert data.splits == ("train", "dev", "test")
+    assert list(zip(*data.text("train"), strict=True)) == train
+    for split in data.splits:
+        store, sides = data.store(split), data.text(split)
+        ids = [data.subwords.source.encode(lines) for lines in sides]
+        read = [read_pair(store, index) for index in range(len(store))]
+        assert read == list(zip(*ids, strict=True))
+
+
+def test_the_manifest_counts_every_dropped_pair_by_reason(tmp_path):
+    kept = pairs_of(60, 1)
+    dev = [("held out source", "gehalten"), ("held", "draußen ist dieses Ziel"), ("", "blank")]
+    dropped = [
+        ("", "empty"),
+        (" \u2028 ", "blank"),
+        ("word " * 31, "Wort " * 31),
+        ("x", "y" * 10),
+        ("HELD out  source", "something else"),
+        ("something else", "Draußen ist dieses Ziel"),
+        kept[3],
+        (kept[4][0] + " ", kept[4][1]),
+        tuple(" ".join(source for source, _ in pairs_of(5, seed)) for seed in (9, 10)),
+    ]
+    corpus = corpus_of(tmp_path, kept + dropped, dev=dev)
+    subwords = SubwordTraining(vocab_size=280, character_coverage=0.98)
+    data = Preparation(corpus, Cleaning(max_words=30), subwords, 64).run(tmp_path / "data")
+    counts = json.loads((data.directory / "manifest.json").read_text())["cleaning"]
+    expected = dict.fromkeys(REASONS, 1) | {"empty_side": 2, "held_out_overlap": 2, "duplicate": 2}
+    assert counts["train"] == expected | {"kept": 60}
+    # Held-out pairs are never dropped: every sentence is translated and scored.
+    assert list(zip(*data.text("dev"), strict=True)) == dev
+    assert len(data.store("train")) == 60
+
+
+def plainly_cleaned(folder, corpus, rules):
+    """The training pairs by the rules as they read, one by one."""
+    squeezed = [(" ".join(a.split()), " ".join(b.split())) for a, b in corpus.read("train", folder)]
+    held = [set(side) for side in zip(*held_out_pairs(corpus, folder), strict=True)]
+    kept = []
+    for pair in squeezed:
+        misshapen = not all(pair) or max(map(len, pair)) > 9 * min(map(len, pair))
+        too_long = max(len(side.split()) for side in pair) > rules.max_words
+        overlaps = any(side in there for side, there in zip(pair, held, strict=True))
+        if not (misshapen or too_long or overlaps or pair in kept):
+            kept.append(pair)
+    return kept
+
+
+def test_blocks_and_workers_change_no_byte(repetitive, whole, tmp_path, monkeypatch):
+    data, expected = whole
+    kept = plainly_cleaned(tmp_path, repetitive.corpus, repetitive.cleaning)
+    assert list(zip(*data.text("train"), strict=True)) == kept
+    assert 100 < len(data.store("train")) == len(kept) - 1
+    set_block_size(monkeypatch, 7)
+    dataclasses.replace(repetitive, workers=2).run(tmp_path / "data")
+    assert contents(tmp_path / "data") == expected
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing catches it."""
+
+
+STAGES = [
+    "train.text", "dev.text", "test.text", "subwords", "train.tokens", "dev.tokens", "test.tokens"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", [*STAGES, "manifest", "rename"])
+def test_killed_at_the_end_of_a_stage(repetitive, whole, tmp_path, monkeypatch, stage):
+    """Complete stages are kept, the interrupted one is made again, with the same bytes."""
+    write_json = preparation.write_json
+
+    def die(path, value):
+        if path.stem == stage:
+            raise Killed
+        write_json(path, value)
+
+    def die_at_rename(path, target):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "write_json", die)
+        if stage == "rename":
+            patch.setattr("pathlib.Path.rename", die_at_rename)
+        with pytest.raises(Killed):
+            repetitive.run(tmp_path / "data")
+    assert not (tmp_path / "data" / "prepared").exists()
+    if stage not in STAGES[:3]:
+        monkeypatch.setattr(CleanText, "write", None)
+    if stage not in STAGES[:4]:
+        monkeypatch.setattr(SubwordTraining, "train", None)
+    repetitive.run(tmp_path / "data")
+    assert contents(tmp_path / "data") == whole[1]
+
+
+@pytest.mark.parametrize("stage", ["cleaning", "encoding"])
+def test_killed_within_a_stage(repetitive, whole, tmp_path, monkeypatch, stage):
+    set_block_size(monkeypatch, 7)
+    advance = preparation.Progress.advance
+    count = iter(range(10**6))
+
+    def die(progress, pairs):
+        if progress._stage == f"data: train: {stage}" and next(count) == 5:
+            raise Killed
+        advance(progress, pairs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation.Progress, "advance", die)
+        with pytest.raises(Killed):
+            repetitive.run(tmp_path / "data")
+    repetitive.run(tmp_path / "data")
+    assert contents(tmp_path / "data") == whole[1]
+
+
+def test_leftovers_of_other_settings_are_not_used(repetitive, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation._Stages, "_encode", None)
+        with pytest.raises(TypeError):
+            repetitive.run(tmp_path / "data")
+    other = dataclasses.replace(repetitive, cleaning=Cleaning(drop_duplicates=False))
+    other.run(tmp_path / "data")
+    other.run(tmp_path / "fresh")
+    assert contents(tmp_path / "data") == contents(tmp_path / "fresh")
+
+
+def test_a_second_call_writes_nothing(repetitive, whole, monkeypatch):
+    data, expected = whole
+    monkeypatch.setattr(preparation, "write_json", None)
+    again = repetitive.run(data.directory.parent)
+    assert again.checksum == data.checksum
+    assert contents(data.directory.parent) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleaning", Cleaning(max_words=77)),
+        ("subwords", dataclasses.replace(SUBWORDS, vocab_size=299)),
+        ("source_subwords", SOURCE_SUBWORDS),
+        ("max_length", 63),
+    ],
+)
+def test_data_of_other_settings_are_refused(repetitive, whole, name, value):
+    data, expected = whole
+    with pytest.raises(UserError, match=f"was made with {name}"):
+        dataclasses.replace(repetitive, **{name: value}).run(data.directory.parent)
+    assert contents(data.directory.parent) == expected
+
+
+def test_data_of_another_text_are_refused(tmp_path):
+    Preparation(corpus_of(tmp_path, pairs_of(60, 1)), subwords=SUBWORDS).run(tmp_path / "data")
+    other = Preparation(corpus_of(tmp_path, pairs_of(60, 8)), subwords=SUBWORDS)
+    with pytest.raises(UserError, match="was made with corpus"):
+        other.run(tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"subwords": dataclasses.replace(SUBWORDS, vocab_size=5000)}, "^prepare.subwords: "),
+        ({"source_subwords": dataclasses.replace(SUBWORDS, vocab_size=5000)}, "source_subwords: "),
+        (
+            {"max_length": 2},
+            "'train' has no sentence pairs .*over long subwords 1.*max_length",
+        ),
+        ({"cleaning": Cleaning(max_words=1)}, "'train' has no sentence pairs left .*over long"),
+    ],
+)
+def test_settings_that_fail_leave_no_data(repetitive, tmp_path, change, message):
+    with pytest.raises(UserError, match=message):
+        dataclasses.replace(repetitive, **change).run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".prepared.partial"]
+
+
+def test_two_processes_that_prepare_the_same_wait_for_each_other(repetitive, whole, tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        for made in pool.map(lambda _: repetitive.run(tmp_path / "data"), range(4)):
+            assert made.checksum == whole[0].checksum
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["prepared"]
+
+
+class OwnCorpus:
+    """A user's corpus that yields an object which may not be a pair."""
+
+    splits: tuple[str, ...] = ("train", "dev")
+
+    def __init__(self, item):
+        self._item = item
+
+    def describe(self):
+        return {"corpus": "OwnCorpus"}
+
+    def prepare(self, download_dir):
+        pass
+
+    def read(self, split, download_dir):
+        yield from [self._item] if split == "dev" else pairs_of(3, 1)
+
+
+@pytest.mark.parametrize("item", [3, "ab", ("a",), ("a", 2), ("a", "b\nc")])
+def test_items_that_are_not_pairs_of_lines_are_shown(tmp_path, item):
+    with pytest.raises(UserError, match=r"OwnCorpus\.read yields .* split 'dev'"):
+        Preparation(OwnCorpus(item), subwords=SUBWORDS).run(tmp_path / "data")
+
+
+def test_two_vocabularies_are_trained_on_a_side_each(repetitive, tmp_path):
+    data = dataclasses.replace(repetitive, source_subwords=SOURCE_SUBWORDS).run(tmp_path / "data")
+    assert [model.size for model in data.subwords] == [295, 300]
+    assert data.store("train").vocab_sizes == (295, 300)
+    source, target = data.text("dev")
+    ids = data.subwords.source.encode(source)[0], data.subwords.target.encode(target)[0]
+    assert read_pair(data.store("dev"), 0) == ids
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from t2t_repro.data import clean_text, preparation
+from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.text.training import SubwordTraining
+
+if __name__ == "__main__":
+    clean_text.PAIRS_IN_BLOCK = preparation.PAIRS_IN_BLOCK = 20
+    files = [(f"{split}.en", f"{split}.de") for split in ("train", "dev")]
+    subwords = SubwordTraining(vocab_size=280, character_coverage=1.0)
+    preparation.Preparation(TextFilesCorpus(*files), subwords=subwords, workers=2).run(
+        Path(sys.argv[1])
+    )
+"""
+
+
+@pytest.mark.slow
+def test_sigkill_while_worker_processes_run(tmp_path):
+    corpus_of(tmp_path, [pair for seed in range(100) for pair in pairs_of(60, seed)])
+    (tmp_path / "run.py").write_text(SCRIPT)
+
+    def start(folder):
+        return subprocess.Popen([sys.executable, "run.py", folder], cwd=tmp_path)
+
+    assert start("whole").wait() == 0
+    partial = tmp_path / "killed" / ".prepared.partial" / "result"
+    for name in ("train.source.txt", "train.tokens/source.tokens"):
+        run = start("killed")
+        while run.poll() is None and not (partial / name).exists():
+            time.sleep(0.001)
+        time.sleep(0.2)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    assert start("killed").wait() == 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert PreparedData(tmp_path / "killed" / "prepared").splits == ("train", "dev")
