@@ -46,7 +46,9 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
         nonlocal number
         source, target = batch.source[None], batch.target[None]
         # In the trainer a shape has so many slots; here too, or XLA would compile every batch.
-        capacity = -(-capacity_needed(source, target) // _SLOTS) * _SLOTS if step.jit_compile else None
+        capacity = (
+            -(-capacity_needed(source, target) // _SLOTS) * _SLOTS if step.jit_compile else None
+        )
         result = step(number, source, target, capacity)
         number += 1
         return float(result.nll)
