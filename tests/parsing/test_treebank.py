@@ -90,7 +90,7 @@ def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):
     for bank in (corpus(train=["02", str(bad)]), corpus(dev=str(bad))):
         with pytest.raises(UserError, match=message):
             Preparation(bank, CLEANING, SUBWORDS).run(tmp_path / "data")
-        assert list((tmp_path / "data").glob("*")) == []
+        assert not (tmp_path / "data" / "prepared").exists()
         assert list((tmp_path / "data").glob(".*")) == []
 
 
