@@ -19,6 +19,7 @@ from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
+from t2t_repro.text.given import GivenSubwords
 from t2t_repro.text.training import SubwordTraining
 from tests.token_stores import read_pair
 
@@ -236,6 +237,13 @@ def test_data_of_other_settings_are_refused(repetitive, whole, name, value):
     assert contents(data.directory.parent) == expected
 
 
+def test_given_subwords_that_were_trained_for_these_data_are_the_same_data(repetitive, whole):
+    data, _ = whole
+    given = GivenSubwords(str(data.directory))
+    again = dataclasses.replace(repetitive, subwords=given).run(data.directory.parent)
+    assert again.checksum == data.checksum
+
+
 def test_data_of_another_text_are_refused(tmp_path):
     Preparation(corpus_of(tmp_path, pairs_of(60, 1)), subwords=SUBWORDS).run(tmp_path / "data")
     other = Preparation(corpus_of(tmp_path, pairs_of(60, 8)), subwords=SUBWORDS)
@@ -306,6 +314,7 @@ import sys
 from pathlib import Path
 from t2t_repro.data import clean_text, preparation
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.text.given import GivenSubwords
 from t2t_repro.text.training import SubwordTraining
 
 if __name__ == "__main__":

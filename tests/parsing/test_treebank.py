@@ -91,7 +91,6 @@ def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):
         with pytest.raises(UserError, match=message):
             Preparation(bank, CLEANING, SUBWORDS).run(tmp_path / "data")
         assert not (tmp_path / "data" / "prepared").exists()
-        assert list((tmp_path / "data").glob(".*")) == []
 
 
 def test_an_unbalanced_bracket_is_found_before_anything_else_is_done(tmp_path):
