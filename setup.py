@@ -109,6 +109,8 @@ setup(
             "ruff>=0.6",
             "mypy>=1.11",
             "PyYAML>=6",
+            # Holds Kubernetes' schemas.
+            "kubernetes-validate>=1.31",
             # Runs docs/keras.ipynb.
             "ipykernel>=6",
             "nbclient>=0.10",

@@ -31,20 +31,16 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401 (for gin)
 from t2t_repro.training.announcements import announce_model
-from t2t_repro.training.cluster import find_cluster
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.fine_tuning import parent_of
 from t2t_repro.training.guard_rails import check_gpus, check_writable
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.rendezvous import find_workers
 from t2t_repro.training.run_state import RunState
-from t2t_repro.training.same_on_all_workers import check_same
-from t2t_repro.training.startup_watchdog import startup_watchdog
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.training_run import TrainingRun
-from t2t_repro.training.workers import Workers, ended_by_loss, quiet_unless_chief
+from t2t_repro.training.workers import Workers, find_workers
 
 TRAINING_ROOTS = (
     "train",
@@ -64,7 +60,6 @@ TRAINING_ROOTS = (
     "BeamSearch",
     "Sampling",
     "Aligner",
-    "find_workers",
     "choose_strategy",
     "use_xla",
     "evaluate",
@@ -139,22 +134,17 @@ def train(
     # A run that goes on needs its parent no more.
     origin = (parent.directory if parent else directory) if init_from else None
     preparation = configured_preparation(origin)
-    cluster = find_cluster()
-    with ended_by_loss():
-        connections = find_workers(cluster) if cluster else None
-    workers = Workers(connections)
-    with workers.end_with_the_others():
-        quiet_unless_chief(workers)
+    check_gpus()
+    workers = find_workers()
+    with workers.connected():
         with workers.chief_first():
             if workers.is_chief:
                 check_writable(directory.path)
-        check_gpus()
-        check_same(workers, directory)
+        workers.check_same_run(directory)
         if init_from:
             found = parent.identity() if parent else {}
             workers.check_same("a train.init_from with", found)
-        with startup_watchdog(connections):
-            strategy = choose_strategy(cluster)
+        strategy = workers.strategy or choose_strategy()
 
         # The model and its update.
         keras.utils.set_random_seed(seed)

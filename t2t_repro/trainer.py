@@ -6,8 +6,8 @@ way, or in place of a dev evaluation, and exit with 143 (130); a second one ends
 
 Several processes, on one machine or many, train together where TF_CONFIG or Slurm's `srun` says so:
 each is given the same command, the first prepares the data and writes model and log. They wait for
-each other for find_workers.limit_minutes. If one is lost, the others exit with 143 within seconds;
-started again, as many as there are, they go on.
+each other for an hour at most. If one is lost, the others exit with 143 within seconds; started
+again, as many as there are, they go on.
 
 The log's `loss` is what is minimised: cross-entropy with label smoothing, less the entropy of the
 smoothing itself, so that 0 is the least. So it may lie below `nll`, the cross-entropy without label

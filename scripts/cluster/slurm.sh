@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Trains on Slurm, however often the job is taken away: sbatch scripts/cluster/slurm.sh gin/base_ende.gin
+# Trains on Slurm until the training is finished: sbatch scripts/cluster/slurm.sh gin/base_ende.gin
 #
-# Ninety seconds before the time limit, and when it is preempted, every trainer gets SIGTERM, writes a
-# checkpoint and exits with 143; the job then puts itself back into the queue and goes on from there.
-# Any other failure ends it, since the same command would fail again.
+# Ninety seconds before the time limit, and when the job is preempted, every trainer gets SIGTERM,
+# writes a checkpoint and exits with 143. The job then requeues itself and goes on from there. It also
+# does so if a worker was killed, since the others exit with 143. It ends for good if a worker exits
+# with 1 to 127, e.g. by a mistake in the experiment: the same command would fail again.
 #
-# On several machines, with --nodes=4 after sbatch, every machine has a worker with all its GPUs. The
-# global batch stays what the gin file says; let TrainStep.micro_batches be a multiple of all the GPUs. A
-# worker that is lost ends the others with 143, and they start again together.
+# With --nodes=4 after sbatch, every machine has a worker with all its GPUs. The global batch stays
+# what the gin file says; let TrainStep.micro_batches be a multiple of the number of all GPUs.
 #SBATCH --job-name=t2t_repro
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
@@ -20,67 +20,51 @@
 #SBATCH --signal=B:TERM@90
 set -uo pipefail
 
-# A signal that comes before the trainer has begun: see below.
+# A signal may come before the trainer has begun.
 asked=""
 trap 'asked=yes' TERM
 
-if [ "$#" -lt 1 ]; then
+if [ "$#" -lt 1 ] || [ -z "${SLURM_JOB_ID:-}" ]; then
     echo "usage: sbatch scripts/cluster/slurm.sh gin/<experiment>.gin [flags of t2t_repro.trainer]" >&2
-    exit 2
-fi
-if [ -z "${SLURM_JOB_ID:-}" ]; then
-    echo "error: SLURM_JOB_ID is not set, expected a job of Slurm: start it with sbatch, not with bash." >&2
     exit 2
 fi
 gin_file=$1
 shift
 # Without it, whichever Python comes first would train.
-if [ ! -f "${VENV:-.venv}/bin/activate" ]; then
-    echo "error: there is no environment ${VENV:-.venv}: make it with scripts/environment.sh, or set VENV." >&2
-    exit 2
-fi
-source "${VENV:-.venv}/bin/activate"
+source "${VENV:-.venv}/bin/activate" || exit 2
 
-launcher=()
-if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
-    # It ends with the greatest of the workers' statuses.
-    launcher=(srun --kill-on-bad-exit=0 --wait=120 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}")
-fi
+# srun ends with the greatest status of all tasks, which hides a mistake (2) behind a loss (143): so
+# every task writes its own. A shell that traps SIGTERM outlives the trainer, which gets it too.
+statuses=$(mktemp -d "$PWD/.t2t_repro-$SLURM_JOB_ID.XXXXXX")
+task='trap : TERM; "${@:2}"; status=$?; echo "$status" > "$1/$SLURM_PROCID"; exit "$status"'
 
-# Of a SIGTERM srun makes SIGKILL for its tasks. scancel sends SIGTERM to the tasks, and not to this
-# script; those that srun is still starting would not get it.
+# SIGTERM to srun would become SIGKILL for its tasks, so scancel signals them. Tasks that srun is still
+# starting would not get it.
 stop() {
-    if [ "${#launcher[@]}" -gt 0 ]; then
-        for _ in {1..30}; do
-            [[ "$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i)" == *.[0-9]* ]] && break
-            kill -0 "$trainer" 2>/dev/null || return
-            sleep 1
-        done
-        scancel --signal=TERM "$SLURM_JOB_ID"
-    else
-        kill -TERM "$trainer"
-    fi
+    for _ in {1..30}; do
+        [[ "$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i)" == *.[0-9]* ]] && break
+        kill -0 "$step" 2>/dev/null || return
+        sleep 1
+    done
+    scancel --signal=TERM "$SLURM_JOB_ID"
 }
 
-if [ -n "$asked" ]; then
-    scontrol requeue "$SLURM_JOB_ID"
-    exit 143
+status=143
+if [ -z "$asked" ]; then
+    srun --kill-on-bad-exit=0 --wait=120 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
+        bash -c "$task" task "$statuses" python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
+    step=$!
+    trap stop TERM
+    if [ -n "$asked" ]; then stop; fi
+    # A trap ends `wait` before its time.
+    while wait "$step"; status=$?; kill -0 "$step" 2>/dev/null; do :; done
+    for own in $(cat "$statuses"/* 2>/dev/null); do
+        if [ "$own" -ge 1 ] && [ "$own" -le 127 ]; then status=$own; fi
+    done
 fi
-# Bash runs a trap only between commands: so the trainer runs beside it.
-# Spelled so that an empty list is none to a bash before 4.4.
-${launcher[@]+"${launcher[@]}"} python -m t2t_repro.trainer --gin_file="$gin_file" "$@" &
-trainer=$!
-trap stop TERM
-if [ -n "$asked" ]; then stop; fi
-wait "$trainer"
-status=$?
-# A trap ends `wait` before its time.
-while kill -0 "$trainer" 2>/dev/null; do
-    wait "$trainer"
-    status=$?
-done
-
-if [ "$status" -eq 143 ]; then
+rm -r "$statuses"
+if [ "$status" -ge 128 ]; then
+    echo "slurm.sh: status $status; requeues job $SLURM_JOB_ID" >&2
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$status"

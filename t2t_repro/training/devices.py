@@ -1,4 +1,4 @@
-"""Which devices train: every visible GPU, or the CPU; of one machine, or of several."""
+"""Which devices of a process train: every visible GPU, or the CPU."""
 
 from typing import Annotated
 
@@ -6,27 +6,21 @@ import gin
 import tensorflow as tf
 
 from t2t_repro.config.values import Range, validated
-from t2t_repro.errors import UserError
-from t2t_repro.training.cluster import Cluster
 
 Replicas = Annotated[int, Range(least=1, most=256)]
 
 
-@gin.configurable(denylist=["cluster"])
+@gin.configurable
 @validated
-def choose_strategy(
-    cluster: Cluster | None = None,
-    cpu_replicas: Replicas = 1,
-) -> tf.distribute.Strategy:
+def choose_strategy(cpu_replicas: Replicas = 1) -> tf.distribute.Strategy:
     """Chooses how replicas are laid out.
 
     All visible GPUs under one MirroredStrategy (CUDA_VISIBLE_DEVICES narrows them); without a GPU
     the CPU, which can be split into logical devices to try out several replicas.
 
-    Of several workers all GPUs of all, or the CPU of each, under one MultiWorkerMirroredStrategy.
+    Several workers have a strategy of their own, see `Workers.strategy`.
 
     Args:
-        cluster: of several workers, who have found each other; see `find_workers`.
         cpu_replicas: how many logical devices the CPU is split into where there is no GPU, and
             one process.
 
@@ -34,12 +28,8 @@ def choose_strategy(
         the strategy; TensorFlow's default one where there is one device only.
 
     Raises:
-        RuntimeError: if TensorFlow has computed already when the CPU is to be split, or other
-            processes are to be reached.
-        UserError: this worker's port is taken.
+        RuntimeError: if TensorFlow has computed already when the CPU is to be split.
     """
-    if cluster:
-        return _strategy_of_all(cluster)
     gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy([gpu.name for gpu in gpus])
@@ -72,25 +62,3 @@ def own_replicas(strategy: tf.distribute.Strategy) -> range:
     resolver = strategy.cluster_resolver
     share = strategy.num_replicas_in_sync // resolver.cluster_spec().num_tasks("worker")
     return range(resolver.task_id * share, (resolver.task_id + 1) * share)
-
-
-def _strategy_of_all(cluster: Cluster) -> tf.distribute.Strategy:
-    """All GPUs of all workers, or the CPU of each; they have to be there."""
-    # It says at length, on every worker, what is said of the run elsewhere.
-    tf.get_logger().setLevel("WARNING")
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
-        task_type="worker",
-        task_id=cluster.index,
-        rpc_layer="grpc",
-        num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
-    )
-    try:
-        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
-    except tf.errors.UnknownError as error:
-        if "Could not start gRPC server" not in str(error):
-            raise
-        raise UserError(
-            f"the port of {cluster.name(cluster.index)} has been taken by another program "
-            "meanwhile: start all workers again, or give another port."
-        ) from error

@@ -1,20 +1,33 @@
-"""Several processes, on one machine or many, that train together."""
+"""Several processes, on one machine or many, that train one model together.
+
+TF_CONFIG or Slurm names them, TensorFlow connects them and notices when one is lost.
+"""
 
 import json
+import os
+import platform
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import gin
+import keras
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import t2t_repro
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.training.connections import Connections, Gone, LostWorker
+from t2t_repro.model import kernels
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder
+from t2t_repro.runs.model_directory import ModelDirectory
 
-# What schedulers start a job again on: that of a process which SIGTERM has ended.
+# The status of a process that SIGTERM has ended; schedulers start such a job again.
 EXIT_START_AGAIN = 143
 
+# What TensorFlow raises in a worker when another one is lost.
 _LOSSES = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -23,137 +36,252 @@ _LOSSES = (
     tf.errors.FailedPreconditionError,
 )
 
-_PERHAPS_LOSSES = (tf.errors.InternalError, tf.errors.UnknownError)
-
+# Far from the keys that tf.distribute counts up from 1 for its own collectives.
+_GROUP_KEY = 2**30
+_MOST_ITEMS = 5
 _SAME_COMMAND = (
     "give all workers the same command, and a --model_dir and --data_dir on a file system that "
     "they share"
 )
-_MOST_ITEMS = 5
 
 
 class Workers:
-    """The processes that train together, of which this one is a worker; or it alone.
+    """The processes that train together: this one, or this one and others.
 
     Args:
-        connections: with the others, if there are any.
+        addresses: host:port of every worker, the chief's first; of one worker none are needed.
+        index: of this process among them.
 
     Attributes:
         count: of workers.
-        index: of this one.
-        is_chief: whether it is the first, which alone writes the model directory and the log.
+        index: as given.
+        is_chief: whether this is the first worker, which alone writes the model directory and
+            the log.
+        strategy: spreads replicas over all workers, while they are connected; None for one worker.
     """
 
-    def __init__(self, connections: Connections | None = None) -> None:
-        self._connections = connections
-        self.count, self.index = 1, 0
-        if connections:
-            self.count = len(connections.cluster.addresses)
-            self.index = connections.cluster.index
-        self.is_chief = self.index == 0
+    def __init__(self, addresses: Sequence[str] = (), index: int = 0) -> None:
+        self.count = max(len(addresses), 1)
+        self.index = index
+        self.is_chief = index == 0
+        self.strategy: tf.distribute.Strategy | None = None
+        self._addresses = addresses
+        self._gathers = 0
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Connects all workers within the block, and ends this one if another is lost.
+
+        Waits for the others, an hour at most. From then on only the chief logs.
+
+        Raises:
+            UserError: the port of this worker is taken.
+            SystemExit: another worker is lost. The status makes schedulers start the job again.
+        """
+        if self.count == 1:
+            yield
+            return
+        try:
+            self._connect()
+            yield
+        except _LOSSES as error:
+            print(
+                f"error: another worker is lost ({reason_of(error)[:200]}): see its log; start all "
+                "workers again, and the run goes on from its last checkpoint.",
+                file=sys.stderr,
+            )
+            raise SystemExit(EXIT_START_AGAIN) from None
 
     def gather(self, value: Any) -> list[Any]:
-        """Collects a value of every worker, see `Connections.gather`; of one alone, its own."""
-        return self._connections.gather(value) if self._connections else [value]
+        """Returns the values of all workers, in their order; all have to call it alike.
+
+        Args:
+            value: of this worker, as JSON can hold it. Lists come back for tuples.
+        """
+        if self.count == 1:
+            return [value]
+        text = json.dumps(value).encode()
+        length = self._all_gather(np.array([len(text)], np.int32)).max()
+        # JSON may end with spaces, so texts of all lengths fit into rows of one.
+        words = np.frombuffer(text.ljust(-(-length // 4) * 4), np.int32)
+        return [json.loads(row.tobytes()) for row in self._all_gather(words[np.newaxis])]
 
     @contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Runs the block on the chief first, then on the others.
-
-        However long the chief needs, it is waited for. If it fails there, no other runs it.
+        """Runs the block on the chief, then on the others, which wait for it.
 
         Raises:
-            UserError: the chief's, on every worker; see `end_with_the_others`.
+            UserError: what the chief raises in the block, on every worker.
         """
         if not self.is_chief:
-            self.gather(None)
-        yield
+            self._meet(None)
+        try:
+            yield
+        except UserError as error:
+            if self.is_chief:
+                self._meet(str(error))
+            raise
         if self.is_chief:
-            self.gather(None)
+            self._meet(None)
 
-    def check_same(self, what: str, value: Any, mend: str = _SAME_COMMAND) -> None:
+    def check_same(self, what: str, value: Any, hint: str = _SAME_COMMAND) -> None:
         """Compares a value of all workers.
 
         Args:
-            what: it is, for the message.
-            value: of this worker; what JSON can hold.
-            mend: what to do where they differ.
+            what: names the value in the error.
+            value: of this worker, as JSON can hold it. Of a list, the error shows what differs.
+            hint: what to do where values differ.
 
         Raises:
-            UserError: on every worker, if they are not the same.
+            UserError: on every worker, if the values differ.
         """
         values = self.gather(value)
         first = values[0]
         for index, other in enumerate(values):
             if other != first:
                 raise UserError(
-                    f"worker {index} has {what} {_beside(other, first)}, but worker 0 has "
-                    f"{_beside(first, other)}: {mend}."
+                    f"worker {index} has {what} {_without(other, first)}, but worker 0 has "
+                    f"{_without(first, other)}: {hint}."
                 )
 
-    @contextmanager
-    def end_with_the_others(self) -> Iterator[None]:
-        """Ends this process where another worker is lost, so that all can be started again.
-
-        An error that ends one worker ends all others with its message. TensorFlow notices a process
-        that has ended when it next waits for it, and one that has gone silent after ten seconds.
+    def check_same_run(self, directory: ModelDirectory) -> None:
+        """Compares programs, devices, configurations and model directories of all workers.
 
         Raises:
-            SystemExit: with the status on which schedulers start a job again.
-            UserError: another worker has ended by it.
+            UserError: on every worker, if they differ.
         """
-        if not self._connections:
-            yield
-            return
-        try:
-            telling = self._connections.telling(_PERHAPS_LOSSES)
-            with ended_by_loss(), telling, self._noticed_by_tensorflow():
-                yield
-        finally:
-            self._connections.close()
+        versions = [
+            f"t2t_repro {t2t_repro.__version__}",
+            f"tensorflow {tf.__version__}",
+            f"keras {keras.__version__}",
+            f"python {platform.python_version()}",
+            f"T2T_REPRO_PLAIN={int(kernels.PLAIN)}",
+        ]
+        self.check_same("the versions", versions, "install the same on all machines")
+        gpus = len(tf.config.list_physical_devices("GPU"))
+        self.check_same("a number of GPUs of", gpus, "give all workers as many (see nvidia-smi)")
+        self.check_same("the configuration", gin.config_str().splitlines())
+        newest = CheckpointFolder(directory.checkpoints).steps()[-1:]
+        self.check_same("a --model_dir with the newest checkpoint", newest)
 
-    @contextmanager
-    def _noticed_by_tensorflow(self) -> Iterator[None]:
+    def _connect(self) -> None:
+        logging.info(
+            "worker %d (of 0 to %d) waits for the others; worker 0 writes the log",
+            self.index,
+            self.count - 1,
+        )
+        if not self.is_chief:
+            logging.set_verbosity(logging.ERROR)
+        # It describes the cluster at length.
+        tf.get_logger().setLevel("WARNING")
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": list(self._addresses)}),
+            task_type="worker",
+            task_id=self.index,
+            rpc_layer="grpc",
+            num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
+        )
         try:
-            yield
-        except _LOSSES as error:
-            if self._connections and (words := self._connections.last_words()):
-                raise UserError(words) from None
-            lines = [line for line in str(error.message).splitlines() if "aborted by" in line]
-            raise Gone(reason_of(RuntimeError(lines[0]) if lines else error)) from None
+            with _signals_during_a_long_call():
+                self.strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+        except tf.errors.UnknownError as error:
+            if "Could not start gRPC server" not in str(error):
+                raise
+            raise UserError(
+                f"the port of worker {self.index} at {self._addresses[self.index]} is taken by "
+                "another program (see ss -ltnp): end it, or give all workers other ports in "
+                "TF_CONFIG."
+            ) from error
+
+    def _all_gather(self, own: np.ndarray) -> np.ndarray:
+        """Concatenates arrays of one shape from all workers, on CPUs."""
+        self._gathers += 1
+        with tf.device("CPU:0"):
+            gathered = tf.raw_ops.CollectiveGatherV2(
+                input=own,
+                group_size=self.count,
+                group_key=_GROUP_KEY,
+                instance_key=self._gathers,
+                ordering_token=[],
+                communication_hint="ring",
+            )
+        return np.asarray(gathered)
+
+    def _meet(self, error: str | None) -> None:
+        """Meets all others; `error` is the chief's."""
+        of_chief = self.gather(error)[0]
+        if of_chief and not self.is_chief:
+            raise UserError(of_chief)
+
+
+def find_workers() -> Workers:
+    """Finds the workers that TF_CONFIG, or else Slurm's `srun`, names; this process if neither.
+
+    Raises:
+        UserError: TF_CONFIG, or what Slurm says, cannot be used.
+    """
+    if os.environ.get("TF_CONFIG"):
+        return _of_tf_config()
+    if os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
+        return _of_slurm()
+    return Workers()
+
+
+def _of_tf_config() -> Workers:
+    try:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        jobs = resolver.cluster_spec().as_dict()
+        addresses = [*jobs.get("chief", []), *jobs.get("worker", [])]
+        if len(addresses) < 2:
+            return Workers()
+        return Workers(addresses, addresses.index(jobs[resolver.task_type][resolver.task_id]))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"TF_CONFIG is {os.environ['TF_CONFIG'][:300]!r} ({reason_of(error)[:100]}), expected "
+            'JSON such as {"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": '
+            '"worker", "index": 0}}, with or without one "chief".'
+        ) from error
+
+
+def _of_slurm() -> Workers:
+    tasks = os.environ["SLURM_STEP_NUM_TASKS"]
+    try:
+        # Two jobs may have tasks on one machine.
+        port = 12_000 + int(os.environ["SLURM_JOB_ID"]) % 20_000
+        # As many GPUs as tasks keep it from counting GPUs; it does not assign them.
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            port_base=port, gpus_per_node=int(tasks), gpus_per_task=1, auto_set_gpu=False
+        )
+        addresses = resolver.cluster_spec().as_dict()["worker"]
+        # Not by its rank: it sorts machines by name, n10 before n9; Slurm does not.
+        node, local_id = os.environ["SLURMD_NODENAME"], int(os.environ["SLURM_LOCALID"])
+        return Workers(addresses, addresses.index(f"{node}:{port + local_id}"))
+    except (AssertionError, IndexError, KeyError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"SLURM_STEP_NUM_TASKS is {tasks[:20]!r}, but other variables of Slurm cannot be used "
+            f"({type(error).__name__}: {str(error)[:100]}): start the trainer by srun, as "
+            "scripts/cluster/slurm.sh does, or unset it to train alone."
+        ) from error
 
 
 @contextmanager
-def ended_by_loss() -> Iterator[None]:
-    """Makes one line, and an exit status, of another worker's loss.
+def _signals_during_a_long_call() -> Iterator[None]:
+    """Makes Ctrl-C end the process at once, and SIGTERM wait for the end of a call in C++.
 
-    Raises:
-        SystemExit: with the status on which schedulers start a job again.
+    TensorFlow takes SIGTERM for itself when it connects workers; Python's handler is set again.
     """
+    handlers = signal.signal(signal.SIGINT, signal.SIG_DFL), signal.getsignal(signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     try:
         yield
-    except LostWorker as error:
-        # gin appends lines of its own about the call that it made.
-        print(f"error: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
-        raise SystemExit(EXIT_START_AGAIN) from None
+    finally:
+        signal.signal(signal.SIGINT, handlers[0])
+        signal.signal(signal.SIGTERM, handlers[1])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 
-def quiet_unless_chief(workers: Workers) -> None:
-    """Has the chief alone log what all do alike; the others say that they have started, no more."""
-    if workers.count > 1:
-        logging.info(
-            f"worker {workers.index} (of 0 to {workers.count - 1}) has started; worker 0 writes "
-            "the log"
-        )
-    if not workers.is_chief:
-        logging.set_verbosity(logging.ERROR)
-
-
-def _beside(value: Any, other: Any) -> str:
-    """A value; of a list, or by name, the first items that the other has not."""
+def _without(value: Any, other: Any) -> str:
+    """Writes a value as JSON; of a list, the first items that the other does not have."""
     if isinstance(value, list):
         value = [item for item in value if item not in other][:_MOST_ITEMS]
-    if isinstance(value, dict):
-        items = [item for item in value.items() if item not in other.items()]
-        value = dict(items[:_MOST_ITEMS])
     return json.dumps(value)

@@ -1,115 +1,157 @@
-"""What several processes agree on; that they train as one is in tests/faults."""
+"""Workers: who takes part, and what they agree on, in two processes on this machine."""
 
-import socket
-from typing import Any
+import json
+import sys
+import time
+from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.cluster import Cluster
-from t2t_repro.training.connections import Connection, Connections
-from t2t_repro.training.workers import Workers
+from t2t_repro.training.workers import find_workers
+from tests.commands import said_by
+from tests.training.two_processes import run_workers
 
 
-def one_of(values, index=0):
-    """A worker that finds the others' values when it gathers."""
-    workers: Any = Workers()
-    workers.count, workers.index, workers.is_chief = len(values), index, index == 0
-    workers.given = []
+@pytest.fixture(autouse=True)
+def _no_cluster(monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS"):
+        monkeypatch.delenv(name, raising=False)
 
-    def gather(value):
-        workers.given.append(value)
-        return values
 
-    workers.gather = gather
-    return workers
+def tf_config(jobs, kind="worker", index=0):
+    task = {"type": kind, "index": index}
+    return json.dumps({"cluster": jobs, "task": task, "environment": "cloud"})
+
+
+def found():
+    workers = find_workers()
+    return workers.count, workers.index, workers.is_chief
 
 
 def test_one_process_is_a_chief():
-    workers = Workers()
-    assert (workers.count, workers.index, workers.is_chief) == (1, 0, True)
-    assert workers.gather({"a": 1}) == [{"a": 1}]
+    workers = find_workers()
+    assert found() == (1, 0, True)
+    with workers.connected(), workers.chief_first():
+        assert workers.gather({"a": 1}) == [{"a": 1}]
+    workers.check_same("x", 1)
+    assert workers.strategy is None
 
 
-def test_what_differs_is_told_with_the_worker():
-    Workers().check_same("x", 1)
-    one_of([["a", "b"], ["a", "b"]]).check_same("lines", None)
-    with pytest.raises(UserError, match=r'worker 1 has lines \["c"\], but worker 0 has \["b"\]: '):
-        one_of([["a", "b"], ["a", "c"]]).check_same("lines", None)
+@pytest.mark.parametrize(
+    ("jobs", "kind", "index", "expected"),
+    [
+        ({"worker": ["a:1", "b:1"]}, "worker", 0, (2, 0, True)),
+        ({"worker": ["a:1", "b:1"]}, "worker", 1, (2, 1, False)),
+        ({"worker": ["b:1", "c:1"], "chief": ["a:1"]}, "chief", 0, (3, 0, True)),
+        ({"worker": ["b:1", "c:1"], "chief": ["a:1"]}, "worker", 1, (3, 2, False)),
+        ({"worker": ["a:1"]}, "worker", 0, (1, 0, True)),
+        ({}, "worker", 0, (1, 0, True)),
+    ],
+)
+def test_tf_config(monkeypatch, jobs, kind, index, expected):
+    monkeypatch.setenv("TF_CONFIG", tf_config(jobs, kind, index))
+    assert found() == expected
 
 
-def test_the_first_items_that_differ_are_named():
-    one, other = list(range(100)), list(range(100, 200))
-    text = r"worker 1 has lines \[100, 101, 102, 103, 104\], but worker 0 has \[0, 1, 2, 3, 4\]: m."
-    with pytest.raises(UserError, match=text):
-        one_of([one, other]).check_same("lines", None, "m")
-    text = r'worker 1 has versions {"b": 3}, but worker 0 has {"b": 2}'
-    with pytest.raises(UserError, match=text):
-        one_of([{"a": 1, "b": 2}, {"a": 1, "b": 3}]).check_same("versions", None)
+TWO = {"worker": ["a:1", "b:1"]}
 
 
-def test_the_chief_is_first():
-    done = []
-    chief = one_of([None, None])
-    with chief.chief_first():
-        done.append(list(chief.given))
-    assert [*done, chief.given] == [[], [None]]
-    # The other has met it before it begins; what it does then is its own.
-    other = one_of([None, None], index=1)
-    with other.chief_first():
-        done.append(list(other.given))
-    assert [done[-1], other.given] == [[None], [None]]
-    # What the chief may not do, nobody is told to do.
-    chief = one_of([None, None])
-    with pytest.raises(UserError, match="no room"), chief.chief_first():
+@pytest.mark.parametrize(
+    "text",
+    [
+        tf_config(TWO, index=2),
+        tf_config(TWO, "evaluator"),
+        tf_config(TWO, index="one"),
+        json.dumps({"cluster": TWO}),
+        "{",
+    ],
+)
+def test_another_tf_config_is_refused(monkeypatch, text):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(UserError, match="TF_CONFIG is"):
+        find_workers()
+
+
+SLURM = {
+    "SLURM_PROCID": "0",
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_STEP_NODELIST": "n[9-10]",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+}
+
+
+def test_slurm(monkeypatch):
+    """Every task is another worker, also where machines sort by name otherwise than by number."""
+    indices = []
+    for rank, (node, local) in enumerate([("n9", 0), ("n9", 1), ("n10", 0), ("n10", 1)]):
+        own = {"SLURM_PROCID": str(rank), "SLURMD_NODENAME": node, "SLURM_LOCALID": str(local)}
+        for name, value in {**SLURM, **own}.items():
+            monkeypatch.setenv(name, value)
+        workers = find_workers()
+        assert workers._addresses[workers.index] == f"{node}:{12007 + local}"
+        indices.append(workers.index)
+    assert sorted(indices) == [0, 1, 2, 3]
+    # A batch script has the variables of the job, but none of a step.
+    monkeypatch.delenv("SLURM_STEP_NUM_TASKS")
+    assert found() == (1, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SLURM_STEP_NUM_TASKS", "many"),
+        ("SLURM_STEP_NODELIST", "n[9-"),
+        ("SLURMD_NODENAME", "elsewhere"),
+    ],
+)
+def test_another_slurm_is_refused(monkeypatch, name, value):
+    for key, text in {**SLURM, "SLURMD_NODENAME": "n9", "SLURM_LOCALID": "0"}.items():
+        monkeypatch.setenv(key, text)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="SLURM_STEP_NUM_TASKS"):
+        find_workers()
+
+
+def test_what_two_workers_agree_on(tmp_path):
+    said_by(__name__, str(tmp_path))
+    of_workers = [json.loads((tmp_path / f"{index}.json").read_text()) for index in range(2)]
+    assert [each["index"] for each in of_workers] == [0, 1]
+    lines = [["ä"], ["Übersetzung"] * 100_000]
+    for each in of_workers:
+        assert each["gathered"] == lines
+        assert each["error"].startswith('worker 1 has lines ["c"], but worker 0 has ["b"]: ')
+        assert each["error of the chief"] == "no room"
+    # The chief leaves the block before the other enters it.
+    assert of_workers[0]["block"][1] <= of_workers[1]["block"][0]
+
+
+def agree(folder, index):
+    """What each of the two does; writes down what it has seen."""
+    workers = find_workers()
+    seen = {"index": workers.index}
+    with workers.connected():
+        seen["gathered"] = workers.gather(["Übersetzung"] * 100_000 if index else ["ä"])
+        with workers.chief_first():
+            began = time.monotonic()
+            time.sleep(0.2)
+            seen["block"] = began, time.monotonic()
+        with pytest.raises(UserError) as error:
+            workers.check_same("lines", ["a", "c" if index else "b"])
+        seen["error"] = str(error.value)
+        with pytest.raises(UserError) as error:
+            fail_on_the_chief(workers)
+        seen["error of the chief"] = str(error.value)
+    (folder / f"{index}.json").write_text(json.dumps(seen))
+
+
+def fail_on_the_chief(workers):
+    with workers.chief_first():
+        assert workers.is_chief, "nobody follows where the chief has failed"
         raise UserError("no room")
-    assert chief.given == []
 
 
-@pytest.fixture
-def pair():
-    """Two workers that are connected."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        one = socket.create_connection(listener.getsockname())
-        other, _ = listener.accept()
-    cluster = Cluster(("a:1", "b:1"), 0), Cluster(("a:1", "b:1"), 1)
-    return [
-        Workers(Connections(cluster[0], {1: Connection(other, "worker 1 at b:1")})),
-        Workers(Connections(cluster[1], {0: Connection(one, "worker 0 at a:1")})),
-    ]
-
-
-def test_the_loss_of_another_is_one_line_and_the_status_to_start_again_on(pair, capsys):
-    text = "Graph execution error:\n\nCollective ops is aborted by: Connection reset\nand more"
-    pair[1]._connections.close()
-    with pytest.raises(SystemExit) as end, pair[0].end_with_the_others():
-        raise tf.errors.UnavailableError(None, None, text)
-    assert end.value.code == 143
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: another worker is lost (Collective ops is aborted by: Conn")
-    # Nothing else is; and nobody is lost to a process alone.
-    for workers, kind in ((pair[0], "ResourceExhaustedError"), (Workers(), "UnavailableError")):
-        error = getattr(tf.errors, kind)
-        with pytest.raises(error), workers.end_with_the_others():
-            raise error(None, None, "OOM")
-
-
-def test_a_loss_that_no_collective_has_met(pair, capsys):
-    pair[1]._connections.close()
-    with pytest.raises(SystemExit) as end, pair[0].end_with_the_others():
-        pair[0].gather(None)
-    assert end.value.code == 143
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: another worker is lost (worker 1 at b:1 has closed its connect")
-
-
-def test_all_end_by_one_worker_s_error(pair):
-    """Though TensorFlow notices its end first: the same command would end so again."""
-    with pytest.raises(UserError, match=r"^the disk is full$"), pair[1].end_with_the_others():
-        raise UserError("the disk is full")
-    with (
-        pytest.raises(UserError, match=r"^worker 1: the disk is full$"),
-        pair[0].end_with_the_others(),
-    ):
-        raise tf.errors.UnavailableError(None, None, "Socket closed")
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    assert run_workers(2, lambda index: agree(place, index)) == [0, 0]

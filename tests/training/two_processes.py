@@ -1,0 +1,129 @@
+"""Workers as processes of this machine, forked from one that has imported TensorFlow, not used it.
+
+Tests run this file by `tests.commands.said_by`, whose process is such a one.
+"""
+
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import runpy
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+GIN = """
+prepare.corpus = @TextFilesCorpus()
+TextFilesCorpus.train = ('../train.source', '../train.target')
+TextFilesCorpus.dev = ('../dev.source', '../dev.target')
+prepare.max_length = 24
+SubwordTraining.vocab_size = 280
+Cleaning.drop_held_out = False
+Transformer.vocab_size = 280
+Transformer.num_layers = 1
+LayerConfig.d_model = 8
+LayerConfig.d_ff = 16
+LayerConfig.num_heads = 2
+LayerConfig.dropout = 0.2
+TrainStep.micro_batches = 4
+train.deterministic = True
+Batches.tokens_per_batch = 384
+Batches.max_shapes = 2
+# With a rate of 0.1 the order of a sum makes a difference of 1e-3 after 30 updates.
+adam.learning_rate = 0.02
+Translator.max_extra_length = 2
+BeamSearch.beam_size = 2
+TrainingSchedule.log_every = 3
+TrainingSchedule.evaluate_every = 10
+Checkpoints.every_steps = 2
+"""
+
+
+def write_experiment(folder: Path) -> None:
+    """Writes a gin file and its corpus; every target is its source reversed."""
+    generator = random.Random(0)
+    words = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
+    sources = [generator.choices(words, k=generator.randint(3, 6)) for _ in range(204)]
+    for split, part in (("dev", sources[:4]), ("train", sources[4:])):
+        (folder / f"{split}.source").write_text("".join(f"{' '.join(s)}\n" for s in part))
+        (folder / f"{split}.target").write_text("".join(f"{' '.join(s[::-1])}\n" for s in part))
+    (folder / "tiny.gin").write_text(GIN)
+
+
+def run_workers(count: int, work: Callable[[int], None]) -> list[int]:
+    """Runs `work(index)` in every worker; returns their exit statuses, -9 of a killed one."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+
+    def begin(index: int) -> None:
+        if count > 1:
+            task = {"type": "worker", "index": index}
+            os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        work(index)
+
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=begin, args=(index,)) for index in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        # A lost worker ends the others within a minute.
+        process.join(60)
+    for process in processes:
+        process.kill()
+    return [-1 if process.exitcode is None else process.exitcode for process in processes]
+
+
+def train(
+    folder: Path,
+    count: int,
+    steps: int,
+    signals: Sequence[tuple[int, int, int]] = (),
+    last: Sequence[str] = (),
+) -> list[int]:
+    """Trains in a folder; every worker writes log.<index>.
+
+    Args:
+        folder: of the run, beside the experiment.
+        count: of workers.
+        steps: of the training.
+        signals: (worker, signal, update): sends a signal to a worker before its nth update.
+        last: more flags of the last worker.
+
+    Returns:
+        the exit statuses.
+    """
+    folder.mkdir(exist_ok=True)
+    flags = ["--gin_file=../tiny.gin", "--data_dir=data", "--model_dir=model"]
+    flags.append(f"--gin_param=TrainingSchedule.steps = {steps}")
+
+    def work(index: int) -> None:
+        from t2t_repro.training.train_step import TrainStep
+
+        inner, calls = TrainStep.__call__, itertools.count(1)
+
+        def call(*arguments: object) -> object:
+            update = next(calls)
+            for worker, number, at in signals:
+                if (worker, at) == (index, update):
+                    os.kill(os.getpid(), number)
+            return inner(*arguments)  # type: ignore[arg-type]
+
+        setattr(TrainStep, "__call__", call)  # noqa: B010 (mypy)
+        os.chdir(folder)
+        log = os.open(f"log.{index}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        sys.argv = ["trainer", *flags, *(last if index == count - 1 else ())]
+        runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
+
+    return run_workers(count, work)
+
+
+def error_in(log: Path) -> str:
+    """Returns the one error of a worker."""
+    (line,) = [line for line in log.read_text().splitlines() if line.startswith("error")]
+    return line
