@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ STEPS = 16
 def last_checkpoint(folder):
     """All variables of the last checkpoint of a run, and the numbers of its state."""
     reader = tf.train.load_checkpoint(str(folder / "model" / "checkpoints"))
-    values = {}
+    values: dict[str, Any] = {}
     for name, dtype in reader.get_variable_to_dtype_map().items():
         if name.startswith("state/"):
             state = json.loads(reader.get_tensor(name))

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_what_two_workers_agree_on(tmp_path):
 def agree(folder, index):
     """What each of the two does; writes down what it has seen."""
     workers = find_workers()
-    seen = {"index": workers.index}
+    seen: dict[str, Any] = {"index": workers.index}
     with workers.connected():
         seen["gathered"] = workers.gather(["Übersetzung"] * 100_000 if index else ["ä"])
         with workers.chief_first():
