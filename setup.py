@@ -30,14 +30,8 @@ class BuildWithExperiments(build_py):
             shutil.copytree(HERE / "gin", package / "gin", dirs_exist_ok=True)
 
 
-# The server and the client of exported models.
-SERVE = [
-    "aiohttp>=3.11,<4",
-    "grpcio>=1.70,<2",
-    "grpcio-health-checking>=1.70,<2",
-    "tenacity>=9,<10",
-    "urllib3>=2.2,<3",
-]
+# The server for trying a model.
+SERVE = "aiohttp>=3.11,<4"
 
 setup(
     name="t2t_repro",
@@ -93,7 +87,7 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
-        "serve": SERVE,
+        "serve": [SERVE],
         "ctranslate2": [CTRANSLATE2],
         "plots": [PLOTS],
         "quickstart": [QUICKSTART],
@@ -119,7 +113,7 @@ setup(
             QUICKSTART,
             CTRANSLATE2,
             ARRAY_RECORD,
-            *SERVE,
+            SERVE,
         ],
     },
 )

@@ -24,7 +24,6 @@ for config in models.config batching_params.pbtxt monitoring.config; do
 done
 grep -q "name: \"$model_name\"" -- "$1/models.config" || fail "$1/models.config names another model than $model_name: give its name as the second argument."
 export_dir="$(cd -- "$1" && pwd)"
-[[ "$export_dir" != *:* ]] || fail "$export_dir has a colon, at which docker and podman cut a path: move it."
 engine="$(command -v docker || command -v podman)" || fail "neither docker nor podman is installed."
 
 container=(

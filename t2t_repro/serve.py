@@ -1,18 +1,22 @@
-"""Serves an exported model on this machine: `python -m t2t_repro.serve --export_dir=...`.
+"""Serves a trained model on this machine, to try it: `python -m t2t_repro.serve --model_dir=...`.
 
-Speaks TensorFlow Serving's REST and gRPC interfaces, for development; `scripts/serve.sh` starts
-TensorFlow Serving itself. http://localhost:8501/ is a page to try the model out. A newer version in
---export_dir takes the older one's place. SIGTERM ends the server when all it has taken is answered.
+http://localhost:8501/ is a page with a form; the REST interface is TensorFlow Serving's. For
+production, export the model and start TensorFlow Serving: `scripts/serve.sh`. SIGTERM and Ctrl-C
+end the server after it has answered the requests that it received.
 """
 
-from pathlib import Path
 from typing import Any
 
 from absl import flags
 
-from t2t_repro.command_line.flags import check_extra, check_model_name, define_path
+from t2t_repro.command_line.flags import (
+    check_extra,
+    check_model_name,
+    define_trained_model,
+    find_checkpoint,
+    load_translator,
+)
 from t2t_repro.command_line.program import run
-from t2t_repro.errors import UserError
 
 FLAGS = flags.FLAGS
 
@@ -20,46 +24,40 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the server on its flags."""
     check_model_name()
-    if not Path(FLAGS.export_dir).is_dir():
-        raise UserError(
-            f"--export_dir={FLAGS.export_dir}: no such directory; expected what "
-            "python -m t2t_repro.export wrote."
-        )
+    check_extra("serve", "aiohttp")
+    translator = load_translator(find_checkpoint())
     import asyncio
+    from dataclasses import replace
 
-    check_extra("serve", "aiohttp", "grpc_health")
-    from t2t_repro.serving.server import Options, serve
+    from t2t_repro.decoding.translator import Translator
+    from t2t_repro.serving.server import Options, Server
 
-    given: dict[str, Any] = {name: FLAGS[name].value for name in Options._fields}
-    asyncio.run(serve(Options(**given)))
+    # Several requests are translated at a time, each on one core.
+    settings = replace(translator.settings, workers=1)
+    translator = Translator(translator.models, translator.subwords, settings)
+    options: dict[str, Any] = {name: FLAGS[name].value for name in Options._fields}
+    asyncio.run(Server(translator, Options(**options)).serve())
 
 
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
-    define_path("export_dir", None, "Holds the versions of a model.", is_required=True)
-    flags.DEFINE_string("model_name", "translate", "The model's name, as clients will give it.")
-    flags.DEFINE_string("host", "127.0.0.1", "Where to listen; 127.0.0.1 is for this machine.")
+    define_trained_model()
+    flags.DEFINE_string("model_name", "translate", "The model's name, as clients give it.")
+    flags.DEFINE_string("host", "127.0.0.1", "The address to listen on; 0.0.0.0: all networks.")
     flags.DEFINE_multi_string(
-        "allowed_host", [], "A name by which clients call it, beside --host and localhost."
+        "allowed_host", [], "A name by which clients call the server, besides localhost and --host."
     )
-    flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free one.", 0, 65535)
-    flags.DEFINE_integer("grpc_port", 8500, "For gRPC; 0: any free one.", 0, 65535)
-    flags.DEFINE_float("max_request_mb", 4.0, "Most MiB of a request.", 0.001, 1024)
-    flags.DEFINE_float("client_seconds", 30.0, "How long a client may take to send one.", 0.1)
+    flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free port.", 0, 65535)
+    flags.DEFINE_float("max_request_mb", 4.0, "The most MiB of a request.", 0.001, 1024)
+    flags.DEFINE_float("client_seconds", 30.0, "The most seconds to receive a request.", 0.1)
     flags.DEFINE_integer(
-        "max_batch_size", 128, "Most sentences of a request, and of requests joined.", 1
+        "max_batch_size",
+        128,
+        "The most sentences of a request, and of requests that are joined.",
+        1,
     )
-    flags.DEFINE_integer("max_waiting", 1024, "How many requests may be there at a time.", 1)
-    flags.DEFINE_float("max_waiting_mb", 256.0, "Most MiB of them.", 0.001)
-    flags.DEFINE_float("poll_seconds", 1.0, "How often to look for other versions.", 0.01)
-    flags.DEFINE_float("load_seconds", 300.0, "Until a version must be loaded, warm-up too.", 0.1)
-    flags.DEFINE_float(
-        "memory_gb",
-        None,
-        "Most GiB of a version's process; by default three quarters of what is free.",
-        0.1,
-    )
-    flags.DEFINE_float("drain_seconds", 30.0, "How long to finish what was taken, at most.", 0)
+    flags.DEFINE_integer("max_waiting", 1024, "The most requests at a time.", 1)
+    flags.DEFINE_float("drain_seconds", 30.0, "The most seconds to finish requests at the end.", 0)
     run(main)
 
 

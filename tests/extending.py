@@ -168,14 +168,12 @@ def assert_same_checkpoints(first: Path, second: Path) -> None:
 
 
 def served(servable: Path) -> list[str]:
-    """What the SavedModel answers to the lines, as `serve` loads it."""
-    from t2t_repro.serving.cancellation import Cancellation
-    from t2t_repro.serving.loaded_model import LoadedModel
+    """Returns the SavedModel's translations of the lines."""
+    import tensorflow as tf
 
-    signature = LoadedModel(servable / "1").signature("")
-    texts = np.array(_LINES.encode().splitlines(), dtype=object)
-    answer = signature({"source": texts}, Cancellation())
-    return [text.decode() for text in answer["translation"]]
+    signature = tf.saved_model.load(str(servable / "1")).signatures["serving_default"]
+    answer = signature(source=tf.constant(_LINES.encode().splitlines()))
+    return [text.decode() for text in answer["translation"].numpy()]
 
 
 def main() -> None:

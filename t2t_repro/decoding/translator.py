@@ -141,7 +141,7 @@ class Translator:
         n_best: int = 1,
         prefixes: Sequence[str] | None = None,
         *,
-        first: int = 1,
+        first: int | None = 1,
     ) -> list[list[Translation]]:
         """Translates sentences.
 
@@ -151,7 +151,7 @@ class Translator:
             prefixes: N texts with which the translations have to begin, "" for any beginning. They
                 count in the scores. Give whole words: the model continues the subwords that
                 the text has by itself. The translation of a blank line stays empty.
-            first: the number of the first line, for warnings.
+            first: the number of the first line, for warnings about long lines; None for none.
 
         Returns:
             N lists of translations, the best first, or as they were drawn; fewer than n_best where
@@ -172,7 +172,7 @@ class Translator:
                 "translations or bind a larger BeamSearch.beam_size (or Sampling.samples)."
             )
         sources = _without_blank(self._encode("source", lines, first)).ids
-        prefix_ids = self._encode_prefixes(prefixes or (), sources, first)
+        prefix_ids = self._encode_prefixes(prefixes or (), sources, first).ids
         memory = self._planner.memory_for(max(map(len, sources), default=0))
         results = [[Translation("", 0.0)] for _ in lines]
         rerank = self.settings.rerank
@@ -196,8 +196,15 @@ class Translator:
         for_each_batch(translate_batch, batches, workers)
         return results
 
+    def truncated(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> list[bool]:
+        """Returns whether `translate` cuts off each line or its prefix."""
+        sources = self._encode("source", lines)
+        beginnings = self._encode_prefixes(prefixes or (), _without_blank(sources).ids, None)
+        truncated = sources.truncated | beginnings.truncated
+        return [index in truncated for index in range(len(lines))]
+
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], *, first: int = 1
+        self, sources: Sequence[str], targets: Sequence[str], *, first: int | None = 1
     ) -> list[PairScore]:
         """Scores given translations under the model: log P(target | source).
 
@@ -207,7 +214,7 @@ class Translator:
         Args:
             sources: N sentences, any text.
             targets: N sentences, their translations.
-            first: the number of the first line, for warnings.
+            first: as in `translate`.
 
         Raises:
             ValueError: there are not as many sources as targets.
@@ -273,30 +280,25 @@ class Translator:
         encoded = subwords.encode([line.strip() for line in lines])
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
         for index in sorted(truncated):
-            if first is not None:
-                logging.warning(
-                    "line %d: the %s has %d subwords, only the first %d are used",
-                    *(first + index, side, len(encoded[index]), longest),
-                )
+            _warn_of_length(first, index, side, len(encoded[index]), longest)
             del encoded[index][longest - 1 : -1]
         return Sentences(lines, encoded, truncated)
 
     def _encode_prefixes(
-        self, prefixes: Sequence[str], sources: Sequence[Sequence[int]], first: int
-    ) -> list[list[int]]:
+        self, prefixes: Sequence[str], sources: Sequence[Sequence[int]], first: int | None
+    ) -> Sentences:
         """Encodes the beginnings of translations, without EOS; none for blank sources."""
         encoded = self.subwords.target.encode([prefix.strip() for prefix in prefixes])
+        truncated = set()
         for index, ids in enumerate(encoded):
             del ids[-1]
             length = len(sources[index])
             limit = self._limit(length) if length else 0
             if 0 < limit < len(ids):
-                logging.warning(
-                    "line %d: the prefix has %d subwords, only the first %d are used",
-                    *(first + index, len(ids), limit),
-                )
+                truncated.add(index)
+                _warn_of_length(first, index, "prefix", len(ids), limit)
             del ids[limit:]
-        return encoded
+        return Sentences(prefixes, encoded, truncated)
 
     def _limit(self, length: int) -> int:
         """Returns the most ids of a translation, as `limits` does."""
@@ -357,6 +359,12 @@ class Translator:
 def _without_blank(sentences: Sentences) -> Sentences:
     """Removes the ids of blank lines, which are EOS alone."""
     return sentences._replace(ids=[ids if len(ids) > 1 else [] for ids in sentences.ids])
+
+
+def _warn_of_length(first: int | None, index: int, text: str, length: int, limit: int) -> None:
+    if first is not None:
+        message = "line %d: the %s has %d subwords, only the first %d are used"
+        logging.warning(message, first + index, text, length, limit)
 
 
 def _check_same_number(sources: Sequence[str], targets: Sequence[str]) -> None:

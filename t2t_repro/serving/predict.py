@@ -1,211 +1,148 @@
-"""Requests and answers as TensorFlow Serving writes them in JSON (json_tensor.cc).
+"""Reads and writes predictions in the JSON of TensorFlow Serving's REST interface.
 
-Row form:     {"instances": [value or {name: value}, ...]} -> {"predictions": [...]}
-Column form:  {"inputs": tensor or {name: tensor}}         -> {"outputs": ...}
+Row form:     {"instances": [text or {name: text}, ...]}  -> {"predictions": [{name: value}, ...]}
+Column form:  {"inputs": [text, ...] or {name: [text, ...]}}  -> {"outputs": {name: [value, ...]}}
 
-A text that is no UTF-8 is {"b64": "..."}. "signature_name" is "serving_default" if left out.
+"signature_name" is "serving_default" by default.
 """
 
-import base64
-import binascii
 import json
-from collections.abc import Callable, Mapping
-from itertools import chain
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+Columns = dict[str, list[Any]]
+"""A list of values for each input or output, one value a row."""
 
-from t2t_repro.serving.request_error import invalid
-from t2t_repro.serving.signature import Arrays, RequestLimits, Signature, TensorSpec
-
-_SHOWN = 80
-"""Characters of a value that a message repeats."""
-
-_MOST_AXES = 8
-"""Signatures have one or two; a deeper list is not looked into."""
+_MOST_SHOWN = 80
 
 
-class JsonRequest(NamedTuple):
+class Request(NamedTuple):
     """A request for a prediction.
 
     Attributes:
-        signature: which function is asked for.
-        inputs: its inputs.
-        in_rows: whether the answer is to be in row form.
+        signature: its name.
+        columns: the texts of each input.
+        rows: the number of texts.
+        in_rows: whether the answer is in row form.
     """
 
-    signature: Signature
-    inputs: Arrays
+    signature: str
+    columns: Columns
+    rows: int
     in_rows: bool
 
 
-def read_request(
-    body: bytes, signature_of: Callable[[str], Signature], limits: RequestLimits
-) -> JsonRequest:
-    """Reads the body of a request.
+class RequestError(Exception):
+    """A request that is not answered.
+
+    Args:
+        status: of HTTP.
+        message: one line: what was received, what was expected.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_rows: int) -> Request:
+    """Reads a request.
 
     Args:
         body: JSON.
-        signature_of: the signature of a name.
-        limits: of what it becomes.
+        signatures: the names of the inputs of each signature.
+        max_rows: the most rows of a request.
 
     Raises:
-        RequestError: it is no JSON, not of one of the forms, or not what the signature takes.
+        RequestError: 400, the body is not a request to one of the signatures.
     """
     try:
         document = json.loads(body)
-    # Bytes that are no UTF-8 and numbers of 5,000 digits are ValueErrors too.
     except (ValueError, RecursionError) as error:
-        raise invalid(f"JSON Parse error: {error}") from error
-    if not isinstance(document, dict):
-        raise invalid(f"JSON Value: {_shown(document)} Is not object")
-    name = document.get("signature_name", "")
-    if not isinstance(name, str):
-        raise invalid("'signature_name' key must be a string value")
-    forms = {"instances", "inputs"} & document.keys()
-    if len(forms) != 1:
-        raise invalid("expecting exactly one of the keys 'inputs' and 'instances'")
-    signature = signature_of(name)
+        raise _invalid(f"the body is not JSON: {error}") from error
+    if not isinstance(document, dict) or len({"instances", "inputs"} & document.keys()) != 1:
+        raise _invalid(
+            f"received {_shown(document)}, expected an object with either 'instances' or 'inputs'"
+        )
+    signature = document.get("signature_name", "serving_default")
+    if not isinstance(signature, str) or signature not in signatures:
+        raise _invalid(
+            f"signature_name is {_shown(signature)}, expected one of {', '.join(signatures)}"
+        )
+    names = signatures[signature]
     in_rows = "instances" in document
-    read = _from_rows if in_rows else _from_columns
-    columns = read(document[forms.pop()], signature.inputs)
-    inputs = {
-        name: _array(name, columns[name], spec, limits) for name, spec in signature.inputs.items()
-    }
-    return JsonRequest(signature, inputs, in_rows)
+    if in_rows:
+        columns = _columns_of_rows(document["instances"], names)
+    else:
+        columns = _columns(document["inputs"], names)
+    counts = {name: len(column) for name, column in columns.items()}
+    rows = max(counts.values())
+    if min(counts.values()) != rows:
+        raise _invalid(f"received {counts} values, expected the same number for all inputs")
+    if rows > max_rows:
+        raise _invalid(f"received {rows} rows, expected at most {max_rows}: send several requests")
+    return Request(signature, columns, rows, in_rows)
 
 
-def write_answer(outputs: Arrays, in_rows: bool) -> dict[str, Any]:
-    """The answer, in the form of its request.
+def write_answer(outputs: Columns, in_rows: bool) -> bytes:
+    """Writes the answer to a request.
 
     Args:
-        outputs: by name.
+        outputs: the values of each output.
         in_rows: whether in row form.
     """
-    columns = {name: _values(name, array) for name, array in outputs.items()}
-    alone = next(iter(columns.values())) if len(columns) == 1 else None
-    if not in_rows:
-        return {"outputs": alone if alone is not None else columns}
-    if alone is not None:
-        return {"predictions": alone}
-    rows = zip(*columns.values(), strict=True)
-    return {"predictions": [dict(zip(columns, row, strict=True)) for row in rows]}
+    answer: dict[str, Any] = {"outputs": outputs}
+    if in_rows:
+        rows = zip(*outputs.values(), strict=True)
+        answer = {"predictions": [dict(zip(outputs, row, strict=True)) for row in rows]}
+    return json.dumps(answer, ensure_ascii=False).encode()
 
 
-def _from_rows(rows: Any, inputs: Mapping[str, TensorSpec]) -> dict[str, list]:
-    if not isinstance(rows, list) or not rows:
-        raise invalid("Expecting 'instances' to be a list with one element at least")
-    if _is_object(rows[0]):
-        for number, row in enumerate(rows):
-            if not _is_object(row) or row.keys() != inputs.keys():
-                raise invalid(
-                    f"Failed to process element: {number} of 'instances' list. {_shown(row)} "
-                    f"must be an object with the keys {', '.join(sorted(inputs))}"
-                )
-        return {name: [row[name] for row in rows] for name in inputs}
-    if len(inputs) > 1:
-        raise invalid(
-            "instances is a plain list, but expecting objects with the keys "
-            f"{', '.join(sorted(inputs))}"
-        )
-    return dict.fromkeys(inputs, rows)
+def _columns(inputs: Any, names: Collection[str]) -> Columns:
+    """Reads the column form."""
+    if not isinstance(inputs, dict):
+        inputs = dict.fromkeys(names, inputs) if len(names) == 1 else {}
+    if inputs.keys() != set(names):
+        raise _invalid(f"'inputs' has {sorted(inputs)}, expected {sorted(names)}")
+    for name, column in inputs.items():
+        if not isinstance(column, list):
+            raise _invalid(f"input {name} is {_shown(column)}, expected a list of texts")
+        for text in column:
+            _check_text(name, text)
+    return inputs
 
 
-def _from_columns(columns: Any, inputs: Mapping[str, TensorSpec]) -> dict[str, Any]:
-    if not _is_object(columns):
-        if len(inputs) > 1:
-            raise invalid(
-                "inputs is a plain value/list, but expecting an object with the keys "
-                f"{', '.join(sorted(inputs))}"
+def _columns_of_rows(instances: Any, names: Collection[str]) -> Columns:
+    """Reads the row form."""
+    if not isinstance(instances, list):
+        raise _invalid(f"'instances' is {_shown(instances)}, expected a list")
+    columns: Columns = {name: [] for name in names}
+    for instance in instances:
+        row = instance
+        if not isinstance(row, dict):
+            row = dict.fromkeys(names, row) if len(names) == 1 else {}
+        if row.keys() != columns.keys():
+            raise _invalid(
+                f"an instance is {_shown(instance)}, expected an object with {sorted(names)}"
             )
-        return dict.fromkeys(inputs, columns)
-    if columns.keys() != inputs.keys():
-        raise invalid(f"'inputs' has the keys {_shown(sorted(columns))}, expected {sorted(inputs)}")
+        for name, text in row.items():
+            _check_text(name, text)
+            columns[name].append(text)
     return columns
 
 
-def _is_object(value: Any) -> bool:
-    """Whether it is an object, and not one that stands for bytes."""
-    return isinstance(value, dict) and value.keys() != {"b64"}
-
-
-def _array(name: str, value: Any, spec: TensorSpec, limits: RequestLimits) -> NDArray:
-    """The tensor that nested lists hold."""
-    shape = _first_shape(value)
-    if len(shape) > _MOST_AXES:
-        raise invalid(f"input {name} has {len(shape)} axes or more, expected {len(spec.shape)}")
-    spec.check_shape(name, shape)
-    limits.check(name, shape[0], spec.number_bytes(shape))
-    values = [value]
-    for size in shape:
-        for inner in values:
-            if not isinstance(inner, list) or len(inner) != size:
-                raise invalid(
-                    f"JSON Value: {_shown(inner)} is not of the same shape as those beside it"
-                )
-        values = list(chain.from_iterable(values))
-    dtype = np.dtype(spec.dtype.as_numpy_dtype)
+def _check_text(name: str, text: Any) -> None:
     try:
-        read = [_bytes(one) if spec.is_text else _number(one, dtype) for one in values]
-        return np.array(read, dtype).reshape(shape)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise invalid(f"input {name}: {error}, expected type: {spec.dtype.name}") from error
+        # JSON can hold half a character: "\ud800".
+        text.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise _invalid(f"input {name} has {_shown(text)}, expected a text") from None
 
 
-def _first_shape(value: Any) -> list[int]:
-    """The shape of nested lists, as the first of each says; not of more than they may be deep."""
-    shape: list[int] = []
-    while isinstance(value, list) and len(shape) <= _MOST_AXES:
-        shape.append(len(value))
-        value = value[0] if value else None
-    return shape
-
-
-def _bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode("utf-8")  # not so half of a surrogate pair: a ValueError
-    if isinstance(value, dict) and isinstance(value.get("b64"), str):
-        try:
-            return base64.b64decode(value["b64"], validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"Unable to base64 decode: {error}") from error
-    raise TypeError(f"JSON Value: {_shown(value)}")
-
-
-def _number(value: Any, dtype: np.dtype) -> Any:
-    kinds: dict[str, type | tuple[type, ...]] = {"b": bool, "f": (int, float)}
-    # True is an int to Python.
-    if not isinstance(value, kinds.get(dtype.kind, int)) or (
-        isinstance(value, bool) and dtype.kind != "b"
-    ):
-        raise TypeError(f"JSON Value: {_shown(value)}")
-    return value
-
-
-def _values(name: str, array: NDArray) -> Any:
-    """Nested lists of what JSON can hold; bytes where the name says that they are no text."""
-    if array.dtype == np.float32:
-        # With the digits that a float32 needs, not those of a float64.
-        return array.astype(str).astype(float).tolist()
-    if array.dtype != object:
-        return array.tolist()
-    write = _as_base64 if name.endswith("_bytes") else _as_text
-    return np.vectorize(write, otypes=[object])(array).tolist()
-
-
-def _as_base64(content: bytes) -> dict[str, str]:
-    return {"b64": base64.b64encode(content).decode()}
-
-
-def _as_text(content: bytes) -> str:
-    return content.decode("utf-8", errors="replace")
+def _invalid(message: str) -> RequestError:
+    return RequestError(400, message)
 
 
 def _shown(value: Any) -> str:
-    try:
-        shown = json.dumps(value)
-    # It was just deep enough to be read.
-    except RecursionError:
-        return "a list of lists"
-    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

@@ -1,4 +1,4 @@
-"""Requests that wait, and which of them are computed together."""
+"""Joins waiting requests into calls of the translator."""
 
 import asyncio
 import math
@@ -7,145 +7,120 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from t2t_repro.serving.answers import Answers
+from t2t_repro.serving.predict import Columns, Request
 
-from t2t_repro.serving.cancellation import Cancellation
-from t2t_repro.serving.signature import Arrays, Signature
-
-_ALIKE_BYTES = 40
-"""Texts that differ by less are as good as equally long."""
+_SIMILAR_CHARACTERS = 40
+"""Texts whose lengths differ by less count as similar."""
 
 
 class _Waiting(NamedTuple):
-    """A request.
+    """A request that waits.
 
     Attributes:
-        signature: what is to be computed.
-        inputs: of what.
-        rows: how many.
-        length: bytes of its longest text, the size of its longest axis, or 0.
-        answer: where the outputs go.
+        request: what is asked for.
+        length: characters of its longest text.
+        outputs: will hold the answer; cancelled if the client has hung up.
     """
 
-    signature: Signature
-    inputs: Arrays
-    rows: int
+    request: Request
     length: int
-    answer: asyncio.Future[dict[str, NDArray]]
+    outputs: asyncio.Future[Columns]
 
 
 class RequestQueue:
-    """Joins requests that wait into one call of the model.
+    """Answers requests, several in one call of the translator.
 
-    Nobody waits for company: an idle worker takes what is there, so requests are joined just when
-    all workers are busy. The oldest request is taken first, and others along with it whose
-    sentences are about as long: one long sentence doesn't keep short ones waiting. A call is given
-    up when nobody waits for it any more.
+    A call takes the oldest request, and others of the same signature and of similar length: one
+    long sentence does not delay many short ones.
 
     Args:
-        workers: how many calls are made at the same time.
-        max_rows: of a call; a request of more is a call by itself.
+        answers: computes the outputs.
+        workers: the number of calls at a time.
+        max_rows: the most rows of a call.
     """
 
-    def __init__(self, workers: int, max_rows: int) -> None:
-        self._idle = workers
+    def __init__(self, answers: Answers, workers: int, max_rows: int) -> None:
+        self._answers = answers
+        self._idle = self._workers = workers
         self._max_rows = max_rows
-        self._waiting: dict[asyncio.Future[dict[str, NDArray]], _Waiting] = {}
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="model")
+        self._waiting: list[_Waiting] = []
+        self._threads = ThreadPoolExecutor(workers)
 
-    async def answer(self, signature: Signature, inputs: Arrays) -> dict[str, NDArray]:
-        """Answers a request when its turn has come; cancelled before, it is never computed.
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is running."""
+        return self._idle < self._workers
+
+    async def answer(self, request: Request) -> Columns:
+        """Computes the outputs of a request; nothing, if it is cancelled in time.
 
         Raises:
-            RequestError: the inputs are not the signature's, or the computation failed.
+            Exception: what the translator raised.
         """
-        rows = signature.rows(inputs)
         loop = asyncio.get_running_loop()
-        request = _Waiting(signature, inputs, rows, _longest(inputs), loop.create_future())
-        self._waiting[request.answer] = request
-        # Later, so that what arrived at the same moment is seen together.
-        loop.call_soon(self._start)
-        try:
-            return await request.answer
-        finally:
-            self._waiting.pop(request.answer, None)
+        texts = (text for column in request.columns.values() for text in column)
+        length = max(map(len, texts), default=0)
+        waiting = _Waiting(request, length, loop.create_future())
+        self._waiting.append(waiting)
+        # Requests that arrive at the same moment are seen together.
+        loop.call_soon(self._start_calls)
+        return await waiting.outputs
 
-    def _start(self) -> None:
-        """Gives the idle workers what waits."""
-        loop = asyncio.get_running_loop()
-        while self._idle and (together := self._take()):
+    def _start_calls(self) -> None:
+        self._waiting = [one for one in self._waiting if not one.outputs.cancelled()]
+        while self._idle and self._waiting:
+            together = self._take()
             self._idle -= 1
-            cancellation = Cancellation()
-            for request in together:
-                request.answer.add_done_callback(partial(_give_up, together, cancellation))
-            done = loop.run_in_executor(self._pool, _compute, together, cancellation)
-            done.add_done_callback(partial(self._finish, together))
+            requests = [one.request for one in together]
+            loop = asyncio.get_running_loop()
+            call = loop.run_in_executor(self._threads, self._compute, requests)
+            call.add_done_callback(partial(self._finish, together))
 
     def _take(self) -> list[_Waiting]:
-        """Takes out the requests of the next call: none if none waits."""
-        waiting = [request for request in self._waiting.values() if not request.answer.done()]
-        # Two workers do two halves in less time than one does the whole.
-        share = math.ceil(sum(request.rows for request in waiting) / max(self._idle, 1))
-        room = min(share, self._max_rows)
-        together: list[_Waiting] = []
-        for request in waiting:
-            if not together or (_go_together(together[0], request) and request.rows <= room):
-                together.append(self._waiting.pop(request.answer))
-                room -= request.rows
+        """Removes the requests of the next call from those that wait."""
+        first, *others = self._waiting
+        # Every idle worker gets a share.
+        share = math.ceil(sum(one.request.rows for one in self._waiting) / self._idle)
+        room = min(share, self._max_rows) - first.request.rows
+        together, self._waiting = [first], []
+        for one in others:
+            if one.request.rows <= room and _fit_together(first, one):
+                together.append(one)
+                room -= one.request.rows
+            else:
+                self._waiting.append(one)
         return together
 
-    def _finish(
-        self, together: Sequence[_Waiting], done: asyncio.Future[list[dict[str, NDArray]]]
-    ) -> None:
+    def _compute(self, requests: Sequence[Request]) -> list[Columns]:
+        """Computes the outputs of requests of one signature, in one call."""
+        function = self._answers.signatures[requests[0].signature]
+        joined = {
+            name: [text for request in requests for text in request.columns[name]]
+            for name in requests[0].columns
+        }
+        outputs = function(**joined)
+        parts, first = [], 0
+        for request in requests:
+            rows = slice(first, first + request.rows)
+            parts.append({name: column[rows] for name, column in outputs.items()})
+            first += request.rows
+        return parts
+
+    def _finish(self, together: Sequence[_Waiting], call: asyncio.Future[list[Columns]]) -> None:
         self._idle += 1
-        self._start()
-        error = done.exception()
-        for number, request in enumerate(together):
-            if request.answer.done():
+        self._start_calls()
+        error = call.exception()
+        for index, one in enumerate(together):
+            if one.outputs.cancelled():
                 continue
             if error:
-                request.answer.set_exception(error)
+                one.outputs.set_exception(error)
             else:
-                request.answer.set_result(done.result()[number])
+                one.outputs.set_result(call.result()[index])
 
 
-def _longest(inputs: Arrays) -> int:
-    return max(
-        max(map(len, array.flat), default=0)
-        if array.dtype == object
-        else max(array.shape[1:] or [0])
-        for array in inputs.values()
-    )
-
-
-def _go_together(first: _Waiting, second: _Waiting) -> bool:
+def _fit_together(first: _Waiting, second: _Waiting) -> bool:
     shorter, longer = sorted((first.length, second.length))
-    return (
-        first.signature is second.signature
-        and first.signature.is_joinable
-        and longer <= 2 * shorter + _ALIKE_BYTES
-    )
-
-
-def _give_up(
-    together: Sequence[_Waiting], cancellation: Cancellation, _: asyncio.Future[object]
-) -> None:
-    """Ends a call if all who wait for it have gone."""
-    if all(request.answer.cancelled() for request in together):
-        cancellation.give_up()
-
-
-def _compute(together: Sequence[_Waiting], cancellation: Cancellation) -> list[dict[str, NDArray]]:
-    """The outputs of each request, computed in one call."""
-    first = together[0]
-    if len(together) == 1:
-        return [first.signature(first.inputs, cancellation)]
-    joined = {
-        name: np.concatenate([request.inputs[name] for request in together])
-        for name in first.inputs
-    }
-    outputs = first.signature(joined, cancellation)
-    ends = np.cumsum([request.rows for request in together])[:-1]
-    parts = {name: np.split(array, ends) for name, array in outputs.items()}
-    return [{name: parts[name][row] for name in parts} for row in range(len(together))]
+    is_similar = longer <= 2 * shorter + _SIMILAR_CHARACTERS
+    return first.request.signature == second.request.signature and is_similar

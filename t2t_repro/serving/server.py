@@ -1,158 +1,184 @@
-"""The server: REST and gRPC on one model, from the first version to the last request."""
+"""A server for one machine: TensorFlow Serving's REST interface on a `Translator`, and a page."""
 
 import asyncio
+import ipaddress
+import os
 import signal
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from importlib import resources
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from absl import logging
+from aiohttp import web
 
-from t2t_repro.decoding.batch_plan import available_memory
+from t2t_repro.decoding.batch_plan import default_workers
+from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.serving.allowed_hosts import AllowedHosts
-from t2t_repro.serving.authority import authority
-from t2t_repro.serving.grpc_service import GrpcService
-from t2t_repro.serving.model_process import VersionLimits
-from t2t_repro.serving.request_room import RequestRoom
-from t2t_repro.serving.rest_service import Limits, RestService
-from t2t_repro.serving.served_versions import ServedVersions
+from t2t_repro.serving.answers import Answers
+from t2t_repro.serving.predict import RequestError, read_request, write_answer
+from t2t_repro.serving.request_queue import RequestQueue
 
-_REFUSING_SECONDS = 0.5
-"""For so long new requests are told that the server ends, before the ports are closed."""
-
-_LEAST_MEMORY = 2**30
-"""What a small model needs, TensorFlow included; it may be there where less seems to be free."""
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Options(NamedTuple):
-    """What a server is started with, in the names of the verb's flags.
+    """The options of a server, by the names of the verb's flags.
 
     Attributes:
-        export_dir: holds the model's versions.
         model_name: as clients give it.
-        host: the address to listen at.
-        allowed_host: names by which clients may call it, beside that one and this machine's own.
-        rest_port: for REST; 0 for any that is free.
-        grpc_port: for gRPC; 0 for any that is free.
-        max_request_mb: most MiB of a request.
-        client_seconds: how long a client may take to send a request.
-        max_batch_size: most rows of a request, and of requests computed together.
-        max_waiting: how many requests may be there at a time.
-        max_waiting_mb: most MiB of them.
-        poll_seconds: how often the server looks for other versions.
-        load_seconds: until a version must be loaded and warmed up.
-        memory_gb: most GiB that a version may take; None for three quarters of what is free.
-        drain_seconds: how long a server that is told to end works on what it has taken.
+        host: the address to listen on.
+        allowed_host: names of the server in requests, besides `host` and this machine's own.
+        rest_port: 0 for any free port.
+        max_request_mb: the most MiB of a request.
+        client_seconds: the most seconds for a client to send a request.
+        max_batch_size: the most rows of a request, and of requests that are joined.
+        max_waiting: the most requests at a time.
+        drain_seconds: the most seconds to finish requests after SIGTERM.
     """
 
-    export_dir: str
     model_name: str
     host: str
     allowed_host: Sequence[str]
     rest_port: int
-    grpc_port: int
     max_request_mb: float
     client_seconds: float
     max_batch_size: int
     max_waiting: int
-    max_waiting_mb: float
-    poll_seconds: float
-    load_seconds: float
-    memory_gb: float | None
     drain_seconds: float
 
 
-async def serve(options: Options) -> None:
-    """Serves a model until SIGTERM or SIGINT; then finishes what it has taken.
+class Server:
+    """Answers requests over HTTP.
 
-    Raises:
-        UserError: there is no version that can be loaded, or a port can't be opened.
+    Args:
+        translator: called by several threads, so it should have one worker.
+        options: addresses and limits.
     """
-    is_told_to_end = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, is_told_to_end.set)
-    versions = ServedVersions(
-        options.model_name, Path(options.export_dir), _version_limits(options)
-    )
-    end = asyncio.create_task(is_told_to_end.wait())
-    start = asyncio.create_task(versions.start())
-    await asyncio.wait([start, end], return_when=asyncio.FIRST_COMPLETED)
-    try:
-        if start.done():
-            await start
-            await _answer(options, versions, is_told_to_end)
-    finally:
-        versions.close()
-    logging.info("ended")
 
+    def __init__(self, translator: Translator, options: Options) -> None:
+        self._options = options
+        self._answers = Answers(translator)
+        self._queue = RequestQueue(self._answers, default_workers(), options.max_batch_size)
+        self._open_requests = 0
+        self._is_draining = False
+        page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
+        self._page = page.replace("{{model}}", options.model_name)
 
-async def _answer(options: Options, versions: ServedVersions, end: asyncio.Event) -> None:
-    """Answers requests until the end, and then those that were taken."""
-    request_bytes = _bytes(options.max_request_mb, 20)
-    hosts = AllowedHosts(options.host, options.allowed_host)
-    room = RequestRoom(options.max_waiting, _bytes(options.max_waiting_mb, 20))
-    rest = RestService(versions, room, Limits(request_bytes, options.client_seconds, hosts))
-    remote = GrpcService(versions, room, request_bytes, options.client_seconds)
-    await _open_ports(options, rest, remote)
-    watcher = asyncio.create_task(_watch(versions, remote, options.poll_seconds))
+    async def serve(self) -> None:
+        """Serves until SIGTERM or SIGINT, then finishes the requests that were received.
 
-    await end.wait()
-    logging.info("ending: finishing the requests taken, refusing others")
-    watcher.cancel()
-    rest.refuse()
-    await remote.refuse()
-    refusing = min(_REFUSING_SECONDS, options.drain_seconds)
-    await asyncio.sleep(refusing)
-    left = options.drain_seconds - refusing
-    await asyncio.gather(remote.stop(left), rest.stop(left))
-
-
-async def _watch(versions: ServedVersions, remote: GrpcService, poll_seconds: float) -> None:
-    """Has versions changed, and their health reported, for ever."""
-    while True:
-        await versions.wait(poll_seconds)
+        Raises:
+            UserError: the port cannot be opened.
+        """
+        options, loop, is_told_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, is_told_to_end.set)
+        runner = web.AppRunner(
+            self.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1
+        )
+        await runner.setup()
         try:
-            await versions.look()
-        # A bug, which is no reason to end: the version that is served goes on.
+            await web.TCPSite(runner, options.host, options.rest_port).start()
+        except OSError as error:
+            raise UserError(
+                f"--host={options.host} --rest_port={options.rest_port}: {error.strerror}; "
+                "expected an address of this machine, such as 127.0.0.1, and a free port."
+            ) from error
+        host, port = runner.addresses[0][:2]
+        logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
+        await is_told_to_end.wait()
+        logging.info("ending: %d requests to finish", self._open_requests)
+        self._is_draining = True
+        deadline = loop.time() + options.drain_seconds
+        while self._open_requests and loop.time() < deadline:
+            await asyncio.sleep(0.02)
+        await runner.cleanup()
+        if self._queue.is_busy:
+            logging.warning("not finished within --drain_seconds=%g", options.drain_seconds)
+            # TensorFlow cannot be interrupted, and Python would wait for its threads.
+            os._exit(0)
+
+    def application(self) -> web.Application:
+        """Returns the routes, with the limit on the size of requests."""
+        application = web.Application(
+            middlewares=[self._guard],
+            client_max_size=int(self._options.max_request_mb * 2**20),
+        )
+        model = f"/v1/models/{self._options.model_name}"
+        application.add_routes([web.get("/", self._show_page), web.get("/health", self._health)])
+        for path in (model, f"{model}/versions/1"):
+            application.add_routes(
+                [web.post(f"{path}:predict", self._predict), web.get(path, self._status)]
+            )
+        return application
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Refuses requests while draining or from other sites, and answers errors in JSON."""
+        try:
+            if self._is_draining:
+                raise RequestError(503, "the server is ending")
+            self._check_host(request.headers.get("Host", "localhost"))
+            return await handler(request)
+        except RequestError as error:
+            status, message = error.status, str(error)
+        except UserError as error:
+            status, message = 400, str(error)
+        except web.HTTPNotFound:
+            status, message = (
+                404,
+                (f"{request.path} is not found, expected /v1/models/{self._options.model_name}"),
+            )
+        except web.HTTPException as error:
+            status, message = error.status, error.text or error.reason
         except Exception:
-            logging.exception("looking for versions failed")
-        await remote.say_healthy(versions.is_served)
+            logging.exception("%s %s failed", request.method, request.path)
+            status, message = 500, "the server failed; see its log"
+        return web.json_response({"error": message}, status=status)
 
+    def _check_host(self, host: str) -> None:
+        """Checks the name by which a client calls the server.
 
-def _version_limits(options: Options) -> VersionLimits:
-    if options.memory_gb is not None:
-        memory = _bytes(options.memory_gb, 30)
-    else:
-        available = available_memory()
-        memory = max(available * 3 // 4, _LEAST_MEMORY) if available else sys.maxsize
-    return VersionLimits(
-        load_seconds=options.load_seconds,
-        memory_bytes=memory,
-        rows=options.max_batch_size,
-        request_bytes=_bytes(options.max_request_mb, 20),
-    )
+        A page of another site could let its own name lead to this machine, and read all answers
+        (DNS rebinding). Addresses are safe: no other site has them for a name.
+        """
+        name = None
+        with suppress(ValueError):
+            name = urlsplit(f"//{host}").hostname
+            # On all addresses, the server may be called by any of them.
+            address = ipaddress.ip_address(name or "")
+            if address.is_loopback or ipaddress.ip_address(self._options.host).is_unspecified:
+                return
+        if name not in ("localhost", self._options.host, *self._options.allowed_host):
+            raise RequestError(
+                421, f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
+            )
 
+    async def _predict(self, request: web.Request) -> web.Response:
+        options = self._options
+        if self._open_requests >= options.max_waiting:
+            raise RequestError(429, f"{options.max_waiting} requests are waiting: try again later")
+        self._open_requests += 1
+        try:
+            async with asyncio.timeout(options.client_seconds):
+                body = await request.read()
+            asked = read_request(body, self._answers.inputs, options.max_batch_size)
+            outputs = await self._queue.answer(asked)
+            return web.json_response(body=write_answer(outputs, asked.in_rows))
+        except TimeoutError as error:
+            raise RequestError(408, f"no whole request in {options.client_seconds:g} s") from error
+        finally:
+            self._open_requests -= 1
 
-def _bytes(count: float, power: int) -> int:
-    return int(count * 2**power)
+    async def _status(self, request: web.Request) -> web.Response:
+        status = {"error_code": "OK", "error_message": ""}
+        version = {"version": "1", "state": "AVAILABLE", "status": status}
+        return web.json_response({"model_version_status": [version]})
 
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
 
-async def _open_ports(options: Options, rest: RestService, remote: GrpcService) -> None:
-    host = options.host
-    rest_port = await _open("rest_port", rest, host, options.rest_port)
-    grpc_port = await _open("grpc_port", remote, host, options.grpc_port)
-    logging.info("REST and a page: http://%s/", authority(host, rest_port))
-    logging.info("gRPC: %s", authority(host, grpc_port))
-
-
-async def _open(flag: str, service: RestService | GrpcService, host: str, port: int) -> int:
-    try:
-        return await service.start(host, port)
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "cannot be opened"
-        raise UserError(
-            f"--host={host} --{flag}={port}: {reason}; expected an address of this machine, such "
-            "as 127.0.0.1 or ::1, and a free port."
-        ) from error
+    async def _show_page(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._page, content_type="text/html")

@@ -1,60 +1,68 @@
-"""How requests are read from JSON, whatever it holds; `test_server` has the ordinary mistakes."""
+"""Requests in both forms of JSON, and what is wrong with them."""
 
-from contextlib import suppress
+import json
 
 import pytest
-import tensorflow as tf
 
-from t2t_repro.serving.predict import read_request
-from t2t_repro.serving.request_error import RequestError
-from t2t_repro.serving.signature import RequestLimits
-from tests.formats.saved_model.signatures import signature_of
+from t2t_repro.serving.predict import Columns, RequestError, read_request, write_answer
 
-ONE = signature_of(text=(tf.string, 1))
-TWO = signature_of(text=(tf.string, 1), ids=(tf.int32, 2))
-LIMITS = RequestLimits(rows=4, bytes=100)
-FORMS = [
-    b"%s",
-    b'{"inputs": %s}',
-    b'{"instances": %s}',
-    b'{"instances": [%s]}',
-    b'{"instances": ["a", %s]}',
-    b'{"instances": [{"text": %s}]}',
-    b'{"instances": [{"text": "a", "ids": %s}]}',
-    b'{"instances": ["a", {"b64": %s}]}',
-    b'{"inputs": {"text": ["a"], "ids": %s}}',
-    b'{"signature_name": %s, "inputs": []}',
-]
+INPUTS = {"serving_default": ["source"], "score": ["source", "target"]}
 
 
-def read(body, signature=ONE):
-    return read_request(body, lambda name: signature, LIMITS)
+def read(document, max_rows=4):
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return read_request(body, INPUTS, max_rows)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 9, 32, 64, 65, 300, 900, 960, 975, 990, 5000])
-def test_brackets_are_read_or_refused(depth):
-    """Those that are just not too deep for the reader, too."""
-    for leaf in (b"", b"1", b'"a"', b"{}", b'{"b64": "?"}', b"[], []", b'"a", "b"'):
-        nested = b"[" * depth + leaf + b"]" * depth
-        for form in FORMS:
-            for signature in (ONE, TWO):
-                with suppress(RequestError):
-                    read(form % nested, signature)
+def test_both_forms_are_the_same_columns():
+    for form in (
+        {"inputs": ["a", "b"]},
+        {"inputs": {"source": ["a", "b"]}},
+        {"instances": ["a", "b"]},
+        {"instances": [{"source": "a"}, "b"]},
+    ):
+        request = read(form)
+        assert (request.signature, request.columns, request.rows) == (
+            *("serving_default", {"source": ["a", "b"]}, 2),
+        )
+        assert request.in_rows == ("instances" in form)
+    pairs = read({"signature_name": "score", "instances": [{"target": "b", "source": "a"}]})
+    assert pairs.columns == {"source": ["a"], "target": ["b"]}
 
 
-def test_what_a_body_becomes_is_limited():
-    with pytest.raises(RequestError, match="Task size 5 is larger"):
-        read(b'{"inputs": ["", "", "", "", ""]}')
-    ids = b'{"inputs": {"text": [""], "ids": [[' + b"1," * 25 + b"1]]}}"
-    with pytest.raises(RequestError, match="input ids becomes 104 bytes, expected 100 at most"):
-        read(ids, TWO)
+def test_answers_have_the_form_of_their_request():
+    outputs: Columns = {"translation": ["ä", "b"], "score": [-1.5, 0.0]}
+    assert json.loads(write_answer(outputs, False)) == {"outputs": outputs}
+    rows = [{"translation": "ä", "score": -1.5}, {"translation": "b", "score": 0.0}]
+    assert json.loads(write_answer(outputs, True)) == {"predictions": rows}
 
 
-def test_nested_lists_become_an_array():
-    body = b'{"inputs": {"text": ["a", {"b64": "/w=="}], "ids": [[1, -2], [3, 2147483647]]}}'
-    inputs = read(body, TWO).inputs
-    assert inputs["text"].tolist() == [b"a", b"\xff"]
-    assert inputs["ids"].tolist() == [[1, -2], [3, 2**31 - 1]]
-    assert inputs["ids"].dtype == "int32"
-    assert read(b'{"inputs": []}').inputs["text"].shape == (0,)
-    assert read(b'{"inputs": {"text": [""], "ids": [[]]}}', TWO).inputs["ids"].shape == (1, 0)
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'{"inputs": ["a"',
+        b'{"inputs": ["\xff"]}',
+        b'{"inputs": ' + b"[" * 50_000,
+        [1],
+        {},
+        {"inputs": ["a"], "instances": ["a"]},
+        {"inputs": "a"},
+        {"inputs": ["a", 5]},
+        {"inputs": [["a"]]},
+        {"inputs": {"text": ["a"]}},
+        {"instances": "a"},
+        {"instances": [None]},
+        {"instances": [{"b64": "YQ=="}]},
+        {"instances": ["\ud800"]},
+        {"instances": ["a"] * 5},
+        {"signature_name": 5, "inputs": []},
+        {"signature_name": "unknown", "inputs": []},
+        {"signature_name": "score", "instances": ["a"]},
+        {"signature_name": "score", "inputs": {"source": ["a"], "target": []}},
+    ],
+    ids=lambda document: str(document)[:40],
+)
+def test_what_is_not_a_request_is_status_400(document):
+    with pytest.raises(RequestError) as raised:
+        read(document)
+    assert raised.value.status == 400

@@ -1,341 +1,246 @@
-"""The server's two interfaces against the SavedModel called directly, and against bad clients."""
+"""The server over HTTP: served = translated, its limits, and its end."""
 
-import base64
+import asyncio
 import json
-import random
-import time
-from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
-from typing import Any
+import os
+import re
+import signal
+import socket
 
-import grpc
-import numpy as np
+import aiohttp
 import pytest
-import tensorflow as tf
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, SignatureDefMap
-from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
-from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
+from aiohttp.test_utils import TestClient, TestServer
 
+from t2t_repro.serving.server import Options, Server
 from tests.decoding.random_translator import ODD_LINES
-from tests.serving.server_process import JSON, PREDICT, post, predict_request, predictions
+from tests.serving.conftest import Held
 
-LINES = [line for line in ODD_LINES if len(line) < 100] + ["the red stone and a cloud", "a b c d"]
-IDS = [[7, 300, 9, 1], [7, 290, 1, 0]]
-INPUTS: dict[str, dict[str, Any]] = {
-    "serving_default": {"source": LINES},
-    "nbest": {"source": LINES},
-    "token_ids": {"source_ids": IDS},
-    "score": {"source": LINES, "target": LINES[::-1]},
-}
+MODEL = "/v1/models/made"
+PREDICT = f"{MODEL}:predict"
+LINES = [*ODD_LINES, "the red stone and a cloud"]
+OPTIONS = Options(
+    model_name="made",
+    host="127.0.0.1",
+    allowed_host=["proxy.example"],
+    rest_port=0,
+    max_request_mb=0.1,
+    client_seconds=0.5,
+    max_batch_size=32,
+    max_waiting=64,
+    drain_seconds=60.0,
+)
 
 
 @pytest.fixture(scope="module")
-def expected(export_dir):
-    """What the SavedModel answers to INPUTS, as JSON would have it."""
-    loaded = tf.saved_model.load(str(export_dir / "3"))
-    found = {}
-    for name, inputs in INPUTS.items():
-        outputs = loaded.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
-        found[name] = {key: as_lists(value.numpy()) for key, value in outputs.items()}
-    return found
+def server(translator):
+    return Server(translator, OPTIONS)
 
 
-def as_lists(array):
-    if array.dtype == object:
-        array = np.array([text.decode() for text in array.flat], object).reshape(array.shape)
-    return array.tolist()
+def answers(server, *requests, **headers):
+    """Returns status and content of the answers to (method, path, body)."""
+
+    async def ask():
+        async with TestClient(TestServer(server.application())) as client:
+            return [await answer(client, *request, **headers) for request in requests]
+
+    return asyncio.run(ask())
 
 
-def assert_same(found, expected):
-    """Texts and integers alike, scores as close as batches allow."""
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        if np.asarray(value).dtype.kind == "f":
-            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)
-        else:
-            assert found[name] == value, name
+async def answer(client, method, path, body=None, **headers):
+    async with client.request(method, path, data=body, headers=headers) as response:
+        return response.status, await response.text()
 
 
-@pytest.mark.parametrize("signature", INPUTS)
-def test_both_forms_of_rest_answer_as_the_saved_model(server, expected, signature):
-    inputs = INPUTS[signature]
-    named = {"signature_name": signature}
-    rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
-    asked = [{**named, "inputs": inputs}, {**named, "instances": rows}]
-    if len(inputs) == 1:
-        (value,) = inputs.values()
-        asked += [{**named, "inputs": value}, {**named, "instances": value}]
-    for document in asked:
-        status, answer = server.predict(document)
-        assert status == 200, answer
-        outputs = answer.get("outputs")
-        if "instances" in document:
-            predictions = answer["predictions"]
-            assert len(predictions) == len(rows)
-            outputs = {name: [row[name] for row in predictions] for name in predictions[0]}
-        assert_same(outputs, expected[signature])
+def predict(server, **document):
+    ((status, text),) = answers(server, ("POST", PREDICT, json.dumps(document)))
+    assert status == 200, text
+    return json.loads(text)
 
 
-@pytest.mark.parametrize("signature", INPUTS)
-def test_grpc_answers_as_the_saved_model(server, expected, signature):
-    with predictions(server) as stub:
-        response = stub.Predict(predict_request(signature, 3, **INPUTS[signature]))
-    assert response.model_spec.version.value == 3
-    assert response.model_spec.signature_name == signature
-    outputs = {key: as_lists(tf.make_ndarray(value)) for key, value in response.outputs.items()}
-    assert_same(outputs, expected[signature])
+def columns(pairs):
+    """Texts, and scores up to the rounding of another batch."""
+    texts, scores = zip(*pairs, strict=True)
+    return {"translation": list(texts), "score": pytest.approx(scores, rel=1e-5, abs=1e-5)}
 
 
-def test_outputs_can_be_chosen_and_the_default_signature_left_out(server, expected):
-    with predictions(server) as stub:
-        request = predict_request(source=LINES)
-        request.output_filter.append("translation")
-        response = stub.Predict(request)
-    (output,) = response.outputs.values()
-    assert as_lists(tf.make_ndarray(output)) == expected["serving_default"]["translation"]
-    assert server.predict({"instances": LINES})[0] == 200
+def test_what_is_served_is_what_is_translated(server, translator):
+    expected = columns(best for best, *_ in translator.translate(LINES))
+    expected["truncated"] = [len(line) > 1000 for line in LINES]
+    assert predict(server, inputs=LINES) == {"outputs": expected}
+    rows = predict(server, instances=LINES)["predictions"]
+    assert [row["translation"] for row in rows] == expected["translation"]
+    assert len({*expected["translation"]}) > 5
 
 
-def test_bytes_that_are_no_text_and_no_sentence_at_all(server):
-    encoded = {"b64": base64.b64encode(b"a \xff tree").decode()}
-    status, answer = server.predict({"instances": [encoded, "a \ufffd tree"]})
+def test_every_signature_is_served(server, translator):
+    lines, others = LINES[:4], ["a", "b", "", "the river"]
+    outputs = predict(server, signature_name="nbest", inputs=lines)["outputs"]
+    for row, found in enumerate(translator.translate(lines, 4)):
+        assert outputs["count"][row] == len(found)
+        real = {name: outputs[name][row][: len(found)] for name in ("translation", "score")}
+        assert real == columns(found)
+    inputs = {"source": lines, "prefix": others}
+    outputs = predict(server, signature_name="prefix", inputs=inputs)["outputs"]
+    expected = columns(best for best, *_ in translator.translate(lines, prefixes=others))
+    assert outputs == {**expected, "truncated": [False] * 4}
+    inputs = {"source": lines, "target": others}
+    outputs = predict(server, signature_name="score", inputs=inputs)["outputs"]
+    pairs = translator.score(lines, others)
+    assert outputs == {
+        "log_probability": pytest.approx([pair.log_probability for pair in pairs], rel=1e-5),
+        "length": [len(pair.subwords) for pair in pairs],
+        "truncated": [False] * 4,
+    }
+
+
+def test_the_page_asks_for_what_is_served(server):
+    ((status, page),) = answers(server, ("GET", "/"))
     assert status == 200
-    first, second = answer["predictions"]
-    assert first["translation"] == second["translation"]
-    assert server.predict({"inputs": []}) == (
-        200,
-        {"outputs": {"translation": [], "score": [], "truncated": []}},
-    )
-    with predictions(server) as stub:
-        empty = predict_request(source=np.zeros([0], object))
-        assert tf.make_ndarray(stub.Predict(empty).outputs["score"]).shape == (0,)
+    (path,) = re.findall(r'fetch\("([^"]+)"', page)
+    (signature,) = re.findall(r'signature_name: "(\w+)"', page)
+    body = json.dumps({"signature_name": signature, "inputs": ["a"]})
+    ((status, text),) = answers(server, ("POST", f"/{path}", body))
+    assert status == 200
+    assert {*re.findall(r"outputs\.(\w+)", page)} <= json.loads(text)["outputs"].keys()
 
 
-def test_status_and_metadata(server, graph):
-    path = "/v1/models/made"
-    status = {"error_code": "OK", "error_message": ""}
-    state = {"version": "3", "state": "AVAILABLE", "status": status}
-    for asked in (path, path + "/versions/3"):
-        assert server.request("GET", asked) == (200, {"model_version_status": [state]})
-        found, answer = server.request("GET", asked + "/metadata")
-        assert found == 200
-        assert answer["model_spec"] == {"name": "made", "signature_name": "", "version": "3"}
-        signature = answer["metadata"]["signature_def"]["signature_def"]["nbest"]
-        assert signature["inputs"]["source"]["dtype"] == "DT_STRING"
-    assert server.request("GET", "/health") == (200, {"status": "ok"})
-    with predictions(server) as stub, grpc.insecure_channel(server.grpc) as channel:
-        request = GetModelMetadataRequest(metadata_field=["signature_def"])
-        request.model_spec.name = "made"
-        packed = stub.GetModelMetadata(request).metadata["signature_def"]
-        definitions = SignatureDefMap()
-        assert packed.Unpack(definitions)
-        public = {name for name in graph.signature_def if not name.startswith("__")}
-        assert set(definitions.signature_def) == public
-        asked = GetModelStatusRequest()
-        asked.model_spec.name = "made"
-        (version,) = ModelServiceStub(channel).GetModelStatus(asked).model_version_status
-        assert (version.version, version.state) == (3, version.AVAILABLE)
-        health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-        assert health.status == health.SERVING
+def test_state_and_health(server):
+    paths = (MODEL, f"{MODEL}/versions/1", "/health")
+    (model, version, health) = answers(server, *(("GET", path) for path in paths))
+    (state,) = json.loads(model[1])["model_version_status"]
+    assert (model[0], state["version"], state["state"]) == (200, "1", "AVAILABLE")
+    assert version == model
+    assert health[0] == 200
 
 
-NESTED = b'{"inputs": ' + b"[" * 50_000
-MISTAKES = {
-    "no JSON": (b'{"inputs": ["a"', 400, "JSON Parse error"),
-    "no UTF-8": (b'{"inputs": ["\xff"]}', 400, "JSON Parse error"),
-    "nothing": (b"", 400, "JSON Parse error"),
-    "nested deeply": (NESTED, 400, "JSON Parse error"),
-    "no object": (b"[1]", 400, "Is not object"),
-    "neither form": (b"{}", 400, "exactly one of the keys"),
-    "both forms": (b'{"inputs": ["a"], "instances": ["a"]}', 400, "exactly one of the keys"),
-    "no row": (b'{"instances": []}', 400, "one element at least"),
-    "a number": (b'{"instances": ["a", 5]}', 400, "JSON Value: 5, expected type: string"),
-    "no value": (b'{"instances": [null]}', 400, "JSON Value: null, expected type: string"),
-    "a list too many": (b'{"instances": [["a"]]}', 400, "has shape [1, 1], expected [any]"),
-    "lists in lists": (
-        b'{"inputs": ' + b"[" * 70 + b"]" * 70 + b"}",
-        400,
-        "axes or more, expected 1",
-    ),
-    "a list too few": (b'{"inputs": "a"}', 400, "has shape [], expected [any]"),
-    "no base64": (b'{"instances": [{"b64": "?"}]}', 400, "Unable to base64 decode"),
-    "half a character": (b'{"instances": ["\\ud800"]}', 400, "surrogates not allowed"),
-    "another input": (b'{"inputs": {"text": ["a"]}}', 400, "expected ['source']"),
-    "rows of two kinds": (b'{"instances": [{"source": "a"}, "a"]}', 400, "element: 1"),
-    "ragged": (
-        b'{"signature_name": "token_ids", "inputs": [[5, 1], [5]]}',
-        400,
-        "not of the same shape",
-    ),
-    "a fraction": (
-        b'{"signature_name": "token_ids", "inputs": [[5.5]]}',
-        400,
-        "JSON Value: 5.5, expected type: int32",
-    ),
-    "too large a number": (
-        b'{"signature_name": "token_ids", "inputs": [[3000000000]]}',
-        400,
-        "expected type: int32",
-    ),
-    "unequal columns": (
-        b'{"signature_name": "score", "inputs": {"source": ["a"], "target": ["a", "b"]}}',
-        400,
-        "equally many rows",
-    ),
-    "a plain list for two inputs": (
-        b'{"signature_name": "score", "instances": ["a"]}',
-        400,
-        "objects with the keys source, target",
-    ),
-    "no such signature": (b'{"signature_name": "x", "inputs": []}', 400, '"x" not found'),
-    "signature no name": (b'{"signature_name": 5, "inputs": []}', 400, "must be a string"),
-    "too many rows": (json.dumps({"inputs": ["a"] * 65}).encode(), 400, "maximum input batch"),
-    "too large": (b'{"inputs": ["' + b"a" * 600_000 + b'"]}', 413, "size 524288 exceeded"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_over_rest_is_a_status_and_an_error(server, name):
-    body, status, message = MISTAKES[name]
-    found, answer = server.request("POST", PREDICT, body)
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", PREDICT, "no JSON", 400),
+        ("POST", PREDICT, json.dumps({"inputs": ["a"] * 33}), 400),
+        ("POST", PREDICT, json.dumps({"inputs": ["a" * 200_000]}), 413),
+        ("POST", "/v1/models/other:predict", "{}", 404),
+        ("POST", f"{MODEL}/versions/2:predict", "{}", 404),
+        ("GET", PREDICT, None, 405),
+    ],
+)
+def test_what_is_refused_has_a_status_and_a_reason(server, method, path, body, status):
+    ((found, text),) = answers(server, (method, path, body))
     assert found == status
-    assert answer.keys() == {"error"}
-    assert message in answer["error"]
-    assert len(answer["error"]) < 300
+    assert json.loads(text)["error"]
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "message"),
+    ("host", "listens_at", "status"),
     [
-        ("POST", "/v1/models/other:predict", 404, "Latest(other)"),
-        ("POST", "/v1/models/made/versions/2:predict", 404, "Specific(made, 2)"),
-        ("POST", f"/v1/models/made/versions/{10**30}:predict", 400, "to numeric"),
-        ("GET", "/v1/models/other", 404, "any versions of model other"),
-        ("GET", "/v1/models/made/versions/2", 404, "version 2 of model made"),
-        ("GET", "/v1/models/other/metadata", 404, "Latest(other)"),
-        ("GET", PREDICT, 400, "Malformed request: GET"),
-        ("GET", "/v1/models", 400, "Malformed request"),
-        ("GET", "/nowhere", 404, "Not Found"),
+        ("localhost:8501", "127.0.0.1", 200),
+        ("127.0.0.1", "127.0.0.1", 200),
+        ("[::1]:80", "127.0.0.1", 200),
+        ("proxy.example", "127.0.0.1", 200),
+        ("192.168.1.7", "127.0.0.1", 421),
+        ("192.168.1.7", "0.0.0.0", 200),
+        ("evil.example", "0.0.0.0", 421),
+        ("[::1", "127.0.0.1", 421),
     ],
 )
-def test_an_unknown_address_is_a_status_and_an_error(server, method, path, status, message):
-    found, answer = server.request(method, path, b'{"instances": ["a"]}')
-    assert (found, answer.keys()) == (status, {"error"})
-    assert message in answer["error"]
+def test_it_is_called_by_its_own_names(translator, host, listens_at, status):
+    server = Server(translator, OPTIONS._replace(host=listens_at))
+    assert answers(server, ("GET", "/health"), Host=host)[0][0] == status
 
 
-def huge():
-    request = predict_request(source=["a"])
-    request.inputs["source"].tensor_shape.dim[0].size = 10**15
-    return request
+def test_a_slow_client_is_given_up(server):
+    async def ask():
+        async with TestServer(server.application()) as test_server:
+            reader, writer = await asyncio.open_connection(test_server.host, test_server.port)
+            writer.write(
+                f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n".encode()
+            )
+            status = await reader.readline()
+            writer.close()
+            return status
+
+    assert b" 408 " in asyncio.run(ask())
 
 
-def labelled():
-    request = predict_request(source=["a"])
-    request.model_spec.version_label = "stable"
-    return request
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("request_", "code", "message"),
-    [
-        (predict_request(name="other", source=["a"]), "NOT_FOUND", "Latest(other)"),
-        (predict_request(version=2, source=["a"]), "NOT_FOUND", "Specific(made, 2)"),
-        (predict_request("x", source=["a"]), "FAILED_PRECONDITION", '"x" not found'),
-        (predict_request(text=["a"]), "INVALID_ARGUMENT", "expects ['source']"),
-        (predict_request(source=[5]), "INVALID_ARGUMENT", "holds int32, expected string"),
-        (predict_request(source="a"), "INVALID_ARGUMENT", "has shape [], expected [any]"),
-        (predict_request(source=["a"] * 65), "INVALID_ARGUMENT", "maximum input batch"),
-        (predict_request(source=["a" * 600_000]), "RESOURCE_EXHAUSTED", "larger than max"),
-        (labelled(), "INVALID_ARGUMENT", "version label: stable"),
-        (huge(), "INVALID_ARGUMENT", "maximum input batch size"),
-    ],
-)
-def test_a_mistake_over_grpc_is_a_status(server, request_, code, message):
-    with predictions(server) as stub, pytest.raises(grpc.RpcError) as error:
-        stub.Predict(request_)
-    assert error.value.code().name == code
-    assert message in error.value.details()
+def test_a_full_queue_is_429(translator):
+    server = Server(translator, OPTIONS._replace(max_waiting=2))
+    held = Held(server._answers)
+    body = json.dumps({"inputs": ["a tree"]})
+
+    async def ask():
+        async with TestClient(TestServer(server.application())) as client:
+            first = [asyncio.create_task(answer(client, "POST", PREDICT, body)) for _ in range(2)]
+            await until(lambda: server._open_requests == 2)
+            refused = await answer(client, "POST", PREDICT, body)
+            held.may_go.set()
+            return [status for status, _ in (refused, *await asyncio.gather(*first))]
+
+    assert asyncio.run(ask()) == [429, 200, 200]
 
 
-def assert_lives(server):
-    assert server.predict({"instances": ["a tree"]})[0] == 200
+def serving(translator, scenario, **options):
+    """Runs a scenario with a running server, which has to end after it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = Server(translator, OPTIONS._replace(rest_port=port, **options))
+
+    async def is_up(client):
+        try:
+            return (await answer(client, "GET", "/health"))[0] == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+    async def run():
+        running = asyncio.create_task(server.serve())
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
+            while not await is_up(client):
+                await asyncio.sleep(0.01)
+            found = await scenario(server, client)
+        async with asyncio.timeout(20):
+            await running
+        return found
+
+    return asyncio.run(run())
 
 
-def test_a_client_that_is_slow(server):
-    whole = post(b'{"instances": ["a tree"]}')
-    sent = (len(whole) - 9, len(whole) - 9, 20)
-    in_time, too_late, in_its_head = connections = [server.connect() for _ in sent]
-    for connection, size in zip(connections, sent, strict=True):
-        connection.sendall(whole[:size])
-    assert_lives(server)
-    in_time.sendall(whole[sent[0] :])
-    assert in_time.recv(1000).startswith(b"HTTP/1.1 200")
-    answer = too_late.recv(1000)
-    assert answer.startswith(b"HTTP/1.1 408")
-    assert b'{"error": "no whole body within 2 s"}' in answer
-    assert in_its_head.recv(1000) == b""
-    for connection in connections:
-        connection.close()
+def test_what_was_received_before_sigterm_is_answered(translator):
+    async def scenario(server, client):
+        held = Held(server._answers)
+        bodies = [json.dumps({"inputs": [line]}) for line in LINES]
+        received = [asyncio.create_task(answer(client, "POST", PREDICT, body)) for body in bodies]
+        await until(lambda: server._open_requests == len(LINES))
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: server._is_draining)
+        refused = [await answer(client, "POST", PREDICT, bodies[0]) for _ in range(3)]
+        held.may_go.set()
+        return refused, await asyncio.gather(*received)
+
+    refused, received = serving(translator, scenario)
+    assert [status for status, _ in refused] == [503] * 3
+    texts = [json.loads(text)["outputs"]["translation"][0] for _, text in received]
+    assert texts == [best.text for best, *_ in translator.translate(LINES)]
 
 
-def test_clients_that_hang_up(server):
-    whole = post(json.dumps({"instances": ["a river " * 50] * 32}).encode())
-    for size in (0, 20, len(whole) // 2, *[len(whole)] * 3):
-        connection = server.connect()
-        connection.sendall(whole[:size])
-        time.sleep(0.01)
-        connection.close()
-    with predictions(server) as stub:
-        stub.Predict.future(predict_request(source=["a river"] * 64)).cancel()
-        with pytest.raises(grpc.RpcError, match="DEADLINE_EXCEEDED"):
-            stub.Predict(predict_request(source=["a river"] * 64), timeout=0.001)
-    assert_lives(server)
-    assert not [line for line in server.log() if "Traceback" in line]
+def test_the_end_has_a_limit(translator, monkeypatch):
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
 
+    async def scenario(server, client):
+        held = Held(server._answers)
+        body = json.dumps({"inputs": ["a"]})
+        request = asyncio.create_task(answer(client, "POST", PREDICT, body))
+        await until(lambda: server._queue.is_busy)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await request
+        return held
 
-def test_no_answer_of_many_at_once_is_mixed_up(server, expected):
-    """Sentences of all lengths over 24 connections, three quarters of them by REST."""
-    best = dict(zip(LINES, expected["serving_default"]["translation"], strict=True))
-    n_best = dict(zip(LINES, expected["nbest"]["translation"], strict=True))
-
-    def ask_rest(seed):
-        generator = random.Random(seed)
-        connection = HTTPConnection(server.rest, timeout=60)
-        for _ in range(9):
-            lines = generator.choices(LINES, k=generator.randint(1, 5))
-            signature, known = generator.choice([("serving_default", best), ("nbest", n_best)])
-            body = json.dumps({"signature_name": signature, "instances": lines})
-            connection.request("POST", PREDICT, body, JSON)
-            answer = json.loads(connection.getresponse().read())
-            found = [row["translation"] for row in answer["predictions"]]
-            assert found == [known[line] for line in lines]
-        connection.close()
-
-    def ask_grpc(seed):
-        generator = random.Random(seed)
-        with predictions(server) as stub:
-            for _ in range(9):
-                lines = generator.choices(LINES, k=generator.randint(1, 5))
-                response = stub.Predict(predict_request(source=lines))
-                found = as_lists(tf.make_ndarray(response.outputs["translation"]))
-                assert found == [best[line] for line in lines]
-
-    with ThreadPoolExecutor(24) as pool:
-        asked = [pool.submit(ask_grpc if seed % 4 == 0 else ask_rest, seed) for seed in range(24)]
-    for future in asked:
-        future.result()
-    assert len(set(best.values())) > 5
-
-
-def test_a_page_is_shown(server):
-    connection = HTTPConnection(server.rest, timeout=60)
-    connection.request("GET", "/")
-    response = connection.getresponse()
-    page = response.read().decode()
-    assert response.status == 200
-    assert response.headers["Content-Type"].startswith("text/html")
-    assert "made" in page
-    assert "{{" not in page
-    assert "http" not in page.replace("http-equiv", "")
+    serving(translator, scenario, drain_seconds=0.1).may_go.set()
+    assert ended == [0]

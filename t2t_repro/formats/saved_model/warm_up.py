@@ -15,7 +15,6 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.serving.proto_tensors import read_message
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
 
@@ -88,7 +87,6 @@ def read_warm_up(saved_model: Path) -> Iterator[PredictRequest]:
 
     Raises:
         UserError: the file is damaged, or none.
-        RequestError: what it holds is no request.
     """
     path = saved_model / WARM_UP_FILE
     if not path.exists():
@@ -97,7 +95,7 @@ def read_warm_up(saved_model: Path) -> Iterator[PredictRequest]:
         raise UserError(f"{path} is no file, expected requests for predictions: delete it.")
     try:
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-            yield read_message(PredictionLog, record).predict_log.request
+            yield PredictionLog.FromString(record).predict_log.request
     except tf.errors.DataLossError as error:
         raise UserError(
             f"{path} is damaged: {reason_of(error)}: copy or export it again."

@@ -18,11 +18,11 @@ from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.runs.model_directory import ModelDirectory
 from tests.commands import outcomes_of
+from tests.formats.conftest import graph_of
 from tests.formats.marian.test_marian_ctranslate2 import translations
 from tests.formats.saved_model.cpp_client import answer_of, cpp_session, text_libraries, texts_of
 from tests.processes import CHECKOUT
 from tests.real_corpora import shared_folder
-from tests.serving.conftest import graph_of
 
 # Their limit of 50 more counts an EOS that is forced; ours leaves a translation without one there.
 EXTRA = 49

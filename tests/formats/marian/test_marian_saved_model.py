@@ -13,9 +13,9 @@ from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.vocabulary import PAD_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, with_search
+from tests.formats.conftest import graph_of
 from tests.formats.saved_model.cpp_client import answer_of, cpp_session, text_libraries, texts_of
 from tests.formats.saved_model.test_export import known_operations_of
-from tests.serving.conftest import graph_of
 from tests.text.marian_directory import SOURCE_TEXT, TARGET_TEXT, write_marian_text
 
 pytestmark = pytest.mark.long

@@ -14,9 +14,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.formats.saved_model.export import next_version, write_saved_model
 from t2t_repro.formats.saved_model.server_files import SERVER_FILES, write_server_files
 from t2t_repro.formats.saved_model.warm_up import WARM_UP_FILE
-from t2t_repro.serving.cancellation import Cancellation
-from t2t_repro.serving.loaded_model import LoadedModel
-from t2t_repro.serving.signature import RequestLimits
 from tests.formats.saved_model.cpp_client import cpp_session
 
 
@@ -41,13 +38,6 @@ def test_the_warm_up_requests_are_answered(serve, export_dir, graph):
     ]
     assert len({len(source) for source in defaults}) > 1
     assert len({max(map(len, source)) for source in defaults}) > 1
-
-
-def test_what_no_client_may_ask_is_not_asked_to_warm_up(export_dir):
-    assert max(len(x) for _, inputs in warm_up_requests(export_dir) for x in inputs.values()) > 2
-    model = LoadedModel(export_dir / "3", RequestLimits(rows=2))
-    answer = model.signature("")({"source": np.array(["a", "b"], object)}, Cancellation())
-    assert len(answer["translation"]) == 2
 
 
 def test_without_the_operations_of_tensorflow_text_it_is_refused(export_dir):

@@ -10,14 +10,12 @@ from t2t_repro.errors import UserError
 from t2t_repro.formats.saved_model.export import write_saved_model
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.formats.saved_model.warm_up import read_warm_up
-from t2t_repro.serving.cancellation import Cancellation
-from t2t_repro.serving.loaded_model import LoadedModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.t2t import T2TSubwords
 from tests.decoding.random_translator import ODD_LINES, random_model, with_search
+from tests.formats.conftest import graph_of
 from tests.formats.saved_model.cpp_client import texts_of
 from tests.formats.saved_model.test_export import known_operations_of
-from tests.serving.conftest import graph_of
 from tests.text.test_t2t import VOCABULARY, write
 
 PREFIXES = ["a tree", "", "x", "the", " ", "a blue", "🙂", "a " * 99, "", "", "a", "b", "c", "d"]
@@ -38,15 +36,17 @@ def version(sampler, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answer(version):
-    """Answers a request as the server does."""
-    model = LoadedModel(version)
+    """Answers a request."""
+    signatures = tf.saved_model.load(str(version)).signatures
 
     def answer(signature, **inputs):
-        arrays = {
-            name: np.array(values, None if name == "seed" else object)
+        dtypes = {"seed": tf.int64}
+        tensors = {
+            name: tf.constant(values, dtypes.get(name, tf.string))
             for name, values in inputs.items()
         }
-        return model.signature(signature)(arrays, Cancellation())
+        outputs = signatures[signature](**tensors)
+        return {name: value.numpy() for name, value in outputs.items()}
 
     return answer
 
