@@ -30,16 +30,16 @@ from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: 
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401 (for gin)
-from t2t_repro.training.announcements import announce_model
 from t2t_repro.training.devices import choose_strategy, use_xla
-from t2t_repro.training.fine_tuning import parent_of
-from t2t_repro.training.guard_rails import check_gpus, check_writable
+from t2t_repro.training.fine_tuning import initial_model
+from t2t_repro.training.guard_rails import check_writable
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_for_data import configured_preparation, new_model
+from t2t_repro.training.moving_average import MovingAverageSettings
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
-from t2t_repro.training.train_step import TrainStep
-from t2t_repro.training.training_run import TrainingRun
+from t2t_repro.training.train_step import StepSettings, TrainStep
+from t2t_repro.training.training_run import RunSettings, TrainingRun, log_model
 from t2t_repro.training.workers import Workers, find_workers
 
 TRAINING_ROOTS = (
@@ -118,7 +118,7 @@ def train(
         deterministic: whether TensorFlow computes every sum in a fixed order (its op determinism),
             so that two runs, killed or not, have the same bits. Slower on GPUs.
         callbacks: Keras's, told what happens; see `Callbacks`.
-        init_from: the model directory of a model that training starts from; see `Parent`.
+        init_from: the model directory of a model that training starts from; see `InitialModel`.
         init_checkpoint: which checkpoint of it; see `ModelDirectory.checkpoint`.
 
     Returns:
@@ -130,11 +130,10 @@ def train(
             Or another worker was lost: 143.
     """
     directory = ModelDirectory(model_dir)
-    parent = parent_of(directory, init_from, init_checkpoint)
-    # A run that goes on needs its parent no more.
-    origin = (parent.directory if parent else directory) if init_from else None
-    preparation = configured_preparation(origin)
-    check_gpus()
+    initial = initial_model(directory, init_from, init_checkpoint)
+    # A run that goes on does not need its initial model any more.
+    start = (initial.directory if initial else directory) if init_from else None
+    preparation = configured_preparation(start)
     workers = find_workers()
     with workers.connected():
         with workers.chief_first():
@@ -142,8 +141,8 @@ def train(
                 check_writable(directory.path)
         workers.check_same_run(directory)
         if init_from:
-            found = parent.identity() if parent else {}
-            workers.check_same("a train.init_from with", found)
+            identity = initial.identity() if initial else {}
+            workers.check_same("a train.init_from with", identity)
         strategy = workers.strategy or choose_strategy()
 
         # The model and its update.
@@ -151,14 +150,16 @@ def train(
         if deterministic:
             tf.config.experimental.enable_op_determinism()
         with strategy.scope():
-            model = new_model(preparation, precision, origin)
-            if parent:
-                parent.check_fits(model)
+            model = new_model(preparation, precision, start)
+            if initial:
+                initial.check_fits(model)
             model.build()
-            step = TrainStep(model, optimizer(), seed, use_xla())
-        announce_model(step)
+            step = TrainStep(
+                model, optimizer(), StepSettings(), seed, use_xla(), MovingAverageSettings()
+            )
+        log_model(step)
         with _alone_in(directory, workers):
-            run = TrainingRun(step, directory, workers, callbacks, parent)
+            run = TrainingRun(step, directory, workers, RunSettings(), callbacks, initial)
             return run.train(preparation, data_dir)
 
 

@@ -169,7 +169,7 @@ def test_other_weights_go_on_with_the_same_data_and_say_so(made):
 def test_a_further_tag_of_a_run_that_starts_from_the_model_is_a_further_row(made):
     _, outcomes = made
     assert re.search(r"data: taking 330 subwords from .*, adding <new>: subw", outcomes[-1].err)
-    assert "rows of pieces: embedding 330 carried over, 1 new" in outcomes[-1].err
+    assert "rows of subwords: embedding 330 copied, 1 new" in outcomes[-1].err
 
 
 def test_the_tag_decides(made):

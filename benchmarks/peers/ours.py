@@ -27,7 +27,7 @@ from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.training.devices import use_xla
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.train_step import TrainStep
+from t2t_repro.training.train_step import StepSettings, TrainStep
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from work import LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, ROWS, Batch, ModelSize
 
@@ -39,7 +39,8 @@ def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     """See `peers`."""
     model = random_model(size, dtype)
     optimizer = adam(LEARNING_RATE)
-    step = TrainStep(model, optimizer, 1, use_xla(), CrossEntropy(LABEL_SMOOTHING))
+    settings = StepSettings(CrossEntropy(LABEL_SMOOTHING))
+    step = TrainStep(model, optimizer, settings, seed=1, jit_compile=use_xla())
     number = 0
 
     def train(batch: Batch) -> float:

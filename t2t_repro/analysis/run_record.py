@@ -1,11 +1,11 @@
 """What a run leaves behind about its cost and quality, for the report on many runs."""
 
 import statistics
-import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+from tensorflow import make_ndarray
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.analysis.operations import training_operations
@@ -15,7 +15,6 @@ from t2t_repro.evaluation.scores import Score
 from t2t_repro.files import read_json
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.training.event_files import read_events
 
 _SPEED = "train/real_tokens_per_second"
 
@@ -117,24 +116,11 @@ def _read_evaluation(path: Path) -> Evaluation:
 
 
 def _median_speed(tensorboard: Path) -> float | None:
-    """The median of what TensorBoard's files say of speed: a pause is no training."""
-    found = (
-        _scalar(value.tensor)
-        for path in sorted(tensorboard.glob("events*"))
-        for event in read_events(path)
-        for value in event.summary.value
-        if value.tag == _SPEED
-    )
-    speeds = [speed for speed in found if speed is not None]
-    return statistics.median(speeds) if speeds else None
-
-
-def _scalar(tensor: TensorProto) -> float | None:
-    """A float32; tf.make_ndarray would fill whatever shape is claimed."""
-    if tensor.float_val:
-        return float(tensor.float_val[0])
-    content = tensor.tensor_content
-    return float(struct.unpack("<f", content)[0]) if len(content) == 4 else None
+    """Returns the median of the logged speeds: a pause does not count as slow training."""
+    events = EventAccumulator(str(tensorboard), size_guidance={"tensors": 0}).Reload()
+    if _SPEED not in events.Tags()["tensors"]:
+        return None
+    return statistics.median(float(make_ndarray(e.tensor_proto)) for e in events.Tensors(_SPEED))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -41,9 +41,9 @@ def define_paths(name: str, help_text: str) -> None:
     flags.DEFINE_multi(_Path(), flags.ArgumentSerializer[str](), name, [], help_text)
 
 
-def define_experiment(is_required: bool = True) -> None:
+def define_experiment() -> None:
     """Defines the flags of the verbs that read an experiment's gin file."""
-    define_path("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", is_required)
+    define_path("gin_file", None, "The experiment, e.g. gin/base_ende.gin.", True)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of it, e.g. 'train.seed = 2'.")
     define_path("data_dir", None, "For data; runs/<experiment>/data by default.")
 

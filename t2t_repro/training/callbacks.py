@@ -1,79 +1,55 @@
-"""Keras's callbacks in the train loop: how a run is told to W&B, MLflow, or one's own program."""
+"""Calls Keras callbacks during training, for W&B, MLflow or your own code."""
 
 from collections.abc import Mapping, Sequence
 
 import keras
-import tensorflow as tf
 from absl import logging
 
-from t2t_repro.errors import UserError
 from t2t_repro.training.train_step import StepResult
-
-_NO_RATES = (
-    "expected callbacks that leave it alone: bind a schedule in its place, such as "
-    "adam.learning_rate = @TransformerSchedule()."
-)
 
 
 class Callbacks:
-    """Tells Keras callbacks what happens in a run.
+    """Calls Keras callbacks at the events of a run.
 
     on_train_begin
     on_train_batch_end   after every update: loss, nll, learning_rate, gradient_norm
     on_test_end          after every dev evaluation: nll, and the metric's name; of a mixture's
-                         corpus news/nll and so on
-    on_epoch_end         then too, for callbacks that wait for it: all these, those of the dev set
-                         as val_nll and so on
+                         corpora news/nll and so on
+    on_epoch_end         after that, with all of these; those of the dev set as val_nll and so on
     on_train_end         also where an error ends the run
 
-    The number of a batch and of an epoch is that of the update, counted from 0 as in Keras. Of
-    several workers, only the first one's are called. They read: what ends a run, the learning rate,
-    and when checkpoints are written are not theirs to change.
+    The number of a batch and of an epoch is that of the update, counted from 0 as in Keras. With
+    several workers, only the first one's callbacks are called. They are there to read: a checkpoint
+    does not hold their state, so they must not change the learning rate or the weights.
 
     Args:
         callbacks: Keras's, or classes derived from `keras.callbacks.Callback`.
-        model: that they are given, with the optimizer as its own.
-        steps: the last step of the run.
+        model: given to them, compiled with the optimizer.
         optimizer: of the run.
-
-    Raises:
-        UserError: one of them is no callback, or is there to change the learning rate.
+        steps: the last step of the run.
     """
 
     def __init__(
         self,
         callbacks: Sequence[keras.callbacks.Callback],
-        model: keras.Model | None = None,
-        steps: int | None = None,
-        optimizer: keras.Optimizer | None = None,
+        model: keras.Model,
+        optimizer: keras.Optimizer,
+        steps: int,
     ) -> None:
-        if not isinstance(callbacks, list | tuple) or not all(
-            isinstance(callback, keras.callbacks.Callback) for callback in callbacks
-        ):
-            raise UserError(
-                f"train.callbacks is {callbacks!r}, expected a list of Keras callbacks, such as "
-                "[@my_parts.MyCallback()], with brackets behind the name."
-            )
         self._callbacks = callbacks
         self._model = model
-        for callback in callbacks:
-            if isinstance(callback, keras.callbacks.ReduceLROnPlateau):
-                raise UserError(f"train.callbacks has ReduceLROnPlateau, {_NO_RATES}")
-        self._optimizer = optimizer
-        self._rate = self._current_rate()
         self._last: dict[str, float] = {}
-        self._warned = False
-        if callbacks and model is not None and optimizer is not None:
-            # They look for it there, W&B's for the learning rate.
+        self._has_warned = False
+        if callbacks:
+            # Callbacks read the optimizer there, W&B's for the learning rate.
             model.compile(optimizer)
         for callback in callbacks:
             callback.set_params({"epochs": 1, "steps": steps, "verbose": 0})
             callback.set_model(model)
 
     def begin(self) -> None:
-        """Says that training begins, or goes on."""
-        if self._model is not None:
-            self._model.stop_training = False
+        """Reports that training begins, or goes on."""
+        self._model.stop_training = False
         for callback in self._callbacks:
             callback.on_train_begin()
 
@@ -92,39 +68,21 @@ class Callbacks:
         }
         for callback in self._callbacks:
             callback.on_train_batch_end(step - 1, dict(self._last))
-        self._warn_if_asked_to_stop()
+        if self._model.stop_training and not self._has_warned:
+            self._has_warned = True
+            logging.warning(
+                "train: a callback has set stop_training, which does not end a run: bind "
+                "TrainingSchedule.patience or TrainingSchedule.steps"
+            )
 
     def evaluation(self, step: int, scores: Mapping[str, float]) -> None:
-        """Reports a dev evaluation after update `step`.
-
-        Raises:
-            UserError: a callback has changed the learning rate.
-        """
-        if not self._callbacks:
-            return
+        """Reports a dev evaluation after update `step`."""
         together = self._last | {f"val_{name}": score for name, score in scores.items()}
         for callback in self._callbacks:
             callback.on_test_end(dict(scores))
             callback.on_epoch_end(step - 1, dict(together))
-        if (now := self._current_rate()) != self._rate:
-            # The other workers, and a restart, would go on with the old one.
-            raise UserError(f"a callback changed the learning rate to {now}, {_NO_RATES}")
-        self._warn_if_asked_to_stop()
 
     def end(self) -> None:
-        """Says that training has ended."""
+        """Reports the end of training."""
         for callback in self._callbacks:
             callback.on_train_end()
-
-    def _current_rate(self) -> object:
-        """The optimizer's learning rate, or its schedule."""
-        rate = getattr(self._optimizer, "_learning_rate", None)
-        return float(tf.convert_to_tensor(rate)) if isinstance(rate, keras.Variable) else rate
-
-    def _warn_if_asked_to_stop(self) -> None:
-        if getattr(self._model, "stop_training", False) and not self._warned:
-            self._warned = True
-            logging.warning(
-                "train: a callback has set stop_training, which ends no run here: bind "
-                "TrainingSchedule.patience or TrainingSchedule.steps"
-            )

@@ -4,12 +4,10 @@ import dataclasses
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import gin
 import keras
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -20,36 +18,47 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
 
-# Where the state of the run lies in a checkpoint, and what in it the optimizer does not update.
+# The key of the state in a checkpoint, and of the frozen parts in the state.
 _STATE = "state/.ATTRIBUTES/VARIABLE_VALUE"
 _FROZEN = "frozen"
 
-_DO_NOT_FIT = (AssertionError, IndexError, TypeError, ValueError, RecursionError)
 
-
-@gin.configurable(denylist=["directory", "model", "optimizer", "average", "is_writer", "frozen"])
+@gin.configurable("Checkpoints")
 @validated
+@dataclasses.dataclass(frozen=True)
+class CheckpointSettings:
+    """Settings of the checkpoints.
+
+    Attributes:
+        every_steps: how many updates there are from one checkpoint to the next.
+        every_minutes: the longest time between two checkpoints, or None.
+        keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
+
+    Raises:
+        UserError: a value is out of range.
+    """
+
+    every_steps: Count = 1000
+    every_minutes: Annotated[float, Range(least=0, most=1e9)] | None = None
+    keep: Count = 20
+
+
 class Checkpoints:
     """Writes, keeps and restores checkpoints in a model directory.
 
-    See `CheckpointFolder` for what a kill leaves behind.
+    `CheckpointFolder` says what a kill leaves behind.
 
     Args:
         directory: the model directory.
         model: the Transformer.
         optimizer: its optimizer.
-        average: of its weights; those without values are left out.
-        every_steps: a checkpoint every so many updates.
-        every_minutes: and whenever so many minutes have passed since the last one, or None.
-        keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
-        is_writer: whether this process is the one of several that writes; another only reads.
-        frozen: parts of the model that the optimizer does not update; see `TrainStep`.
+        settings: how often, and how many.
+        average: of the weights; left out of the checkpoint if it has no values.
+        frozen: parts of the model that the optimizer does not update; see `StepSettings`.
+        is_writer: whether this worker writes; the others only read.
 
     Attributes:
-        variables: that a checkpoint holds.
-
-    Raises:
-        UserError: a number is too low.
+        variables: those that a checkpoint holds.
     """
 
     def __init__(
@@ -57,16 +66,13 @@ class Checkpoints:
         directory: ModelDirectory,
         model: keras.Model,
         optimizer: keras.Optimizer,
+        settings: CheckpointSettings,
         average: MovingAverage | None = None,
-        every_steps: Count = 1000,
-        every_minutes: Annotated[float, Range(least=0, most=1e9)] | None = None,
-        keep: Count = 20,
-        is_writer: bool = True,
         frozen: Sequence[str] = (),
+        is_writer: bool = True,
     ) -> None:
-        self.every_steps = every_steps
-        self.every_minutes = every_minutes
-        self._keep = keep
+        self._settings = settings
+        # TensorFlow cannot send text to other workers: only the writer's state is ever read.
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         parts = {"model": model, "optimizer": optimizer, "state": self._state}
         self.variables = [*model.variables, *optimizer.variables]
@@ -76,57 +82,68 @@ class Checkpoints:
         self._checkpoint = tf.train.Checkpoint(**parts)
         self._optimizer = optimizer
         self._directory = directory
+        self._frozen = list(frozen)
         self._is_writer = is_writer
-        # Not written where there are none, as checkpoints were before there could be.
-        self._frozen = {_FROZEN: list(frozen)} if frozen else {}
-        self._last = CheckpointFolder(directory.checkpoints, keep)
+        self._last = CheckpointFolder(directory.checkpoints, settings.keep)
         self._best = CheckpointFolder(directory.best)
-        self._bad = CheckpointFolder(directory.nonfinite)
         self._saved_at = time.monotonic()
         self._saved: RunState | None = None
 
-    def restore(self) -> RunState:
-        """Restores the newest checkpoint, or returns the state of a run that begins.
+    @property
+    def newest(self) -> str | None:
+        """The path of the newest checkpoint, or None."""
+        return self._last.newest
 
-        One that cannot be read is set aside with a warning, and the one before is taken. Nothing
+    def restore(self) -> RunState:
+        """Restores the newest checkpoint, or returns the state of a new run.
+
+        One that cannot be read is set aside with a warning, and the one before is restored. Nothing
         is assigned before all of a checkpoint has been read.
 
         Raises:
-            UserError: the checkpoint is of another model, or there are some and none can be read.
+            UserError: the checkpoint is of another model, or none of several can be read.
         """
         step = self._newest_readable()
         if step is None:
             return RunState()
         path = self._last.prefix(step)
-        self._check_frozen(path)
-        # Keras keeps a constant rate, no schedule, as a variable: what is configured now counts.
+        # Keras keeps a constant rate, unlike a schedule, as a variable: the configured one counts.
         constant = getattr(self._optimizer, "_learning_rate", None)
         rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
-            self._checkpoint.restore(path).assert_consumed()
-            state = json.loads(self._state.numpy())
-            state.pop(_FROZEN, None)
-            self._saved = RunState.read(state)
-        except (*_DO_NOT_FIT, tf.errors.OpError) as error:
+            state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
+            frozen = state.pop(_FROZEN, [])
+            if frozen == self._frozen:
+                self._saved = RunState(**state)
+                self._checkpoint.restore(path).assert_consumed()
+        except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
             raise UserError(
                 f"{path} does not fit this model ({reason_of(error)}): give the gin file that it "
                 "was trained with; or, to start from its weights alone, another --model_dir with "
                 f"{self._directory.as_parent()}."
             ) from error
+        if frozen != self._frozen:
+            # The optimizer's moments are those of the weights that were not frozen.
+            raise UserError(
+                f"{path} is of a run with TrainStep.frozen = {frozen}, expected {self._frozen}: "
+                "bind the same; to start from its weights with a fresh optimizer, give another "
+                f"--model_dir with {self._directory.as_parent()}."
+            )
         if rate is not None:
             self._optimizer.learning_rate = rate
-        return self._saved
+        return self._saved or RunState()
 
     def tidy(self) -> None:
-        """Brings the folders to what a writer that was not killed would have left.
+        """Removes leftovers of an interrupted write.
 
-        Comes after `restore`: a start that is refused deletes nothing.
+        Call it after `restore`: a start that is refused deletes nothing.
         """
         if self._is_writer:
             self._last.tidy()
             self._best.tidy()
 
     def _newest_readable(self) -> int | None:
+        """Returns the step of the newest checkpoint that can be read, or None without any."""
         unreadable: dict[int, str] = {}
         for step in reversed(self._last.expected()):
             reason = damage(self._last.prefix(step))
@@ -145,94 +162,53 @@ class Checkpoints:
             raise UserError(
                 f"none of the {len(unreadable)} checkpoints in {self._last.path} can be read "
                 f"({self._last.prefix(newest)}: {unreadable[newest]}): put back a copy, or delete "
-                "the folder to begin anew."
+                "the folder to start again."
             )
         return None
-
-    def _check_frozen(self, path: str) -> None:
-        """Makes sure that the optimizer's moments will be those of the same weights."""
-        try:
-            state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
-            there = list(state.get(_FROZEN, []))
-        except (*_DO_NOT_FIT, AttributeError, tf.errors.OpError):
-            # What is wrong is said where all of it is read.
-            return
-        now = self._frozen.get(_FROZEN, [])
-        if there != now:
-            raise UserError(
-                f"{path} is of a run with TrainStep.frozen = {there}, expected {now}: bind what "
-                "was bound there; to start from its weights with a fresh optimizer, give another "
-                f"--model_dir with {self._directory.as_parent()}."
-            )
 
     def is_due(self, step: int) -> bool:
         """Returns whether a checkpoint is to be written after update `step`.
 
-        By `every_minutes`, workers may differ: only the one that writes has to know.
+        By `every_minutes`, workers may differ: only the writer's answer counts.
         """
         minutes = (time.monotonic() - self._saved_at) / 60
-        return step % self.every_steps == 0 or (
-            self.every_minutes is not None and minutes >= self.every_minutes
-        )
+        most = self._settings.every_minutes
+        return step % self._settings.every_steps == 0 or (most is not None and minutes >= most)
 
     def to_come(self, updates: int) -> int:
-        """Returns how many more there will be at most, best/ and the one being written included.
+        """Returns how many more checkpoints there will be on the disk, at most.
 
         Args:
-            updates: that are still to be made.
+            updates: how many are still to be made.
         """
-        written = updates // self.every_steps + 1 if self.every_minutes is None else self._keep
-        more = min(self._keep - len(self._last.steps()), written)
-        # While one is written, those that it replaces are there.
+        every, keep = self._settings.every_steps, self._settings.keep
+        written = keep if self._settings.every_minutes is not None else updates // every + 1
+        more = min(keep - len(self._last.steps()), written)
+        # best/ too, and the one being written while those that it replaces are there.
         return max(more, 0) + (not self._best.steps()) + 1
 
     def save(self, state: RunState) -> None:
-        """Writes a checkpoint, unless the newest one is of this very state.
+        """Writes a checkpoint, unless the newest one is of the same state.
 
         Raises:
             UserError: it cannot be written; those before are intact.
         """
-        if state == self._saved:
-            return
-        self._write(self._last, state)
-        self._saved_at = time.monotonic()
-        self._saved = state
+        if state != self._saved:
+            self._write(self._last, state)
+            self._saved_at = time.monotonic()
+            self._saved = state
 
     def save_best(self, state: RunState) -> None:
-        """Writes the checkpoint that is the best on the dev set, in place of the one before.
+        """Writes the checkpoint that is the best on the dev set, and deletes the one before.
 
         Raises:
             UserError: it cannot be written.
         """
         self._write(self._best, state)
 
-    def save_bad_batch(self, state: RunState, source: tf.Tensor, target: tf.Tensor) -> Path:
-        """Writes a batch whose loss or gradient cannot be used, and the weights it came to.
-
-        Args:
-            state: of the run before the batch.
-            source: [slices, rows, source_length], token ids.
-            target: [slices, rows, target_length], token ids.
-
-        Returns:
-            the file; see `replay`.
-
-        Raises:
-            UserError: it cannot be written.
-        """
-        self._write(self._bad, state)
-        path = Path(f"{self._bad.prefix(state.step)}.npz")
-        if self._is_writer:
-            np.savez_compressed(path, step=state.step, source=source, target=target)
-        return path
-
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
         if not self._is_writer:
             return
-        self._state.assign(json.dumps(dataclasses.asdict(state) | self._frozen))
+        frozen = {_FROZEN: self._frozen} if self._frozen else {}
+        self._state.assign(json.dumps(dataclasses.asdict(state) | frozen))
         folder.write(self._checkpoint, state.step)
-
-    @property
-    def newest(self) -> str | None:
-        """The path of the newest checkpoint, or None."""
-        return self._last.newest

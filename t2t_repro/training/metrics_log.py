@@ -1,4 +1,4 @@
-"""Reports a run: progress bar, log lines, TensorBoard and callbacks."""
+"""Reports a run: progress bar, log lines, TensorBoard, callbacks."""
 
 import math
 import re
@@ -17,59 +17,58 @@ from t2t_repro.durations import in_words
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import sync
 from t2t_repro.training.callbacks import Callbacks
-from t2t_repro.training.event_files import rewind
 from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
 from t2t_repro.training.train_step import StepResult
 
-# Over fewer updates a speed means nothing: of one it is known only roughly when it ended.
+# Speed is measured over at least so many updates: the host reads results later than they are there.
 _LEAST_UPDATES = 10
 
 _DESCRIPTIONS = {
-    "train/loss": "What is minimised: cross-entropy with label smoothing, less the smoothing's own "
-    "entropy, so that 0 is the least. It may lie below nll.",
-    "train/nll": "Cross-entropy without label smoothing, in nats a target token; perplexity is "
+    "train/loss": "The loss that is minimised: cross-entropy with label smoothing, less the "
+    "smoothing's own entropy, so that its minimum is 0. It may lie below nll.",
+    "train/nll": "Cross-entropy without label smoothing, in nats per target token; perplexity is "
     "e^nll.",
-    "train/padding_share": "Of the vectors that are computed, those that hold no token.",
+    "train/padding_share": "The share of the computed vectors that hold no token.",
 }
 
 
 class MetricsLog(AbstractContextManager["MetricsLog"]):
-    """Reports a training run to the terminal and to TensorBoard.
+    """Reports a training run to the terminal, to TensorBoard and to callbacks.
 
-    What an earlier start wrote of later updates is dropped: see `rewind`. Speed is stated in real
-    source and target tokens a second, never in steps.
+    TensorBoard drops what an earlier start reported of later updates. Speed is in real source and
+    target tokens per second.
 
     Args:
-        directory: where TensorBoard's event files go; None where another worker reports.
-        pace: of the run.
-        state: where it goes on.
-        callbacks: told everything too; see `Callbacks`.
+        directory: of TensorBoard's event files; None where another worker reports.
+        schedule: of the run.
+        state: where the run goes on.
+        callbacks: called at the same events.
 
     Raises:
-        UserError: TensorBoard's files cannot be written, as on a full disk.
+        UserError: TensorBoard's files cannot be written, e.g. on a full disk.
     """
 
     def __init__(
         self,
         directory: Path | None,
-        pace: TrainingSchedule,
+        schedule: TrainingSchedule,
         state: RunState,
-        callbacks: Callbacks | None = None,
+        callbacks: Callbacks,
     ) -> None:
         self._directory = directory
         with self._can_be_written():
-            self._writer = _writer(directory, pace, state)
-        self._callbacks = callbacks or Callbacks([])
-        self._pace = pace
+            self._writer = _writer(directory, state)
+        self._callbacks = callbacks
+        self._schedule = schedule
         self._tokens = 0
         self._first_step = state.step
         self._began = time.monotonic()
         self._paused = 0.0
         # Seconds of training and tokens so far, after each of the last updates.
-        self._marks = deque([(0.0, 0)], maxlen=max(pace.log_every, _LEAST_UPDATES) + 1)
+        self._marks = deque([(0.0, 0)], maxlen=max(schedule.log_every, _LEAST_UPDATES) + 1)
         self._progress = ""
         self._bar = tqdm(
-            total=pace.steps,
+            total=schedule.steps,
             initial=state.step,
             bar_format="{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} updates{postfix}",
             dynamic_ncols=True,
@@ -92,14 +91,14 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         """Writes a text to TensorBoard.
 
         Raises:
-            UserError: it cannot be written, as on a full disk; so do all others that write.
+            UserError: it cannot be written, e.g. on a full disk; so do all others that write.
         """
         with self._writing():
             tf.summary.text(name, markdown, step=step)
             self._writer.flush()
 
     def flush(self) -> None:
-        """Makes sure that what was reported so far outlives the process, and the machine."""
+        """Waits until all reports so far are on the disk."""
         with self._writing():
             self._writer.flush()
             if self._directory:
@@ -112,13 +111,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             step: updates so far, this one included.
             result: of the update.
             tokens: source and target tokens of its batch together.
-            capacity: likewise, those vectors included that hold no token.
+            capacity: source and target vectors that were computed, those without a token included.
         """
         self._tokens += tokens
         self._marks.append((self._training_seconds(), self._tokens))
         self._bar.update(1)
         self._callbacks.update(step, result)
-        if not self._pace.reports(step):
+        if not self._schedule.logs(step):
             return
         speed = self._speed()
         loss, nll = float(result.loss), float(result.nll)
@@ -139,13 +138,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._bar.set_postfix_str(self._progress)
         if self._bar.disable:
             logging.info(
-                f"step {step}/{self._pace.steps}: loss {loss:.4f}, nll {nll:.4f}, lr "
+                f"step {step}/{self._schedule.steps}: loss {loss:.4f}, nll {nll:.4f}, lr "
                 f"{learning_rate:.3e}, {speed:,.0f} src+tgt tok/s{self._time_left(step)}"
             )
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Says that a dev evaluation is under way, which is no training time."""
+        """Reports that a dev evaluation is under way; its time is not training time."""
         began = time.monotonic()
         self._bar.set_postfix_str("evaluating on the dev set")
         try:
@@ -155,20 +154,20 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             self._paused += time.monotonic() - began
 
     def evaluation(self, step: int, scores: DevScores, seconds: float) -> None:
-        """Reports a dev evaluation after update `step`, which took so long."""
+        """Reports a dev evaluation after update `step`, which took so many seconds."""
         perplexity = math.exp(min(scores.nll, 50.0))
         logging.info(
             f"step {step}: dev nll {scores.nll:.4f}, perplexity {perplexity:.3f}, "
             f"{scores.metric} {scores.score:.2f} ({seconds:.0f} s)"
         )
         tag = re.sub(r"\W+", "_", scores.metric.lower())
-        found = {"nll": scores.nll, tag: scores.score}
+        values = {"nll": scores.nll, tag: scores.score}
         for name, nll, score in scores.corpora:
             logging.info(f"step {step}: dev.{name} nll {nll:.4f}, {scores.metric} {score:.2f}")
-            found |= {f"{name}/nll": nll, f"{name}/{tag}": score}
-        self._callbacks.evaluation(step, found)
-        found["perplexity"] = perplexity
-        self._scalars({f"dev/{name}": value for name, value in found.items()}, step)
+            values |= {f"{name}/nll": nll, f"{name}/{tag}": score}
+        self._callbacks.evaluation(step, values)
+        values["perplexity"] = perplexity
+        self._scalars({f"dev/{name}": value for name, value in values.items()}, step)
         self.text("dev/translations", scores.samples, step)
         with self._writing():
             for name, pixels in scores.images:
@@ -190,15 +189,15 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             yield
         except (OSError, tf.errors.OpError) as error:
             raise UserError(
-                f"cannot write to {self._directory} ({reason_of(error)}): make room or mend the "
+                f"cannot write to {self._directory} ({reason_of(error)}): make room or change the "
                 "permissions, then start again; the run goes on from its last checkpoint."
             ) from error
 
     def _time_left(self, step: int) -> str:
-        if step == self._pace.steps:
+        if step == self._schedule.steps:
             return ""
         seconds = (time.monotonic() - self._began) / (step - self._first_step)
-        return f", {in_words(seconds * (self._pace.steps - step))} left"
+        return f", {in_words(seconds * (self._schedule.steps - step))} left"
 
     def _training_seconds(self) -> float:
         return time.monotonic() - self._began - self._paused
@@ -208,11 +207,14 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         return (tokens - before) / (now - began)
 
 
-def _writer(
-    directory: Path | None, pace: TrainingSchedule, state: RunState
-) -> tf.summary.SummaryWriter:
-    """What writes TensorBoard's files, without what was written of later updates."""
+def _writer(directory: Path | None, state: RunState) -> tf.summary.SummaryWriter:
+    """Opens TensorBoard's files, which get an event that makes it drop later updates."""
     if not directory:
         return tf.summary.create_noop_writer()
-    rewind(directory, state.step, "dev/" if pace.owes_evaluation(state) else None)
-    return tf.summary.create_file_writer(str(directory))
+    writer = tf.summary.create_file_writer(str(directory))
+    start = tf.compat.v1.Event(
+        step=state.step and state.step + 1,
+        session_log=tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START),
+    )
+    tf.raw_ops.ImportEvent(writer=writer._resource, event=start.SerializeToString())
+    return writer

@@ -1,6 +1,6 @@
-"""The model that is configured for its data: rows for subwords, positions for sentences.
+"""Builds the configured model for its data: rows for subwords, positions for sentences.
 
-The number of subwords is said once, by the recipe of the subword model.
+The number of subwords is bound once, by the recipe of the subword model.
 """
 
 from typing import Any
@@ -18,67 +18,67 @@ from t2t_repro.text.given import GivenSubwords
 from t2t_repro.text.subword_model import SubwordRecipe
 
 
-def configured_preparation(origin: ModelDirectory | None = None) -> Preparation:
-    """How the data are prepared, before anything of them or of the model is made.
+def configured_preparation(initial: ModelDirectory | None = None) -> Preparation:
+    """Builds the preparation of the data, before anything of them or of the model is made.
 
     Args:
-        origin: a model whose subwords are taken unless others are bound.
+        initial: a model whose subwords are taken unless others are bound.
 
     Raises:
-        UserError: the model that is configured would have no room for them.
+        UserError: the configured model would have no room for the data.
     """
     subwords: dict[str, Any] = {}
-    if origin and _is_followed():
+    if initial and _is_followed():
         logging.info(
-            f"data: with the subwords of {origin.path} (train.init_from), no others being bound as "
-            "prepare.subwords"
+            f"data: with the subwords of {initial.path} (train.init_from), since "
+            "prepare.subwords is not bound"
         )
-        subwords = _subwords_of(origin)
+        subwords = _subwords_of(initial)
     preparation = Preparation(**subwords)
     bound = gin.get_bindings("Transformer")
     tied = bound.get("tied_embeddings", "all")
     if preparation.has_own_source_ids and tied not in OWN_SOURCE_EMBEDDING:
         raise UserError(
             "prepare.source_subwords gives the source a vocabulary of its own, but "
-            f"Transformer.tied_embeddings = {tied!r} has it share the target's embedding: bind "
+            f"Transformer.tied_embeddings = {tied!r} ties its embedding to the target's: bind "
             f"Transformer.tied_embeddings = {' or '.join(map(repr, OWN_SOURCE_EMBEDDING))}."
         )
     needed = _rows(preparation)
     rows = needed | bound
     for name in ("vocab_size", "source_vocab_size"):
-        # As the Transformer has it: one of the source's own, or the target's.
-        found = rows.get(name) or rows["vocab_size"]
-        _check_rows(name, found, needed.get(name, needed["vocab_size"]))
+        # Without rows of its own, the source has the target's.
+        _check_rows(
+            name, rows.get(name) or rows["vocab_size"], needed.get(name, needed["vocab_size"])
+        )
     is_learned = bound.get("positional_encoding") == "learned"
     _check_positions(bound.get("max_length") if is_learned else None, preparation.max_length)
     return preparation
 
 
 def new_model(
-    preparation: Preparation, precision: Precision, origin: ModelDirectory | None = None
+    preparation: Preparation, precision: Precision, initial: ModelDirectory | None = None
 ) -> Transformer:
-    """The model that is configured, with a row for every subword unless its rows are bound.
+    """Builds the configured model, with a row for every subword unless its rows are bound.
 
     Args:
         preparation: of its data.
         precision: "float32" or "mixed_bfloat16".
-        origin: a model; where its subwords are taken, so is the number of its rows.
+        initial: a model; its number of rows is taken where its subwords are.
     """
     bound = gin.get_bindings("Transformer")
     needed = _rows(preparation)
-    if origin and _is_followed():
-        sizes = origin.sizes()
-        there = {"vocab_size": sizes["vocab_size"], "source_vocab_size": sizes["source_vocab_size"]}
-        # More, where tags of the data become subwords too.
+    if initial and _is_followed():
+        sizes = initial.sizes()
+        # More rows, where tags of the data become subwords too.
         needed = {
-            name: max(count, there[name] or there["vocab_size"]) for name, count in needed.items()
+            name: max(count, sizes[name] or sizes["vocab_size"]) for name, count in needed.items()
         }
     rows: dict[str, Any] = {name: count for name, count in needed.items() if name not in bound}
     return Transformer(**rows, dtype=precision)
 
 
 def check_fit(model: Transformer, data: PreparedData) -> None:
-    """Checks that a model has a row for every subword and, if it learns them, all positions.
+    """Checks that a model has a row for every subword and a learned position for every place.
 
     Raises:
         UserError: it has not.
@@ -89,28 +89,24 @@ def check_fit(model: Transformer, data: PreparedData) -> None:
 
 
 def _is_followed() -> bool:
-    """Whether no subwords are bound, so that those of a model that there is are taken."""
+    """Returns whether no subwords are bound, so that the initial model's are taken."""
     bound = gin.get_bindings("prepare", resolve_references=False)
     return not bound.keys() & {"subwords", "source_subwords"}
 
 
-def _subwords_of(origin: ModelDirectory) -> dict[str, SubwordRecipe]:
-    """How data are prepared with the subwords of a model.
-
-    Raises:
-        UserError: there are none, or not those that the model was trained with.
-    """
-    pair = origin.subwords()
+def _subwords_of(initial: ModelDirectory) -> dict[str, SubwordRecipe]:
+    """Returns arguments of `Preparation` that take a model's subwords."""
+    pair = initial.subwords()
     if pair.source is pair.target:
-        return {"subwords": GivenSubwords(str(origin.path))}
+        return {"subwords": GivenSubwords(str(initial.path))}
     return {
-        "subwords": GivenSubwords(str(origin.path), "target"),
-        "source_subwords": GivenSubwords(str(origin.path), "source"),
+        "subwords": GivenSubwords(str(initial.path), "target"),
+        "source_subwords": GivenSubwords(str(initial.path), "source"),
     }
 
 
 def _rows(preparation: Preparation) -> dict[str, int]:
-    """How many rows a Transformer needs, by the names of its arguments: one for every subword."""
+    """Returns the rows that a Transformer needs, one per subword, by its arguments' names."""
     rows = {"vocab_size": preparation.subwords.vocab_size}
     if preparation.source_subwords and preparation.has_own_source_ids:
         rows["source_vocab_size"] = preparation.source_subwords.vocab_size

@@ -1,10 +1,11 @@
-"""An exponential moving average of the weights: what a run is evaluated with, if asked for.
+"""An exponential moving average (EMA) of the weights, used in place of them where it is asked for.
 
-Not in the paper, which averages checkpoints (section 6.1); see `training.averaging` for that.
+Not in the paper, which averages checkpoints (section 6.1): `python -m t2t_repro.average`.
 """
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import gin
@@ -14,45 +15,55 @@ import tensorflow as tf
 from t2t_repro.config.values import Range, validated
 
 
-@gin.configurable(denylist=["weights"])
+@gin.configurable("MovingAverage")
 @validated
-class MovingAverage(tf.Module):
-    """The average θ̄ of the weights θ, which follows every update.
+@dataclass(frozen=True)
+class MovingAverageSettings:
+    """Settings of the moving average.
 
-    θ̄ ← d θ̄ + (1 - d) θ,  d = min(decay, (1 + t) / (10 + t)) after update t
-
-    The second bound forgets the first weights soon, as in tf.train.ExponentialMovingAverage.
-
-    Args:
-        weights: of the model, created in the scope of the current strategy.
-        decay: such as 0.9999; None for no average, which is what the paper does.
+    Attributes:
+        decay: such as 0.9999; None for no average, as in the paper.
 
     Raises:
         UserError: the decay is not between 0 and 1.
     """
 
-    def __init__(
-        self,
-        weights: Sequence[keras.Variable],
-        decay: Annotated[float, Range(above=0, below=1)] | None = None,
-    ) -> None:
+    decay: Annotated[float, Range(above=0, below=1)] | None = None
+
+
+class MovingAverage(tf.Module):
+    """The average θ̄ of the weights θ, which follows every update.
+
+    θ̄ ← d θ̄ + (1 - d) θ,  d = min(decay, (1 + t) / (10 + t)) after update t
+
+    The second bound lets the first weights fade soon, as in tf.train.ExponentialMovingAverage.
+
+    Args:
+        weights: of the model, created in the scope of the current strategy.
+        settings: without a decay, nothing is averaged.
+
+    Attributes:
+        values: the averages, one per weight; empty without a decay.
+    """
+
+    def __init__(self, weights: Sequence[keras.Variable], settings: MovingAverageSettings) -> None:
         super().__init__()
-        self._decay = decay
-        self._weights = [weight.value for weight in weights] if decay else []
+        self._decay = settings.decay
+        self._weights = [weight.value for weight in weights] if self._decay else []
         self._strategy = tf.distribute.get_strategy()
         with self._strategy.scope():
             self.values = [tf.Variable(weight, trainable=False) for weight in self._weights]
 
     def restart(self) -> None:
-        """Begins anew with the weights as they are now, as where others were put in their place."""
+        """Restarts the average from the current weights, e.g. after loading others."""
         for average, weight in zip(self.values, self._weights, strict=True):
             average.assign(weight)
 
     def update(self, step: tf.Tensor) -> None:
-        """Takes the weights in after an update; called outside of replicas.
+        """Moves the average towards the weights after an update; called outside of replicas.
 
         Args:
-            step: how many updates there were, this one included.
+            step: the number of updates so far, this one included.
         """
         if not self._decay:
             return
@@ -67,7 +78,7 @@ class MovingAverage(tf.Module):
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Puts the average in the place of the weights, where there is one, for the time being."""
+        """Puts the average in place of the weights within a `with` block, if there is one."""
         kept = [tf.identity(weight) for weight in self._weights]
         try:
             for weight, average in zip(self._weights, self.values, strict=True):

@@ -10,11 +10,9 @@ from t2t_repro.config.values import Positive, Rate, validated
 from t2t_repro.errors import UserError
 from t2t_repro.model import kernels
 from t2t_repro.model.kernels.adam import FusedAdam
-from t2t_repro.training import global_norm as fast_norm
 from t2t_repro.training.moving_average import MovingAverage
 
 _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
-_global_norm = kernels.fast(fast_norm.global_norm, tf.linalg.global_norm)
 
 LARGEST_NORM = 1.8e19
 """The largest gradient norm whose square, which Adam averages, still fits float32."""
@@ -36,19 +34,19 @@ def adam(
 
     Args:
         learning_rate: a schedule, or a constant rate.
-        beta_1: decay of the mean of the gradients.
-        beta_2: decay of the mean of their squares.
-        epsilon: added to the root of the latter.
-        clip_norm: the greatest global norm of the gradient, or None for any.
+        beta_1: the decay of the mean of the gradients.
+        beta_2: the decay of the mean of their squares.
+        epsilon: added to the root of that mean.
+        clip_norm: the largest global norm of the gradient, or None for no limit.
 
     Returns:
         the optimizer, without variables yet.
 
     Raises:
-        UserError: an argument cannot be used.
+        UserError: an argument is out of range.
     """
     if isinstance(learning_rate, int):
-        # Keras takes no other number than a float.
+        # Keras accepts no other number than a float.
         learning_rate = float(learning_rate)
     return _Adam(
         learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, global_clipnorm=clip_norm
@@ -58,7 +56,7 @@ def adam(
 def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     """Computes sqrt(Σ g²) over all gradients; only the norm itself may overflow.
 
-    Where the squares do, it is computed as a sqrt(Σ (g / a)²), with a the largest of all |g|.
+    Where the squares overflow, it is computed as a sqrt(Σ (g / a)²), with a the largest |g|.
 
     Args:
         gradients: of any shapes, float32.
@@ -66,7 +64,7 @@ def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     Returns:
         a float32 scalar; not finite if a gradient is not.
     """
-    plain = _global_norm(gradients)
+    plain = tf.linalg.global_norm(gradients)
 
     def scaled() -> tf.Tensor:
         largest = tf.reduce_max([tf.reduce_max(tf.abs(gradient)) for gradient in gradients])
@@ -76,15 +74,15 @@ def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 class SummedUpdate:
-    """Keras's `Optimizer.apply` for gradients that are sums over all replicas already.
+    """Keras's `Optimizer.apply` for gradients that are already summed over all replicas.
 
-    Keras would clip on every replica, and sum then. Here the sum is clipped, by `clipnorm`,
-    `clipvalue` or `global_clipnorm`; and weights decay as the optimizer says.
+    Keras would clip on every replica and sum afterwards. Here the sum is clipped, by `clipnorm`,
+    `clipvalue` or `global_clipnorm`. Weight decay is the optimizer's own.
 
     Args:
-        optimizer: any of Keras's, built for the variables in the scope of the current strategy.
-        variables: that are updated.
-        average: that follows them.
+        optimizer: any Keras optimizer, built for the variables in the current strategy's scope.
+        variables: those that are updated.
+        average: follows every update.
 
     Raises:
         UserError: the optimizer overrides `apply`, averages weights, scales the loss or accumulates
@@ -95,7 +93,7 @@ class SummedUpdate:
         self, optimizer: keras.Optimizer, variables: list[keras.Variable], average: MovingAverage
     ) -> None:
         _check_optimizer(optimizer)
-        # Keras's name for the sum over replicas, which it would take once more.
+        # Keras's hook for the sum over replicas, which has been taken already.
         optimizer._all_reduce_sum_gradients = list
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = optimizer
@@ -108,17 +106,17 @@ class SummedUpdate:
     ) -> tf.Tensor:
         """Updates the weights; called outside of replicas.
 
-        A gradient can be used if it is finite, and either clipped or no longer than `LARGEST_NORM`.
-        After the first that cannot, nothing is updated any more: later updates may be under way
-        before the host sees the result of this one.
+        A gradient is usable if it is finite, and either clipped or no longer than `LARGEST_NORM`.
+        After the first unusable one, nothing is updated any more: the next updates may be under way
+        before the host reads the result of this one.
 
         Args:
-            gradients: of every variable, the same on every replica.
+            gradients: one per variable, the same on every replica.
             norm: of all of them, see `global_norm`.
-            is_finite: whether the loss and all gradients are.
+            is_finite: whether the loss and all gradients are finite.
 
         Returns:
-            whether this gradient can be used.
+            whether this gradient is usable, a boolean scalar.
         """
         optimizer = self._optimizer
         is_clipped = bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
@@ -134,14 +132,14 @@ class SummedUpdate:
         return is_usable
 
     def _apply(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> None:
-        """What every replica does."""
+        """Applies the gradients on one replica."""
         if self._optimizer.global_clipnorm or self._optimizer.clipnorm:
             gradients = tf.cond(
-                norm > LARGEST_NORM, lambda: self._shortened(gradients, norm), lambda: gradients
+                norm > LARGEST_NORM, lambda: self._clipped(gradients, norm), lambda: gradients
             )
         self._optimizer.apply(gradients, self._variables)
 
-    def _shortened(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> list[tf.Tensor]:
+    def _clipped(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> list[tf.Tensor]:
         """Clips gradients whose squares overflow; Keras would make them NaN or zero."""
         if most := self._optimizer.global_clipnorm:
             return [gradient / norm * most for gradient in gradients]
@@ -151,11 +149,11 @@ class SummedUpdate:
 
 
 def _check_optimizer(optimizer: keras.Optimizer) -> None:
-    """Makes sure that an update is Keras's own, by `update_step`."""
+    """Checks that an update is Keras's own `apply`, which calls `update_step`."""
     if type(optimizer).apply is not keras.Optimizer.apply:
         raise UserError(
-            f"the optimizer is {type(optimizer).__name__}, which applies gradients in a way of its "
-            "own; expected one that has Keras's `apply`, with an update_step."
+            f"the optimizer {type(optimizer).__name__} overrides `apply`, expected one that "
+            "defines `update_step` alone."
         )
     for name, instead in (
         ("use_ema", "bind MovingAverage.decay"),

@@ -1,9 +1,11 @@
-"""A run of the trainer: it goes from the data and an update to a trained model directory."""
+"""A run of the trainer: from prepared data and an update to a trained model directory."""
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import gin
@@ -13,16 +15,15 @@ from absl import logging
 from t2t_repro.data.batches import Batches, BatchSettings, EpochReport
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.data.prepared import PreparedData, open_data
-from t2t_repro.model.kernels import gpu
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.durations import in_words
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.training.announcements import announce_end, announce_start
 from t2t_repro.training.callbacks import Callbacks
-from t2t_repro.training.checkpoints import Checkpoints
-from t2t_repro.training.compiled_memory import compiled_bytes
-from t2t_repro.training.dev_evaluation import DevEvaluation
-from t2t_repro.training.devices import own_replicas
+from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
+from t2t_repro.training.dev_evaluation import DevEvaluation, DevEvaluationSettings
 from t2t_repro.training.fine_tuning import InitialModel
-from t2t_repro.training.guard_rails import check_disk, check_memory
+from t2t_repro.training.guard_rails import check_disk
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import check_fit
 from t2t_repro.training.run_state import RunState, TrainingSchedule
@@ -30,16 +31,38 @@ from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import TrainStep
 from t2t_repro.training.workers import Workers
 
+_PAPER_AVERAGES = 5  # Checkpoints of the base model (section 6.1).
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Settings of a run, each bound by gin under its own name.
+
+    Attributes:
+        schedule: when the run logs, evaluates and ends.
+        batches: of the training set.
+        checkpoints: how often, and how many.
+        evaluation: of the dev set.
+        translator: of the dev evaluation.
+    """
+
+    schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    checkpoints: CheckpointSettings = field(default_factory=CheckpointSettings)
+    evaluation: DevEvaluationSettings = field(default_factory=DevEvaluationSettings)
+    translator: TranslatorSettings = field(default_factory=TranslatorSettings)
+
 
 class TrainingRun:
     """A run in a model directory that no other process trains in.
 
     Args:
         step: the update, with model and optimizer.
-        directory: of the run; of several workers, the first alone writes into it.
+        directory: of the run; only the first of several workers writes into it.
         workers: that train together.
-        callbacks: Keras's, told what happens.
-        parent: the model that a new run starts from.
+        settings: of the run.
+        callbacks: Keras's, called at the events of the run.
+        initial: the model that a new run starts from, if any.
     """
 
     def __init__(
@@ -47,83 +70,94 @@ class TrainingRun:
         step: TrainStep,
         directory: ModelDirectory,
         workers: Workers,
+        settings: RunSettings,
         callbacks: Sequence[keras.callbacks.Callback] = (),
-        parent: InitialModel | None = None,
+        initial: InitialModel | None = None,
     ) -> None:
-        self.step = step
-        self.model = step.model
-        self.directory = directory
-        self.workers = workers
-        self.parent = parent
-        # The state is text, which TensorFlow cannot send to other workers.
-        self.checkpoints = Checkpoints(
+        self._step = step
+        self._model = step.model
+        self._directory = directory
+        self._workers = workers
+        self._settings = settings
+        self._schedule = settings.schedule
+        self._initial = initial
+        self._checkpoints = Checkpoints(
             directory,
             step.model,
             step.optimizer,
+            settings.checkpoints,
             step.average,
-            is_writer=workers.is_chief,
-            frozen=step.frozen,
+            step.frozen,
+            workers.is_chief,
         )
-        self.pace = TrainingSchedule()
-        told = callbacks if workers.is_chief else ()
-        self.listeners = Callbacks(told, step.model, self.pace.steps, step.optimizer)
+        own = callbacks if workers.is_chief else ()
+        self._callbacks = Callbacks(own, step.model, step.optimizer, self._schedule.steps)
 
     def train(self, preparation: Preparation, data_dir: Path) -> RunState:
-        """Trains to the end, from the newest checkpoint where there is one.
+        """Trains to the end, from the newest checkpoint if there is one.
 
         Args:
-            preparation: of the data, where they have not been prepared.
+            preparation: of the data, if they have not been prepared.
             data_dir: see `Preparation`.
 
         Returns:
             the state of the run at its end.
 
         Raises:
-            UserError: something given cannot be used, or a gradient is not finite, or too long.
-            SystemExit: a signal ended it; there is a checkpoint.
+            UserError: a setting or a file cannot be used, or a gradient is not finite or too long.
+            SystemExit: a signal ended the run; there is a checkpoint.
         """
         data, batches = self._prepare(preparation, data_dir)
-        evaluation = DevEvaluation(self.model, data, self.workers)
+        translator = Translator([self._model], data.subwords, self._settings.translator)
+        evaluation = DevEvaluation(
+            self._model, translator, data, self._workers, self._settings.evaluation
+        )
         report = batches.report()
         logging.info("data: %s", report)
         operative = gin.operative_config_str()
-        self._check_memory(batches)
         state, differing = self._begin(data, report, operative)
-        if self._has_ended(state):
+        if self._schedule.has_ended(state):
             batches.close()
             return state
 
         start, began = state, time.monotonic()
-        if not self.pace.is_over(state):
-            # An epoch that has to be segmented first takes a while: here a signal ends it at once.
+        if not self._schedule.is_over(state):
+            # Segmenting an epoch takes a while: here a signal ends it at once.
             batches.plan(state.epoch)
-            self._compile(batches, is_new=not state.step)
-        tensorboard = self.directory.tensorboard if self.workers.is_chief else None
-        with closing(batches), MetricsLog(tensorboard, self.pace, state, self.listeners) as journal:
+            self._step.compile(batches.shapes)
+        tensorboard = self._directory.tensorboard if self._workers.is_chief else None
+        log = MetricsLog(tensorboard, self._schedule, state, self._callbacks)
+        with closing(batches), log:
             if differing or not state.step:
-                journal.text("configuration", gin.config.markdown(operative), state.step)
+                log.text("configuration", gin.config.markdown(operative), state.step)
             loop = TrainLoop(
-                self.step, batches, self.checkpoints, self.pace, evaluation, self.workers, journal
+                self._step,
+                batches,
+                self._checkpoints,
+                self._schedule,
+                evaluation,
+                self._workers,
+                log,
             )
             state = loop.run(state)
         if loop.stopped_by:
             # As if the signal had ended the process: schedulers start such a job again.
             raise SystemExit(128 + loop.stopped_by)
-        announce_end(self.directory, data_dir, start, state, time.monotonic() - began)
+        log_end(self._directory, data_dir, start, state, time.monotonic() - began)
         return state
 
     def _prepare(self, preparation: Preparation, data_dir: Path) -> tuple[PreparedData, Batches]:
-        """Prepares the data, once for all workers, and cuts them into batches."""
-        step, workers = self.step, self.workers
+        """Prepares the data, once for all workers, and divides them into batches."""
+        step, workers = self._step, self._workers
         with workers.chief_first():
             data = preparation.run(data_dir) if workers.is_chief else open_data(data_dir)
         workers.check_same("data with the checksum", data.checksum)
-        check_fit(self.model, data)
-        # Dropout of attention weights draws for padding too: to cut that off would change the draw.
-        is_static = step.jit_compile or self.model.config.attention_dropout > 0
+        check_fit(self._model, data)
+        # Dropout of attention weights draws for padding too: without it the draws would differ.
+        is_static = step.jit_compile or self._model.config.attention_dropout > 0
         batches = Batches(
             data.store("train"),
-            BatchSettings(),
+            self._settings.batches,
             step.seed,
             step.micro_batches,
             is_static,
@@ -132,86 +166,139 @@ class TrainingRun:
         )
         return data, batches
 
-    def _check_memory(self, batches: Batches) -> None:
-        step = self.step
-        replicas = len(own_replicas(step.strategy))
-        check_memory(
-            self.model, batches.shapes, step.slices_per_replica, replicas, step.jit_compile
-        )
-
     def _begin(
         self, data: PreparedData, report: EpochReport, operative: str
     ) -> tuple[RunState, list[str]]:
-        """Finds where the run stands, and describes it in its directory.
+        """Finds the state of the run, and describes the run in its directory.
 
         Args:
             data: that it trains on.
-            report: of what an epoch holds.
-            operative: the configuration that it makes use of, as gin has it.
+            report: on the first epoch.
+            operative: gin's operative configuration.
 
         Returns:
-            the state, and the bindings that differ from those that the run had before.
+            the state, and the bindings that differ from those of the run so far.
         """
-        directory, workers, pace = self.directory, self.workers, self.pace
+        directory, workers = self._directory, self._workers
         config = gin.config_str()
         differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
         with workers.chief_first():
             if workers.is_chief:
-                directory.check_same_model(self.model, data.subwords)
-            state = self.checkpoints.restore()
-            has_ended = self._has_ended(state)
+                directory.check_same_model(self._model, data.subwords)
+            state = self._checkpoints.restore()
+            has_ended = self._schedule.has_ended(state)
             # A finished run keeps the description that it was trained with.
             if workers.is_chief and not (has_ended and differing):
                 if not has_ended:
-                    to_come = self.checkpoints.to_come(pace.steps - state.step)
-                    check_disk(directory, self.checkpoints.variables, to_come)
-                self.checkpoints.tidy()
-                directory.describe(self.model, data.subwords, config, operative)
+                    to_come = self._checkpoints.to_come(self._schedule.steps - state.step)
+                    check_disk(directory.path, self._checkpoints.variables, to_come)
+                self._checkpoints.tidy()
+                directory.describe(self._model, data.subwords, config, operative)
                 directory.write_epoch(report)
-        if self.parent:
-            state = self._start_from(self.parent, data)
-        found = {directory.config_gin.name: _is_listed(directory.config_gin), "step": state.step}
-        workers.check_same("a model directory that holds", found)
-        announce_start(directory, pace, state, differing)
+        if self._initial:
+            state = self._start_from(self._initial, data)
+        seen = {directory.config_gin.name: _is_listed(directory.config_gin), "step": state.step}
+        workers.check_same("a model directory that holds", seen)
+        log_start(directory, self._schedule, state, differing)
         return state, differing
 
-    def _has_ended(self, state: RunState) -> bool:
-        return self.pace.is_over(state) and not self.pace.owes_evaluation(state)
-
-    def _start_from(self, parent: InitialModel, data: PreparedData) -> RunState:
-        """Takes over a parent's weights; the first evaluation is of them."""
-        ancestor = parent.give(self.model, data.subwords)
-        self.step.average.restart()
-        self.workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
-        if self.workers.is_chief:
-            self.directory.write_ancestor(ancestor, parent.directory)
+    def _start_from(self, initial: InitialModel, data: PreparedData) -> RunState:
+        """Copies the initial model's weights; the first evaluation is of them."""
+        ancestor = initial.give(self._model, data.subwords)
+        self._step.average.restart()
+        self._workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
+        if self._workers.is_chief:
+            self._directory.write_ancestor(ancestor, initial.directory)
         return RunState().awaiting_evaluation()
-
-    def _compile(self, batches: Batches, is_new: bool) -> None:
-        """Compiles every shape before the first step, and says what it took and takes."""
-        began = time.monotonic()
-        compiled = self.step.compile(batches.shapes)
-        if not compiled:
-            return
-        seconds = time.monotonic() - began
-        logging.info("train: compiled %d shapes with XLA in %.1f s", compiled, seconds)
-        if is_new:
-            on_gpu = gpu.has_gpu()
-            largest = max(
-                batches.shapes, key=lambda shape: compiled_bytes(self.model, shape, on_gpu)
-            )
-            peak = self.step.slice_gradients.peak_bytes(largest)
-            logging.info(
-                "train: the largest program, %d x %d x %d, needs %.3g GB on every device, by XLA's "
-                "own analysis; Adam and other slices' gradients come on top",
-                *largest[:3],
-                peak / 1e9,
-            )
 
 
 def _is_listed(path: Path) -> bool:
-    """Whether a folder lists a file: NFS remembers for a while that one was missing."""
+    """Returns whether a folder lists a file: NFS caches that a file was missing."""
     try:
         return path.name in os.listdir(path.parent)
     except FileNotFoundError:
         return False
+
+
+def log_model(step: TrainStep) -> None:
+    """Logs the size of a model, what of it is updated, and the number of devices."""
+    logging.info(
+        f"train: {step.model.count_params():,} parameters; replicas: "
+        f"{step.strategy.num_replicas_in_sync}; micro-batches per batch: {step.micro_batches}; "
+        f"XLA: {'on' if step.jit_compile else 'off'}"
+    )
+    if step.frozen:
+        left = sum(weight.shape.num_elements() for weight in step.updated)
+        logging.info(f"train: frozen: {', '.join(step.frozen)}; {left:,} parameters are updated")
+
+
+def log_start(
+    directory: ModelDirectory, schedule: TrainingSchedule, state: RunState, differing: Sequence[str]
+) -> None:
+    """Logs where a run goes on, or why it does not.
+
+    Args:
+        directory: of the model.
+        schedule: of the run.
+        state: of the run.
+        differing: the bindings that differ from those of the run so far.
+    """
+    # A run that was stopped before its first update has a checkpoint of step 0.
+    if not state.step and not directory.has_begun():
+        return
+    is_over = schedule.is_over(state)
+    if not is_over:
+        logging.info("train: going on after step %d", state.step)
+    elif state.step >= schedule.steps:
+        logging.info(
+            f"train: finished already, after step {state.step}; to train longer, bind "
+            f"TrainingSchedule.steps to more than {state.step}"
+        )
+    else:
+        logging.info(
+            f"train: finished already, after step {state.step}, out of patience: dev "
+            f"{state.judged_by} has not improved in {state.stale} evaluations; to train longer, "
+            f"bind TrainingSchedule.patience to more than {state.stale}, or to None"
+        )
+    for difference in differing:
+        doing = "the run had" if is_over else "going on with"
+        logging.warning("train: %s another configuration: %s", doing, difference)
+    is_longer = all(difference.startswith("TrainingSchedule.") for difference in differing)
+    if is_over or not is_longer:
+        logging.info(
+            "train: to start from this model's weights with a fresh optimizer, on the same or "
+            f"other data, give another --model_dir with {directory.as_parent()}"
+        )
+
+
+def log_end(
+    directory: ModelDirectory, data_dir: Path, start: RunState, end: RunState, seconds: float
+) -> None:
+    """Logs that a run is finished, and what to do next.
+
+    Args:
+        directory: of the model.
+        data_dir: of its data.
+        start: the state when this process began.
+        end: the state now.
+        seconds: from the one to the other.
+    """
+    updates = end.step - start.step
+    if not updates:
+        return
+    made = f"the last {updates:,} of {end.step:,}" if start.step else f"{updates:,}"
+    logging.info(
+        f"train: finished {made} steps in {in_words(seconds)}; next: "
+        f"{', then '.join(_next_commands(directory, data_dir))}"
+    )
+
+
+def _next_commands(directory: ModelDirectory, data_dir: Path) -> list[str]:
+    model = f"--model_dir={shlex.quote(str(directory.path))}"
+    is_usual = data_dir == directory.path.parent / "data"
+    data = "" if is_usual else f" --data_dir={shlex.quote(str(data_dir))}"
+    evaluate = f"python -m t2t_repro.evaluate {model}{data}"
+    last = min(len(CheckpointFolder(directory.checkpoints).trained()), _PAPER_AVERAGES)
+    if last < 2:
+        return [evaluate]
+    return [f"python -m t2t_repro.average {model} --last={last}", evaluate]

@@ -16,7 +16,7 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.training import SubwordTraining
-from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
 from tests.layer_test import randomize
@@ -40,7 +40,7 @@ def run(tmp_path_factory, subwords):
     ModelDirectory(path).describe(model, subwords[0], "a = 1\n", "a = 1\nb = 2\n")
     optimizer = adam(learning_rate=0.1)
     optimizer.build(model.trainable_variables)
-    checkpoints = Checkpoints(ModelDirectory(path), model, optimizer)
+    checkpoints = Checkpoints(ModelDirectory(path), model, optimizer, CheckpointSettings())
     weights = {}
     for step in (1, 2, 3):
         randomize(model, step)

@@ -17,14 +17,14 @@ import tests.conftest  # noqa: F401 (eight logical devices)
 from t2t_repro.data.batches import Batches, BatchSettings
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
 from t2t_repro.training.run_state import RunState
 from t2t_repro.training.train_step import TrainStep
 from tests.token_stores import write_token_store
 from tests.training.tiny import VOCAB, tiny_step
 
 STEPS = 50
-SLICES = 8
+MICRO_BATCHES = 8
 GOING_ON = ((1, 15), (2, 32), (8, STEPS))
 """Replicas, and the last update that a run which changes them has on so many."""
 
@@ -60,10 +60,14 @@ def _on_replicas(folder: Path, replicas: int, is_first: bool, last: int) -> tupl
     """
     store = _store(folder / "store")
     step, xla = (
-        tiny_step(replicas=replicas, dropout=0.2, micro_batches=SLICES, jit_compile=is_compiled)
+        tiny_step(
+            replicas=replicas, dropout=0.2, micro_batches=MICRO_BATCHES, jit_compile=is_compiled
+        )
         for is_compiled in (False, True)
     )
-    checkpoints = Checkpoints(ModelDirectory(folder / "resumed"), step.model, step.optimizer)
+    checkpoints = Checkpoints(
+        ModelDirectory(folder / "resumed"), step.model, step.optimizer, CheckpointSettings()
+    )
     if is_first:
         checkpoints.save(RunState())
     graph, _ = _losses(step, store, RunState(), STEPS)
@@ -77,7 +81,7 @@ def _losses(
 ) -> tuple[list[float], RunState]:
     """The loss of every update behind a state up to the last, and the state then."""
     is_static = step.jit_compile
-    batches = Batches(store, BatchSettings(800, max_shapes=1), 3, SLICES, is_static)
+    batches = Batches(store, BatchSettings(800, max_shapes=1), 3, MICRO_BATCHES, is_static)
     step.compile(batches.shapes)
     found = []
     while state.step < last:

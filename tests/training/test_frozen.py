@@ -1,6 +1,8 @@
 """Parts that training leaves as they are: which, and that they are what they were to the bit."""
 
-import gin
+import functools
+
+import keras
 import numpy as np
 import pytest
 
@@ -61,9 +63,8 @@ def updated(step, updates=2):
     return before, copies(step.model), result
 
 
-@pytest.mark.parametrize("options", [{"micro_batches": 2}, {"jit_compile": True}])
-def test_frozen_weights_stay_bit_equal_and_all_others_move(options):
-    step = tiny_step(frozen=["embedding", "decoder/layer_0/memory_attention"], **options)
+def test_frozen_weights_stay_bit_equal_and_all_others_move():
+    step = tiny_step(frozen=["embedding", "decoder/layer_0/memory_attention"], micro_batches=2)
     before, after, result = updated(step)
     assert result.usable == 1
     updated_ids = {id(weight) for weight in step.updated}
@@ -78,20 +79,28 @@ def test_frozen_weights_stay_bit_equal_and_all_others_move(options):
 def test_the_gradient_of_what_is_left_is_that_of_the_whole_model():
     rng = np.random.default_rng(0)
     ids = random_ids(rng, 1, [5, 3], 6), random_ids(rng, 1, [4, 6], 6)
-    whole, part = tiny_step(), tiny_step(frozen=["encoder", "embedding"])
-    gradients = dict(zip(map(name_of, whole.updated), whole.gradients(0, *ids)[1], strict=True))
-    found = part.gradients(0, *ids)[1]
-    expected = [gradients[name_of(weight)] for weight in part.updated]
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
-    norm = np.sqrt(sum(float((gradient.numpy() ** 2).sum()) for gradient in expected))
-    assert float(part(0, *ids).gradient_norm) == pytest.approx(norm, rel=1e-5)
-    assert float(whole(0, *ids).gradient_norm) > norm * 1.01
+    descent = functools.partial(keras.optimizers.SGD, 1.0)
+    whole, part = (tiny_step(optimizer=descent, frozen=f) for f in ((), ["encoder", "embedding"]))
+    before = dict(
+        zip(map(name_of, whole.model.trainable_variables), copies(whole.model), strict=True)
+    )
+    whole_norm, norm = (float(step(0, *ids).gradient_norm) for step in (whole, part))
+    after = dict(
+        zip(map(name_of, whole.model.trainable_variables), copies(whole.model), strict=True)
+    )
+    expected = [before[name_of(weight)] - after[name_of(weight)] for weight in part.updated]
+    # Plain descent with rate 1 goes by the gradient itself.
+    assert np.sqrt(sum((gradient**2).sum() for gradient in expected)) == pytest.approx(
+        norm, rel=1e-4
+    )
+    assert whole_norm > norm * 1.01
+    for weight, gradient in zip(part.updated, expected, strict=True):
+        moved = before[name_of(weight)] - weight.numpy()
+        np.testing.assert_allclose(moved, gradient, atol=1e-6)
 
 
 def test_the_moving_average_of_what_is_frozen_is_itself():
-    gin.parse_config("MovingAverage.decay = 0.9")
-    step = tiny_step(frozen=["encoder"])
+    step = tiny_step(frozen=["encoder"], decay=0.9)
     before, after, _ = updated(step)
     frozen = [
         number

@@ -9,11 +9,16 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
+from t2t_repro.training.moving_average import MovingAverageSettings
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.train_step import TrainStep
+from t2t_repro.training.train_step import StepSettings, TrainStep
 from tests.decoding.random_translator import write_subwords
 
 VOCAB = 40
+
+# Lengths of the target sentences of a global batch of six, by micro-batches of three: alike; the
+# second micro-batch much shorter; the second micro-batch of padding alone.
+LENGTHS = ([6, 5, 6, 4, 6, 6], [6, 6, 5, 1, 2, 0], [6, 3, 6, 0, 0, 0])
 
 
 def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0):
@@ -26,12 +31,12 @@ def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0):
 
 def tiny_directory(folder):
     """A model directory, as an import writes it."""
-    found = ModelDirectory(folder / "model")
+    directory = ModelDirectory(folder / "model")
     model = tiny_model(d_model=8)
     subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
-    found.describe(model, subwords, "a = 1\n", "")
-    found.write_imported(model, 5)
-    return found
+    directory.describe(model, subwords, "a = 1\n", "")
+    directory.write_imported(model, 5)
+    return directory
 
 
 def devices(replicas):
@@ -41,16 +46,26 @@ def devices(replicas):
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
 
 
-def tiny_step(replicas=1, dropout=0.0, dtype="float32", optimizer=None, seed=7, **options):
-    """A TrainStep; `optimizer` is a function that makes one."""
+def tiny_step(
+    replicas=1,
+    dropout=0.0,
+    dtype="float32",
+    optimizer=None,
+    jit_compile=False,
+    decay=None,
+    **settings,
+):
+    """A TrainStep; `optimizer` is a function that makes one, `seed` one of the settings."""
+    seed = settings.pop("seed", 7)
     with devices(replicas).scope():
         model = tiny_model(dropout, dtype=dtype)
         update = optimizer() if optimizer else adam(learning_rate=1e-3)
-        return TrainStep(model, update, seed, **options)
+        average = MovingAverageSettings(decay)
+        return TrainStep(model, update, StepSettings(**settings), seed, jit_compile, average)
 
 
 def random_ids(rng, micro_batches, lengths, width):
-    """Sentences of the given lengths, 0 for none: [slices, rows, width] int32."""
+    """Sentences of the given lengths, 0 for none: [micro-batches, rows, width] int32."""
     ids = rng.integers(2, VOCAB, (len(lengths), width)).astype(np.int32)
     for row, length in zip(ids, lengths, strict=True):
         row[length:] = 0
@@ -59,8 +74,26 @@ def random_ids(rng, micro_batches, lengths, width):
     return ids.reshape(micro_batches, -1, width)
 
 
+def global_batches(count, micro_batches, seed=0):
+    """The same sentences in the same order, however they are cut into micro-batches."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        target_lengths = LENGTHS[number % len(LENGTHS)]
+        source_lengths = [min(length, 4) for length in target_lengths]
+        yield (
+            random_ids(rng, micro_batches, source_lengths, 5),
+            random_ids(rng, micro_batches, target_lengths, 6),
+        )
+
+
 def copies(model):
     return [weight.numpy().copy() for weight in model.trainable_variables]
+
+
+def state_of(step):
+    """Copies of the weights and the optimizer's state, of a TrainStep or a run."""
+    variables = [*step.model.trainable_variables, *step.optimizer.variables]
+    return [keras.ops.convert_to_numpy(variable.value).copy() for variable in variables]
 
 
 def assert_same(ours, theirs):

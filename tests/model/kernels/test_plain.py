@@ -20,7 +20,7 @@ from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.step_decoder import StepDecoder
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.training.optimizer import adam
-from t2t_repro.training.train_step import TrainStep
+from t2t_repro.training.train_step import StepSettings, TrainStep
 
 rng = np.random.default_rng(0)
 source = rng.integers(2, 40, (1, 3, 9)).astype(np.int32)
@@ -33,7 +33,7 @@ for neighbourhood in (None, 3):
     model = Transformer(40, 2, sizes, neighbourhood=neighbourhood)
     model.build()
     optimizer = adam(learning_rate=1e-3)
-    step = TrainStep(model, optimizer, seed=1)
+    step = TrainStep(model, optimizer, StepSettings(), seed=1)
     losses = [float(step(number, source, target).loss) for number in range(4)]
     gradients = step.gradients(4, source, target)[1]
     decoder = StepDecoder(model, 3)

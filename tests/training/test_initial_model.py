@@ -1,0 +1,195 @@
+"""What one model takes of another: rows by subword, everything else as it is."""
+
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import weights_hash
+from t2t_repro.runs.weights import name_of, named_values
+from t2t_repro.text.subword_model import SubwordPair, matching_ids, shared
+from t2t_repro.text.t2t import T2TSubwords
+from t2t_repro.text.training import SubwordTraining
+from t2t_repro.training.fine_tuning import InitialModel
+from tests.layer_test import randomize
+from tests.text.test_t2t import VOCABULARY, write
+
+CONFIG = LayerConfig(d_model=4, d_ff=4, num_heads=2)
+OWN_SOURCE = ("target_softmax", "none")
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    """Three vocabularies that share PAD, EOS, UNK, bytes and some letters and words."""
+    folder = tmp_path_factory.mktemp("subwords")
+    texts = {"one": "a man on a bench", "two": "a hen on a bank", "three": "zwei Frauen"}
+    return {
+        name: SubwordTraining(vocab_size=275).train([text] * 20, folder / name)
+        for name, text in texts.items()
+    }
+
+
+def model_of(tied="all", rows=275, seed=0, **sizes):
+    keras.utils.set_random_seed(seed)
+    config = LayerConfig(**(CONFIG.to_dict() | sizes.pop("config", {})))
+    model = Transformer(rows, **{"num_layers": 1, **sizes}, config=config, tied_embeddings=tied)
+    model.build()
+    return model
+
+
+def write_initial(folder, pair, **sizes):
+    """A model directory whose every weight has a value of its own."""
+    directory = ModelDirectory(folder)
+    model = model_of(**sizes)
+    randomize(model, 3)
+    directory.describe(model, pair, "", "")
+    directory.write_imported(model, 7)
+    return model
+
+
+def tables(model):
+    return {
+        "source": model.source_embedding.table.numpy(),
+        "target": model.embedding.table.numpy(),
+        "softmax": model.softmax.table.numpy(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        *(("all", tied) for tied in ("all", "target_softmax", "source_target", "none")),
+        ("target_softmax", "none"),
+        ("none", "none"),
+    ],
+)
+def test_rows_are_copied_by_subword_whatever_is_tied(before, now, subwords, tmp_path):
+    old, new = shared(subwords["one"]), shared(subwords["two"])
+    if before in OWN_SOURCE:
+        old = SubwordPair(subwords["three"], subwords["one"])
+    if now in OWN_SOURCE:
+        new = SubwordPair(subwords["one"], subwords["two"])
+    theirs = write_initial(tmp_path, old, tied=before)
+    ours, fresh = (model_of(tied=now, seed=5) for _ in range(2))
+    initial = InitialModel(tmp_path)
+    initial.check_fits(ours)
+    record = initial.give(ours, new)
+    for role, rows in tables(ours).items():
+        side = 0 if role == "source" else 1
+        pieces, known = new[side].pieces(), old[side].pieces()
+        assert 259 <= len(set(pieces) & set(known)) < 275 or pieces == known
+        for piece, row, first in zip(pieces, rows, tables(fresh)[role], strict=True):
+            expected = tables(theirs)[role][known.index(piece)] if piece in known else first
+            np.testing.assert_array_equal(row, expected)
+    rest = named_values(theirs)
+    for weight in ours.trainable_variables:
+        if "table" not in weight.path:
+            np.testing.assert_array_equal(weight.numpy(), rest[name_of(weight)])
+    common = len(set(new.target.pieces()) & set(old.target.pieces()))
+    assert record.carried_rows["embedding/table"] == common
+    assert record.new_rows["embedding/table"] == 275 - common
+    assert record.weights_sha256 == weights_hash(rest)
+    assert (record.checkpoint, record.model_dir) == ("checkpoints/step-7", str(tmp_path))
+
+
+def test_the_bias_of_the_logits_is_copied_by_subword(subwords, tmp_path):
+    old, new = shared(subwords["one"]), shared(subwords["two"])
+    theirs = write_initial(tmp_path, old, logits_bias=True)
+    ours = model_of(seed=5, logits_bias=True)
+    record = InitialModel(tmp_path).give(ours, new)
+    known = old.target.pieces()
+    for piece, value in zip(new.target.pieces(), ours.logits_bias.numpy(), strict=True):
+        assert value == (theirs.logits_bias.numpy()[known.index(piece)] if piece in known else 0)
+    assert record.carried_rows["logits_bias"] == record.carried_rows["embedding/table"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "vocabulary", "copied"),
+    [(275, 290, "one", 275), (290, 275, "one", 275), (290, 290, "one", 290), (290, 290, "two", 0)],
+)
+def test_rows_without_a_subword_are_copied_with_the_same_vocabulary(
+    before, now, vocabulary, copied, subwords, tmp_path
+):
+    theirs = write_initial(tmp_path, shared(subwords["one"]), rows=before)
+    ours, fresh = (model_of(rows=now, seed=5) for _ in range(2))
+    InitialModel(tmp_path).give(ours, shared(subwords[vocabulary]))
+    rows, theirs_rows, fresh_rows = (tables(model)["target"] for model in (ours, theirs, fresh))
+    np.testing.assert_array_equal(rows[:copied], theirs_rows[:copied])
+    rest = max(copied, 275)
+    np.testing.assert_array_equal(rows[rest:], fresh_rows[rest:])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "roles"),
+    [
+        ("none", "all", "source and target and softmax"),
+        ("target_softmax", "source_target", "source and target"),
+        ("source_target", "target_softmax", "target and softmax"),
+    ],
+)
+def test_tables_that_were_trained_apart_are_not_tied(before, now, roles, subwords, tmp_path):
+    write_initial(tmp_path, shared(subwords["one"]), tied=before)
+    with pytest.raises(UserError, match=rf"'{now}' ties {roles}, .*'{before}'"):
+        InitialModel(tmp_path).check_fits(model_of(tied=now))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"num_layers": 2}, "num_layers 1 there, 2 now"),
+        ({"config": {"d_model": 8}}, "config.d_model 4 there, 8 now"),
+        ({"neighbourhood": 3}, "neighbourhood None there, 3 now"),
+        ({"logits_bias": True}, "logits_bias False there, True now"),
+    ],
+)
+def test_other_sizes_are_named(sizes, message, subwords, tmp_path):
+    write_initial(tmp_path, shared(subwords["one"]))
+    with pytest.raises(UserError, match=message):
+        InitialModel(tmp_path).check_fits(model_of(**sizes))
+
+
+def test_dropout_rates_and_precision_may_differ(subwords, tmp_path):
+    write_initial(tmp_path, shared(subwords["one"]))
+    ours = model_of(dtype="mixed_bfloat16", config={"dropout": 0.3, "relu_dropout": 0.1})
+    InitialModel(tmp_path).check_fits(ours)
+    InitialModel(tmp_path).give(ours, shared(subwords["one"]))
+
+
+def test_subwords_of_tensor2tensor_and_sentencepiece_match(subwords, tmp_path):
+    """PAD and EOS, which have other names there, are the same; an empty line is not a subword."""
+    t2t = T2TSubwords(write(tmp_path / "vocab", [*VOCABULARY[:20], "", *VOCABULARY[20:]]))
+    longer = T2TSubwords(write(tmp_path / "longer", [*VOCABULARY, "wombat_"]))
+    ids = matching_ids(longer, t2t)
+    assert [*ids[:20], *ids[20:-1] - 1] == [*range(len(VOCABULARY))]
+    assert ids[-1] == -1
+    assert matching_ids(t2t, longer)[20] == -1
+    across = matching_ids(subwords["one"], t2t)
+    assert across[:2].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        shutil.rmtree,
+        lambda path: shutil.rmtree(path / "checkpoints"),
+        lambda path: (path / "subwords.model").write_text("x"),
+        lambda path: (path / "model.json").write_text("{}"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_one_line(spoil, subwords, tmp_path):
+    folder = tmp_path / "initial"
+    write_initial(folder, shared(subwords["one"]))
+    spoil(folder)
+    with pytest.raises(UserError, match=r"^train\.init_from: "):
+        InitialModel(folder)
+
+
+def test_a_model_with_fewer_rows_than_subwords(subwords, tmp_path):
+    write_initial(tmp_path, shared(subwords["one"]), rows=270)
+    with pytest.raises(UserError, match=r"275 .* 270"):
+        InitialModel(tmp_path)
