@@ -6,11 +6,10 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from absl import logging
 from filelock import FileLock, Timeout
 
 from t2t_repro.errors import UserError
@@ -110,21 +109,25 @@ def _aside(path: Path) -> Path:
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
+def lock(path: Path, seconds: float = -1) -> Iterator[None]:
     """Waits until no other process holds the lock, then holds it.
 
     Args:
         path: of the lock, a file that exists while it is held. A killed process frees the lock.
+        seconds: to wait at most; -1 for as long as it takes.
+
+    Raises:
+        Timeout: another process holds the lock.
     """
-    try:
-        lock_file = _acquire(path, wait=False)
-    except Timeout:
-        logging.info("waiting for %s, which holds %s", _holder(path), path)
-        lock_file = _acquire(path, wait=True)
-    try:
-        yield
-    finally:
-        _release(lock_file, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Other users of a shared directory may lock it too, after its holder has ended.
+    with FileLock(path, seconds, mode=0o666):
+        path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n")
+        try:
+            yield
+        finally:
+            # While the lock is held: those that wait notice that the file was deleted.
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -139,31 +142,14 @@ def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
     Raises:
         UserError: another process holds the lock; the message names it.
     """
-    try:
-        lock_file = _acquire(path, wait=False)
-    except Timeout as error:
-        raise UserError(
-            f"{what} is in use by {_holder(path)}: wait for its end, or {fix}."
-        ) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock(path, 0))
+        except Timeout as error:
+            raise UserError(
+                f"{what} is in use by {_holder(path)}: wait for its end, or {fix}."
+            ) from error
         yield
-    finally:
-        _release(lock_file, path)
-
-
-def _acquire(path: Path, wait: bool) -> FileLock:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Other users of a shared directory may lock it too, after its holder has ended.
-    lock_file = FileLock(path, timeout=-1 if wait else 0, mode=0o666)
-    lock_file.acquire()
-    path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n")
-    return lock_file
-
-
-def _release(lock_file: FileLock, path: Path) -> None:
-    # While the lock is held: those that wait notice that the file was deleted.
-    path.unlink(missing_ok=True)
-    lock_file.release()
 
 
 def _holder(path: Path) -> str:

@@ -1,5 +1,6 @@
-"""How far a long stage is: a bar on a terminal, a line in the log now and then elsewhere."""
+"""Progress of a long stage: a bar on a terminal, elsewhere log lines; spans of time in words."""
 
+import math
 import sys
 import time
 from contextlib import AbstractContextManager
@@ -7,19 +8,17 @@ from contextlib import AbstractContextManager
 from absl import logging
 from tqdm import tqdm
 
-from t2t_repro.durations import in_words
-
 _SECONDS_BETWEEN_LINES = 30.0
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Counts the sentence pairs of one stage, and shows the count, the rate and what remains.
+    """Counts the items of one stage; shows the count, the rate and the remaining time.
 
     Args:
-        stage: what is done, e.g. "data: train: encoding".
-        done: pairs that an earlier run has done.
-        total: pairs in all, if that is known.
-        unit: what is counted, if not pairs.
+        stage: its name, e.g. "data: train: encoding".
+        done: items that an earlier run has finished.
+        total: number of all items, if it is known.
+        unit: name of the items.
     """
 
     def __init__(
@@ -28,7 +27,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._stage, self._before, self._done, self._total = stage, done, done, total
         self._unit = unit
         self._started = self._shown = time.monotonic()
-        # Cleared at its end: what remains are the lines of the log.
+        # The bar is cleared at its end: log lines remain.
         self._bar = tqdm(
             desc=stage,
             initial=done,
@@ -45,7 +44,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._bar.close()
 
     def advance(self, count: int) -> None:
-        """Counts so many more as done."""
+        """Counts further items as done."""
         self._done += count
         self._bar.update(count)
         now = time.monotonic()
@@ -59,3 +58,16 @@ class Progress(AbstractContextManager["Progress"]):
         if self._total is None or not rate:
             return line
         return f"{line}, {in_words((self._total - self._done) / rate)} left"
+
+
+def in_words(seconds: float) -> str:
+    """Returns e.g. "under a minute", "7 min", "3 h 20 min" or "2 days 5 h", rounded up."""
+    if seconds < 60:
+        return "under a minute"
+    minutes = math.ceil(seconds / 60)
+    hours, days = minutes // 60, minutes // (24 * 60)
+    if days:
+        parts = [(days, "day" if days == 1 else "days"), (hours % 24, "h")]
+    else:
+        parts = [(hours, "h"), (minutes % 60, "min")]
+    return " ".join(f"{number} {unit}" for number, unit in parts if number)

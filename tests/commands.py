@@ -27,8 +27,8 @@ for line in requests:
             os.chdir(folder)
             os.environ.clear()
             os.environ.update(environment)
-            with open("in", "wb") as file:
-                file.write(given.encode("latin-1"))
+            with open("in", "w", encoding="utf-8") as file:
+                file.write(given)
             os.dup2(os.open("in", os.O_RDONLY), 0)
             for descriptor, name in ((1, "out"), (2, "err")):
                 path = f"{number}.{name}"
@@ -53,61 +53,60 @@ for line in requests:
 _KINDS = ("status", "out", "err")
 _SECONDS = 900
 _ENVIRONMENT = {
-    # What is written must not depend on the locale.
+    # Output must not depend on the locale.
     "PYTHONIOENCODING": "ascii",
     "PYTHONPATH": str(CHECKOUT),
 }
 
 
 class Outcome(NamedTuple):
+    """How a command ended, and what it printed."""
+
     status: int
     out: str
     err: str
 
 
 def outcomes_of(commands: Sequence[tuple[str, Sequence[str], str]], folder: Path) -> list[Outcome]:
-    """What becomes of commands, one after the other.
+    """Runs commands one after the other.
 
     Args:
         commands: verb, arguments and standard input of each.
-        folder: the working directory; nothing of this is left in it.
+        folder: the working directory; nothing of the commands' own input and output stays there.
     """
-    given = [
-        (f"t2t_repro.{verb}", arguments, stdin.encode().decode("latin-1"))
-        for verb, arguments, stdin in commands
-    ]
-    _run(given, folder)
-    found = []
-    for number in range(len(commands)):
-        status, out, err = (folder / f"{number}.{kind}" for kind in _KINDS)
-        found.append(
-            Outcome(int(status.read_text()), out.read_bytes().decode(), err.read_bytes().decode())
-        )
-        for path in (status, out, err):
-            path.unlink()
-    (folder / "in").unlink()
-    return found
+    named = [(f"t2t_repro.{verb}", arguments, stdin) for verb, arguments, stdin in commands]
+    return _run(named, folder)
 
 
 def said_by(module: str, *arguments: str) -> str:
-    """What a module of the tests, run so, writes to standard output; it has to end well."""
+    """Returns what a module of the tests, run likewise, prints; it has to end well."""
     with tempfile.TemporaryDirectory() as folder:
-        _run([(module, arguments, "")], Path(folder))
-        status, out, err = ((Path(folder) / f"0.{kind}").read_text() for kind in _KINDS)
-    assert status == "0", out + err
-    return out
+        (outcome,) = _run([(module, arguments, "")], Path(folder))
+    assert outcome.status == 0, outcome.out + outcome.err
+    return outcome.out
 
 
-def _run(commands: list[tuple[str, Sequence[str], str]], folder: Path) -> None:
-    """Has the driver run modules; what they say and how they end is in the folder then."""
+def _run(commands: list[tuple[str, Sequence[str], str]], folder: Path) -> list[Outcome]:
+    _ask_driver(json.dumps([str(folder), os.environ | _ENVIRONMENT, commands]))
+    outcomes = []
+    for number in range(len(commands)):
+        paths = [folder / f"{number}.{kind}" for kind in _KINDS]
+        status, out, err = (path.read_bytes().decode() for path in paths)
+        outcomes.append(Outcome(int(status), out, err))
+        for path in paths:
+            path.unlink()
+    (folder / "in").unlink()
+    return outcomes
+
+
+def _ask_driver(request: str) -> None:
     driver = _driver()
-    limit = Timer(_SECONDS, driver.kill)
-    limit.start()
     assert driver.stdin
     assert driver.stdout
+    limit = Timer(_SECONDS, driver.kill)
+    limit.start()
     try:
-        print(json.dumps([str(folder), os.environ | _ENVIRONMENT, commands]), file=driver.stdin)
-        driver.stdin.flush()
+        print(request, file=driver.stdin, flush=True)
         answer = driver.stdout.readline()
     finally:
         limit.cancel()

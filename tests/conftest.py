@@ -2,8 +2,9 @@
 
 import gc
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import gin
 import pytest
@@ -18,24 +19,38 @@ tf.config.set_logical_device_configuration(
 # What XLA compiles in a test runs a few times: LLVM's optimisation is a third of the time it takes.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-# TensorFlow's graphs are many objects that live as long as their process. Looked through as often
-# as Python does by itself, they take a tenth of a test's time.
+# TensorFlow's graphs are many objects that live as long as their process. The default thresholds
+# would take a tenth of a test's time.
 gc.set_threshold(20_000, 10, 10)
 
-# A busy machine is no fault of what is tested.
+# A busy machine is no reason to fail.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sorts files: a long one that starts last has all processes but its own wait for it."""
+    """Sorts files: all processes but one would wait for a long file that starts last."""
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (not item.get_closest_marker("long"), -tests[item.path]))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the seconds that the tests of each room took, over all processes."""
+    seconds: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folders = Path(report.nodeid.split("::")[0]).parts[1:-1]
+                seconds[folders[0] if folders else "tests/*.py"] += report.duration
+    terminalreporter.section("seconds a room")
+    for room, spent in sorted(seconds.items(), key=lambda item: -item[1]):
+        terminalreporter.line(f"{spent:6.0f}  {room}")
+    terminalreporter.line(f"{sum(seconds.values()):6.0f}  in all")
+
+
 @pytest.fixture(autouse=True)
 def no_bindings() -> Iterator[None]:
-    """gin's configuration is global: what one test binds, the next must not read."""
+    """Clears gin's bindings, which are global, around every test."""
     gin.clear_config()
     yield
     gin.clear_config()
@@ -43,7 +58,7 @@ def no_bindings() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def no_custom_gradients() -> Iterator[None]:
-    """TensorFlow registers the gradient of every trace for good, and with it graph and programs."""
+    """Frees the gradients, with graphs and programs, that TensorFlow registers for good."""
     yield
     registry = ops.gradient_registry._registry
     if traced := [name for name in registry if name.startswith("CustomGradient-")]:

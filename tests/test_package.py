@@ -20,6 +20,8 @@ from t2t_repro.__main__ import VERBS
 from tests.oracle import oracle_folder
 from tests.processes import CHECKOUT
 
+pytestmark = pytest.mark.slow
+
 FOLDERS = (".ci", "benchmarks", "docs", "gin", "scripts", "t2t_repro", "tests")
 
 

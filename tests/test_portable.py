@@ -1,4 +1,4 @@
-"""Nothing needs Linux: all of it runs where what macOS lacks is taken away."""
+"""Training runs without what macOS lacks."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes import CHECKOUT
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 # Python reads it at its start, in every process; what the standard library and TensorFlow use
 # themselves is left to them.

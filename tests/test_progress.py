@@ -1,27 +1,35 @@
-"""What is seen of a long stage where there is no terminal."""
+"""A long stage says how far it is; spans of time are in words."""
+
+import pytest
 
 from t2t_repro import progress
-from t2t_repro.progress import Progress
+from t2t_repro.progress import Progress, in_words
 
 
-def test_lines_come_now_and_then_with_count_rate_and_what_remains(monkeypatch, caplog):
+def test_lines_come_every_30_seconds_with_count_rate_and_what_remains(monkeypatch, caplog):
     clock = iter([0.0, 10.0, 40.0, 45.0, 80.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     caplog.set_level("INFO", logger="absl")
-    with Progress("data: train: encoding", done=1000, total=9000) as shown:
+    with Progress("encoding", done=1000, total=9000) as shown:
         for _ in range(4):
             shown.advance(1000)
     assert [record.getMessage() for record in caplog.records] == [
-        "data: train: encoding: going on after 1,000 pairs",
-        "data: train: encoding: 3,000 pairs, 50 pairs/s, 2 min left",
-        "data: train: encoding: 5,000 pairs, 50 pairs/s, 2 min left",
+        "encoding: going on after 1,000 pairs",
+        "encoding: 3,000 pairs, 50 pairs/s, 2 min left",
+        "encoding: 5,000 pairs, 50 pairs/s, 2 min left",
     ]
 
 
-def test_what_remains_is_left_out_where_it_is_not_known(monkeypatch, caplog):
-    clock = iter([0.0, 40.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    caplog.set_level("INFO", logger="absl")
-    with Progress("data: train: cleaning") as shown:
-        shown.advance(2000)
-    assert caplog.records[0].getMessage() == "data: train: cleaning: 2,000 pairs, 50 pairs/s"
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (59.9, "under a minute"),
+        (61, "2 min"),
+        (3599, "1 h"),
+        (3 * 3600 + 19.5 * 60, "3 h 20 min"),
+        (24 * 3600, "1 day"),
+        (53 * 3600, "2 days 5 h"),
+    ],
+)
+def test_spans_of_time_are_rounded_up(seconds, words):
+    assert in_words(seconds) == words

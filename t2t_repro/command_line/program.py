@@ -18,8 +18,8 @@ from t2t_repro.errors import UserError, printable, storage_error
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
-# Before TensorFlow is imported: errors alone of its C++ libraries.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Before the import of TensorFlow: only errors of its C++ code; without a GPU these are about CUDA.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3")
 
 _LIBRARIES = re.compile(r"[/\\](tensorflow[/\\]python|sacrebleu)[/\\]")
 
@@ -85,7 +85,7 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
         message = " ".join(str(error).split())
         if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
             _fail(f"{missing[1]} is missing: see --help.")
-        _fail(f"{message}: see --help.")
+        _fail(f"{message.replace(' ?', '?')}: see --help.")
 
 
 def _fail(message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The user's own treebank, for constituency parsing: sentences, and their trees as symbols."""
+"""A corpus of a treebank: sentences, and their trees as symbols."""
 
 import glob
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from t2t_repro.data.corpora.corpus import Pair, check_split, given_splits
 from t2t_repro.data.line_files import identify
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.linear_trees import linearise
-from t2t_repro.parsing.trees import check_brackets, read_trees
+from t2t_repro.parsing.trees import read_trees
 
 _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
 
@@ -23,27 +23,26 @@ _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
 class TreebankCorpus:
     """Files of Penn-style trees, e.g. the Wall Street Journal's (paper, section 6.3).
 
-    A source is a sentence's words as the treebank has them, a space between them; a target is its
-    tree, linearised: see `read_trees` for what is taken out of a tree, and `linearise` for the
-    symbols. A split is one entry or a list of entries: files, folders, or patterns of either. In
-    gin, with the sections of the Penn Treebank::
+    A source is a sentence's words, separated by spaces; a target is its tree, cleaned by
+    `read_trees` and written by `linearise`. A split is one entry or a list of entries: files,
+    folders, or patterns of either. In gin, with the sections of the Penn Treebank::
 
         TreebankCorpus.folder = '/path/to/treebank_3/parsed/mrg/wsj'
         TreebankCorpus.train = ['0[2-9]', '1?', '20/*.mrg', '21/wsj_2100.mrg']
         TreebankCorpus.dev = '22'
         TreebankCorpus.test = '23'
 
-    Of a folder, the files in it and below it that are named .mrg, .parse, .ptb, .tree or .trees (or
-    these with .gz) are read, in the order of their names.
+    Of a folder, all files in it and below it that end in .mrg, .parse, .ptb, .tree or .trees (or
+    these with .gz) are read, sorted by name.
 
     Args:
         train: entries to train on.
-        dev: entries for model selection, if there are any.
-        test: entries to evaluate on, if there are any.
-        folder: what the names are relative to.
+        dev: entries for model selection.
+        test: entries to evaluate on.
+        folder: of relative names.
 
     Raises:
-        UserError: a split's value is not of the form above.
+        UserError: a split is not such an entry or list.
     """
 
     splits: tuple[str, ...]
@@ -61,7 +60,7 @@ class TreebankCorpus:
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
-        """Returns name, size and SHA-256 of every file: the content, wherever it lies.
+        """Returns name, size and SHA-256 of every file.
 
         Raises:
             UserError: a file is missing.
@@ -72,19 +71,16 @@ class TreebankCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that there are files, and that every bracket in them is closed.
-
-        Whatever else may be wrong with a tree is found as it is read.
+        """Checks that every split has files.
 
         Args:
             download_dir: not used: nothing is fetched.
 
         Raises:
-            UserError: there are none, or one is not.
+            UserError: one has none.
         """
         for split in self.splits:
-            for path in self._files(split):
-                check_brackets(path)
+            self._files(split)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yields the sentences of a split with their trees, file after file.
@@ -94,8 +90,8 @@ class TreebankCorpus:
             download_dir: not used.
 
         Raises:
-            UserError: there is no such split, a file is missing or holds something else than
-                trees, or a tree cannot be linearised.
+            UserError: the split does not exist, a file is missing or does not hold trees, or a
+                tree cannot be linearised.
         """
         check_split(split, self.splits)
         for path in self._files(split):
@@ -107,11 +103,10 @@ class TreebankCorpus:
                 yield " ".join(words), symbols
 
     def _files(self, split: str) -> list[Path]:
-        """The files of a split."""
         return [path for entry in self._entries[split] for path in self._matching(split, entry)]
 
     def _matching(self, split: str, entry: str) -> list[Path]:
-        """The files that one entry stands for; a plain name stands for itself."""
+        """Returns the files of an entry."""
         name = expanduser(entry)
         names = [name]
         if glob.has_magic(name) and not (self._folder / name).exists():

@@ -1,4 +1,4 @@
-"""Penn-style bracketed trees: what a tree is, and reading and writing files of them.
+"""Penn-style bracketed trees: reads and writes them.
 
 ( (S (NP-SBJ (DT The) (NN dog) )
      (VP (VBZ barks) )
@@ -16,13 +16,11 @@ from absl import logging
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.errors import UserError
 
-# The outermost bracket is written in any of these ways, or without a label.
+# Labels of the outermost bracket, which may also have none.
 _ROOTS = ("TOP", "ROOT", "S1", "VROOT")
-# Sentences have hundreds.
-_MAX_BRACKETS = 100_000
 _EMPTY_ELEMENT = "-NONE-"
 
-# Spaces are ASCII's, as in EVALB: a no-break space may be part of a word.
+# ASCII's, as in EVALB: a no-break space may be part of a word.
 SPACES = re.compile(r"\s+", re.ASCII)
 _TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
 _CATEGORY = re.compile(r"[^-=]+")
@@ -33,8 +31,8 @@ class Constituent(NamedTuple):
 
     Attributes:
         label: its category, e.g. "NP".
-        start: the first word it holds, counted from 0.
-        end: the word after its last; more than `start`.
+        start: number of its first word, from 0.
+        end: number of the word after its last; more than `start`.
     """
 
     label: str
@@ -47,8 +45,7 @@ class Tree(NamedTuple):
 
     Attributes:
         tags: the part-of-speech tag of every word.
-        constituents: properly nested, and in the order in which their brackets open. The root,
-            which says nothing, is not one of them.
+        constituents: nested, in the order in which their brackets open, without the root.
     """
 
     tags: tuple[str, ...]
@@ -63,13 +60,13 @@ class ParsedSentence(NamedTuple):
 
 
 class Position(NamedTuple):
-    """What stands at one word of a tree.
+    """One word of a tree, and the constituents around it.
 
     Attributes:
-        opening: the constituents that begin with it, outermost first.
-        tag: its own.
-        closing: the constituents that end with it, innermost first.
-        inside: the innermost constituent that holds it, or None.
+        opening: the constituents that begin with the word, outermost first.
+        tag: of the word.
+        closing: the constituents that end with the word, innermost first.
+        inside: the innermost constituent with the word, or None.
     """
 
     opening: list[Constituent]
@@ -79,7 +76,7 @@ class Position(NamedTuple):
 
 
 def positions(tree: Tree) -> Iterator[Position]:
-    """Walks over a tree, word by word."""
+    """Yields the positions of a tree, word by word."""
     waiting = list(reversed(tree.constituents))
     around: list[Constituent] = []
     for number, tag in enumerate(tree.tags):
@@ -94,7 +91,7 @@ def positions(tree: Tree) -> Iterator[Position]:
 
 
 def bracketed(sentence: ParsedSentence) -> str:
-    """Writes a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
+    """Returns a tree on one line: (TOP (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))."""
     parts = []
     for word, position in zip(sentence.words, positions(sentence.tree), strict=True):
         opening = "".join(f"({constituent.label} " for constituent in position.opening)
@@ -103,20 +100,18 @@ def bracketed(sentence: ParsedSentence) -> str:
 
 
 def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
-    """Reads a file of trees, each on one line or on several, plain or `.gz`.
+    """Reads a file of trees, each on one or several lines, plain or `.gz`.
 
-    They are cleaned as is usual where parsers are trained and scored: empty elements (-NONE-) are
-    taken out, with all constituents that hold nothing else; function tags and indices of
-    constituents are cut off at the first "-" or "=" (NP-SBJ-1 and NP=2 become NP), as EVALB does
-    before it compares. Tags are left as they are (-LRB-), and so are words and unary chains. A root
-    without a label, or labelled TOP, ROOT, S1 or VROOT, is not part of the tree. A tree that has no
-    words, which is how parsers write that they failed, is left out, with a warning.
+    Trees are cleaned as is usual for parsers. Empty elements (-NONE-) are deleted, and constituents
+    that hold nothing else. Labels of constituents end at the first "-" or "=" (NP-SBJ-1 and NP=2
+    become NP), as in EVALB. A root without a label, or labelled TOP, ROOT, S1 or VROOT, is not part
+    of the tree. A tree without words, the output of a failed parser, is left out with a warning.
 
     Yields:
-        The line in which a tree begins, and the tree with its words.
+        the line in which a tree begins, and the tree with its words.
 
     Raises:
-        UserError: the file cannot be read, or what it holds is not such a tree; with the line.
+        UserError: the file cannot be read, or holds something else; the message has the line.
     """
     reader = _Reader(str(path))
     for number, line in enumerate(read_lines(path), start=1):
@@ -129,25 +124,9 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
     reader.end()
 
 
-def check_brackets(path: Path) -> None:
-    """Makes sure, in a small part of the time that reading takes, that all brackets are closed.
-
-    Raises:
-        UserError: they are not, or the file cannot be read; as from `read_trees`.
-    """
-    depth = 0
-    for line in read_lines(path):
-        depth += line.count("(") - line.count(")")
-        if depth < 0:
-            break
-    if depth:
-        for _ in read_trees(path):
-            pass
-
-
 @dataclass
 class _Bracket:
-    """A bracket that has not been closed."""
+    """An open bracket."""
 
     line: int
     first_word: int
@@ -159,18 +138,18 @@ class _Bracket:
 
 @dataclass
 class _Reader:
-    """Takes the tokens of a file one by one; knows the tree that has been begun."""
+    """Reads the tokens of a file; holds the unfinished tree."""
 
     path: str
     line: int = 0
     open: list[_Bracket] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    # A place for every bracket, in the order of opening; None for those that are no constituents.
+    # One entry for each bracket, in the order of opening; None if it is not a constituent.
     constituents: list[Constituent | None] = field(default_factory=list)
 
     def take(self, token: str, line: int) -> tuple[int, ParsedSentence] | None:
-        """Returns the tree that the token completes, if it does, and where that begins."""
+        """Returns the tree that the token completes, if any, and the line in which it begins."""
         self.line = line
         if token == "(":
             self._begin()
@@ -199,8 +178,6 @@ class _Reader:
             if not around.label and len(self.open) > 1:
                 raise self._error(f"a bracket inside a tree has no label{self._begun()}")
             around.has_brackets = True
-        if len(self.constituents) >= _MAX_BRACKETS:
-            raise self._error(f"a tree of more than {_MAX_BRACKETS:,} brackets{self._begun()}")
         self.open.append(_Bracket(self.line, len(self.words), len(self.constituents)))
         self.constituents.append(None)
 
@@ -253,6 +230,6 @@ class _Reader:
 
 
 def _category(label: str) -> str:
-    """A constituent's label without function tags and indices; -LRB- has none."""
+    """Returns a label without function tags and indices; -LRB- has none."""
     found = _CATEGORY.match(label)
     return found[0] if found else label

@@ -13,9 +13,9 @@ import tensorflow as tf
 from absl import logging
 from tqdm import tqdm
 
-from t2t_repro.durations import in_words
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import sync
+from t2t_repro.progress import in_words
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
 from t2t_repro.training.train_step import StepResult

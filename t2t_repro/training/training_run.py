@@ -16,7 +16,7 @@ from t2t_repro.data.batches import Batches, BatchSettings, EpochReport
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
-from t2t_repro.durations import in_words
+from t2t_repro.progress import in_words
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.callbacks import Callbacks

@@ -17,8 +17,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.step_decoder import StepDecoder
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.extending import examples
 from tests.model.test_transformer import SOURCE, small_model
+from tests.whole.extending import examples
 
 [MODULE] = [part.modules["my_search.py"] for part in examples() if part.title == "A search"]
 _made: dict[str, Any] = {"__name__": "my_search"}

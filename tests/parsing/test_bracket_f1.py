@@ -1,5 +1,7 @@
 """Bracket F1 is EVALB's with COLLINS.prm: small trees worked by hand."""
 
+from pathlib import Path
+
 import pytest
 
 from t2t_repro.errors import UserError
@@ -66,6 +68,20 @@ def test_identical_trees_are_100():
 )
 def test_by_hand(hypothesis, expected):
     assert matched(hypothesis) == expected
+
+
+def test_every_sentence_is_counted_as_by_evalb():
+    """evalb.tsv: gold tree, damaged tree; EVALB's verdict, matched, gold and test brackets."""
+    path = Path(__file__).with_name("evalb.tsv")
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 120
+    golds, parses = [row[0] for row in rows], [row[1] for row in rows]
+    for counts, (*_, verdict, matched, expected, found) in zip(
+        count_brackets(parses, golds), rows, strict=True
+    ):
+        assert counts.valid == (verdict == "valid")
+        assert counts[:3] == (int(matched), int(found), int(expected))
+    assert 0 < sum(row[2] == "error" for row in rows) < 60
 
 
 def test_precision_recall_and_f1_are_of_all_sentences_together():

@@ -55,7 +55,7 @@ def test_files_patterns_and_folders_name_the_same(tmp_path):
         corpus(folder=tmp_path).prepare(tmp_path)
 
 
-def test_what_is_there_is_no_pattern(tmp_path):
+def test_an_existing_name_is_not_a_pattern(tmp_path):
     shutil.copytree(TREEBANK, tmp_path / "wsj[1]")
     for train, folder in (("wsj[1]/02", tmp_path), ("02", tmp_path / "wsj[1]")):
         assert pairs(corpus(train, train, train, folder)) == pairs(corpus())
@@ -91,22 +91,6 @@ def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):
         with pytest.raises(UserError, match=message):
             Preparation(bank, CLEANING, SUBWORDS).run(tmp_path / "data")
         assert not (tmp_path / "data" / "prepared").exists()
-
-
-def test_an_unbalanced_bracket_is_found_before_anything_else_is_done(tmp_path):
-    bad = tmp_path / "bad.mrg"
-    for text, message in (
-        ("(S (NN a))\n(S (NN b)\n", "line 2: .* never closed"),
-        (")", "line 1"),
-        # As many that open as close.
-        ("(S (NN a)))\n(S (NN b)\n", "line 1"),
-    ):
-        bad.write_text(text)
-        with pytest.raises(UserError, match=message):
-            corpus(test=str(bad)).prepare(tmp_path)
-    with pytest.raises(UserError, match="line 1"):
-        Preparation(corpus(str(bad)), CLEANING, SUBWORDS).run(tmp_path / "data")
-    assert list(tmp_path.iterdir()) == [bad]
 
 
 def test_subwords_keep_the_symbols_whole_and_the_trees_exact(tmp_path):

@@ -1,4 +1,4 @@
-"""The README and the pages in docs/: their code runs as it stands there."""
+"""The Python code of README and docs/ runs."""
 
 import re
 
@@ -34,7 +34,14 @@ def workplace(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if CODE.search(text)])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(name, marks=[] if name == "README.md" else pytest.mark.slow)
+        for name, text in PAGES.items()
+        if CODE.search(text)
+    ],
+)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, workplace):
     """In a process of its own, with the devices that there are, as its reader runs it."""
     lines = PAGES[page].splitlines()
@@ -49,6 +56,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, workplace):
     output_of(str(script), folder=workplace)
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_learns(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     # Where IPython keeps what was typed.

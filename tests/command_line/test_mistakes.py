@@ -1,0 +1,61 @@
+"""A user's mistake is one line and status 2; it names the flag, or says what was received."""
+
+import pytest
+
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.text.sentencepiece import SentencePieceModel
+from t2t_repro.text.subword_model import shared
+from tests.commands import outcomes_of
+from tests.decoding.random_translator import random_model, write_subwords
+
+MODEL = "--model_dir=model"
+MISTAKES = {
+    "missing flag": ("translate", [], "--model_dir"),
+    "unknown flag": ("translate", [MODEL, "--beam=3"], "beam"),
+    "argument": ("translate", [MODEL, "lines.txt"], "'lines.txt'"),
+    "no model": ("translate", ["--model_dir=nowhere"], "nowhere"),
+    "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
+    "pattern": ("translate", ["--model_dir=model[1]"], "--model_dir"),
+    "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),
+    "beyond the beam": ("translate", [MODEL, "--n_best=9"], "--n_best=9"),
+    "no folder": ("translate", [MODEL, "--output=no/where"], "--output=no/where"),
+    "useless flag": ("translate", [MODEL, "--alignments=x"], "--alignments"),
+    "value": ("translate", [MODEL, "--gin_param=BeamSearch.beam_size = 0"], "beam_size"),
+    "parameter": ("translate", [MODEL, "--gin_param=BeamSearch.beem_size = 2"], "beem_size"),
+    "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),
+    "unequal": ("score", [MODEL, "--source=one", "--target=two"], "--target=two"),
+    "nothing to do": ("evaluate", [], "--translations"),
+    "unaligned": ("evaluate", ["--translations=one", "--reference=two"], "one has 1 lines"),
+    "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
+    "blank sentence": ("attention_maps", [MODEL, "--source= ", "--output=x"], "--source"),
+    "choice": ("export", [MODEL, "--export_dir=x", "--format=onnx"], "--format"),
+    "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mistakes")
+    subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
+    directory = ModelDirectory(folder / "model")
+    model = random_model(subwords.target)
+    directory.describe(model, subwords, "BeamSearch.beam_size = 2", "")
+    directory.write_imported(model, 1)
+    (folder / "one").write_text("a\n")
+    (folder / "two").write_text("a\nb\n")
+    before = sorted(folder.iterdir())
+    commands = [(verb, arguments, "a\n") for verb, arguments, _ in MISTAKES.values()]
+    found = dict(zip(MISTAKES, outcomes_of(commands, folder), strict=True))
+    assert sorted(folder.iterdir()) == before
+    return found
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line(outcomes, mistake):
+    outcome = outcomes[mistake]
+    assert outcome.status == 2, outcome.err
+    assert not outcome.out
+    last = outcome.err.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert MISTAKES[mistake][2] in last
+    assert "Traceback" not in outcome.err
