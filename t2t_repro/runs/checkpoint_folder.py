@@ -1,13 +1,11 @@
-"""A folder of checkpoints that are there whole or not at all, whenever the writer was killed.
+"""A folder of checkpoints, each of which exists whole or not at all, whenever the writer is killed.
 
-Or its machine lost: what a checkpoint needs is on the disk before the one before is given up.
-
-    folder/step-<n>.data-*, step-<n>.index    a checkpoint; it is there when its index is
+    folder/step-<n>.data-*, step-<n>.index    a checkpoint; it exists if its index does
     folder/checkpoint                         TensorFlow's list of them, newest last
-    folder/.partial/                          what is being written
+    folder/.partial/                          the one that is being written
 
-TensorFlow's CheckpointManager keeps its list by the clock: where that was set back between two
-starts, it forgets checkpoints that it should keep or delete. Here the names are the list.
+A new checkpoint is on the disk before an older one is deleted. TensorFlow's CheckpointManager
+orders checkpoints by the clock, and loses some when the clock is set back; here their names do.
 """
 
 import os
@@ -18,19 +16,17 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files import read_at_most, sync
+from t2t_repro.files import read_at_most, sync, write_whole
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
-_DATA = re.compile(r"step-(\d+)\.data-\d{5}-of-\d{5}", re.ASCII)
 _LISTED = re.compile(r'checkpoint_paths?: ".*?step-(\d+)"', re.ASCII)
 _MOST_LIST_BYTES = 2**20
 _PARTIAL = ".partial"
-_PARTIAL_LIST = ".checkpoint.partial"
 _UNREADABLE = ".unreadable"
 
 
 class CheckpointFolder:
-    """Writes checkpoints into a folder, and deletes those that are too many.
+    """Writes checkpoints into a folder, and deletes old ones.
 
     Args:
         path: the folder; it need not exist.
@@ -42,7 +38,7 @@ class CheckpointFolder:
         self._keep = keep
 
     def steps(self) -> list[int]:
-        """Returns the steps of the checkpoints that are there, ascending."""
+        """Returns the steps of all checkpoints, ascending."""
         names = (_INDEX.fullmatch(path.name) for path in self.path.glob("*.index"))
         return sorted(int(name[1]) for name in names if name)
 
@@ -53,110 +49,105 @@ class CheckpointFolder:
         """
         return [step for step in self.steps() if step]
 
+    def expected(self) -> list[int]:
+        """Returns the steps of all checkpoints that exist or are listed, ascending."""
+        return sorted(self._listed() | {*self.steps()})
+
     @property
     def newest(self) -> str | None:
         """The path of the newest checkpoint, see `prefix`, or None."""
         steps = self.steps()
         return self.prefix(steps[-1]) if steps else None
 
-    def expected(self) -> list[int]:
-        """Returns the steps of those that are there or should be, being listed; ascending."""
-        return sorted({*self.steps(), *self._listed()})
-
-    def half_copied(self) -> list[int]:
-        """Returns the steps, ascending, of checkpoints that are not there whole but should be.
-
-        They are listed, but have no index. Where there is neither a list nor an index, those that
-        have data. (A killed writer may leave data, too, but it has listed the checkpoints before.)
-        """
-        # In this order: whoever writes and deletes at the same time does so in the other.
-        data = {_DATA.fullmatch(path.name) for path in self.path.glob("step-*.data-*")}
-        listed = self._listed()
-        steps = self.steps()
-        expected = listed if listed or steps else {int(name[1]) for name in data if name}
-        oldest = min(steps, default=0)
-        return sorted(
-            step
-            for step in expected - set(steps)
-            if step > oldest and not self._unreadable(step).exists()
-        )
-
-    def _listed(self) -> set[int]:
-        """Returns the steps of the checkpoints in TensorFlow's list in this folder."""
-        try:
-            text = read_at_most(self.path / "checkpoint", _MOST_LIST_BYTES).decode("utf-8")
-        except (OSError, ValueError):
-            return set()
-        return {int(step) for step in _LISTED.findall(text)}
-
     def prefix(self, step: int) -> str:
-        """Returns the path of a checkpoint as TensorFlow has it: without its files' endings."""
+        """Returns the path of a checkpoint without the endings of its files."""
         return str(self.path / f"step-{step}")
+
+    def check_whole(self, since: int | None = None) -> None:
+        """Checks that no newer checkpoint was copied in part: is listed, but has no index.
+
+        Args:
+            since: the step after which checkpoints are checked; the newest one's by default.
+
+        Raises:
+            UserError: one was; otherwise an older one would be used in its place.
+        """
+        # In this order, since a trainer that is running writes before it lists.
+        listed, steps = self._listed(), self.steps()
+        since = max(steps, default=-1) if since is None else since
+        for step in sorted(listed - {*steps}, reverse=True):
+            if step > since and not self._unreadable(step).exists():
+                raise UserError(
+                    f"{self.prefix(step)}.index is missing: copy {self.path} again, whole, or "
+                    "give another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
+                )
 
     def write(self, checkpoint: tf.train.Checkpoint, step: int) -> None:
         """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`.
 
         Raises:
-            UserError: it cannot be written, as on a full disk; those written before are intact.
+            UserError: it cannot be written, e.g. on a full disk; earlier ones are intact.
         """
         partial = self.path / _PARTIAL
-        # Made on first use, and asked for by whoever restores.
+        # Created on first use, and expected when the checkpoint is restored.
         _ = checkpoint.save_counter
         try:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             checkpoint.write(str(partial / f"step-{step}"))
-            # The index last: with it the checkpoint is there.
+            # The index comes last.
             files = sorted(partial.glob(f"step-{step}.*"))
-            # Before the one of this step that it replaces, if there is one, is given up.
             sync(*files)
             self._remove(step)
             for file in files:
                 os.replace(file, self.path / file.name)
             partial.rmdir()
-            # Before those that it replaces are deleted.
             sync(self.path)
             self._list_and_sweep(step)
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise UserError(
                 f"cannot write the checkpoint {self.prefix(step)} ({reason_of(error)}): make room "
-                "or mend the permissions, then start again; those written before are intact."
+                "or fix the permissions, then start again; earlier ones are intact."
             ) from error
 
     def set_aside(self, step: int) -> None:
-        """Renames the index of a checkpoint that cannot be read, so that nobody reads it."""
+        """Renames the index of a checkpoint that cannot be read, so that it is not used."""
         index = Path(f"{self.prefix(step)}.index")
         if index.exists():
             os.replace(index, self._unreadable(step))
 
-    def _unreadable(self, step: int) -> Path:
-        return Path(f"{self.prefix(step)}.index{_UNREADABLE}")
-
     def tidy(self) -> None:
-        """Brings the folder to what a writer that was not killed would have left."""
+        """Removes leftovers of an interrupted write."""
         shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
-        (self.path / _PARTIAL_LIST).unlink(missing_ok=True)
-        steps = self.steps()
-        if steps:
+        if steps := self.steps():
             self._list_and_sweep(steps[-1])
         for data in self.path.glob("step-*.data-*"):
             index = data.with_suffix(".index")
             if not index.exists() and not index.with_name(f"{index.name}{_UNREADABLE}").exists():
                 data.unlink()
 
+    def _listed(self) -> set[int]:
+        """Returns the steps in TensorFlow's list."""
+        try:
+            text = read_at_most(self.path / "checkpoint", _MOST_LIST_BYTES).decode("utf-8")
+        except (OSError, ValueError):
+            return set()
+        return {int(step) for step in _LISTED.findall(text)}
+
+    def _unreadable(self, step: int) -> Path:
+        return Path(f"{self.prefix(step)}.index{_UNREADABLE}")
+
     def _list_and_sweep(self, newest: int) -> None:
         steps = self.steps()
         kept = [step for step in steps if step <= newest][-self._keep :]
-        # TensorFlow's CheckpointState; names are relative to the folder, which can be moved.
+        # TensorFlow's CheckpointState; the names are relative, so that the folder can be moved.
         lines = [f'model_checkpoint_path: "step-{kept[-1]}"']
         lines += [f'all_model_checkpoint_paths: "step-{step}"' for step in kept]
         text, path = "\n".join(lines) + "\n", self.path / "checkpoint"
         if not path.exists() or path.read_bytes() != text.encode("ascii"):
-            aside = self.path / _PARTIAL_LIST
-            aside.write_text(text, encoding="ascii")
-            os.replace(aside, path)
-        for step in set(steps) - set(kept):
+            write_whole(path, text.encode("ascii"))
+        for step in {*steps} - {*kept}:
             self._remove(step)
 
     def _remove(self, step: int) -> None:
@@ -166,7 +157,7 @@ class CheckpointFolder:
 
 
 def damage(path: str) -> str | None:
-    """Reads a checkpoint whole, checksums included; returns why it cannot be read, or None."""
+    """Reads a whole checkpoint, checksums included; returns why it cannot be read, or None."""
     try:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():

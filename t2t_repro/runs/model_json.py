@@ -2,11 +2,13 @@
 
 import dataclasses
 import inspect
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from t2t_repro.config.checks import differing_values
 from t2t_repro.config.decoding_bindings import import_hint
 from t2t_repro.config.gin_files import read_gin
 from t2t_repro.config.values import check_value, constructor_of, hints_of
@@ -31,6 +33,7 @@ _DEFAULTS = {
     if name in _HINTS and parameter.default is not parameter.empty
 }
 _LAYER_DEFAULTS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
+_TRAINING_ALONE = LayerConfig.TRAINING_ALONE
 _FORGOTTEN = {"recompute"}
 """Of layers: what older versions wrote down, and no longer has an effect."""
 
@@ -106,6 +109,35 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
     # The decoder has a second attention.
     layers = 3 * attention + 2 * 2 * config.d_ff
     return config.d_model * (tables + sizes["num_layers"] * layers)
+
+
+def sizes_of(model: Transformer) -> dict[str, Any]:
+    """Returns what model.json holds of a model."""
+    sizes = json.loads(json.dumps(model.get_config())) | {"dtype": model.dtype_policy.name}
+    # Keras numbers the models of a process.
+    del sizes["name"]
+    return sizes
+
+
+def differing_sizes(
+    there: Mapping[str, Any], model: Transformer, but: Collection[str] = ()
+) -> list[str]:
+    """Compares the sizes of a model directory with those of a model.
+
+    Args:
+        there: see `read_model_json`.
+        model: to be compared.
+        but: names of arguments of the Transformer that are not compared.
+
+    Returns:
+        what differs, except in training alone, such as dropout.
+    """
+    before, now = (
+        {name: value for name, value in sizes.items() if name not in but}
+        | {"config": {k: v for k, v in sizes["config"].items() if k not in _TRAINING_ALONE}}
+        for sizes in (there, sizes_of(model))
+    )
+    return differing_values(before, now)
 
 
 def not_a_transformer(path: Path, error: Exception) -> UserError:

@@ -1,4 +1,4 @@
-"""Where a model's first weights came from: what `ancestry.json` of a model directory holds."""
+"""What a model directory records of its training: ancestors, epoch, scores; as JSON."""
 
 import dataclasses
 import hashlib
@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from t2t_repro.files import read_json
+from t2t_repro.config.values import check_value, hints_of
+from t2t_repro.files import lock, read_json, read_table, write_json
 
-_MOST = 1000
+_RENAMED = {"slices": "micro_batches", "slots": "capacity"}
+"""Names of older versions in epoch.json."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ancestor:
-    """A model that another one began with the weights of.
+    """A model with whose weights another one began.
 
     Attributes:
         model_dir: where its directory lay.
         checkpoint: which of its checkpoints, e.g. "best/step-2000".
         weights_sha256: of these weights, see `weights_hash`.
-        carried_rows: of every table with a row for a piece, how many pieces' rows came from there.
-        new_rows: how many others there are, which began as any new weights do.
+        carried_rows: of every table with a row for each subword, how many rows came from there.
+        new_rows: how many rows started afresh.
     """
 
     model_dir: str
@@ -31,10 +33,6 @@ class Ancestor:
     weights_sha256: str
     carried_rows: Mapping[str, int]
     new_rows: Mapping[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns what JSON can hold."""
-        return dataclasses.asdict(self)
 
 
 def weights_hash(weights: Mapping[str, ArrayLike]) -> str:
@@ -50,32 +48,82 @@ def weights_hash(weights: Mapping[str, ArrayLike]) -> str:
     return digest.hexdigest()
 
 
+def write_ancestry(path: Path, ancestors: Sequence[Ancestor]) -> None:
+    """Writes ancestry.json: the ancestors of a model, the nearest first."""
+    write_json(path, {"ancestors": [dataclasses.asdict(one) for one in ancestors]})
+
+
 def read_ancestry(path: Path) -> list[Ancestor]:
-    """Reads a file that anyone may have written.
+    """Reads ancestry.json.
 
     Returns:
-        the ancestors, the parent first; none where there is no such file, or one that says
-        something else.
+        the ancestors, the nearest first; none if there is no such file, or it is damaged.
     """
     try:
-        found = [_ancestor(one) for one in read_json(path)["ancestors"]]
-    except (OSError, ValueError, TypeError, KeyError):
+        found = [Ancestor(**entry) for entry in read_table(path)["ancestors"]]
+        for name, hint in hints_of(Ancestor).items():
+            for ancestor in found:
+                check_value(name, getattr(ancestor, name), hint)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return []
-    return found[:_MOST]
+    return found
 
 
-def _ancestor(entry: Mapping[str, Any]) -> Ancestor:
-    names = {field.name: entry[field.name] for field in dataclasses.fields(Ancestor)}
-    texts = [names[name] for name in ("model_dir", "checkpoint", "weights_sha256")]
-    rows = [names[name] for name in ("carried_rows", "new_rows")]
-    counts = [count for one in rows for count in dict(one).values()]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("an ancestor's names are no texts")
-    if not all(type(count) is int for count in counts):
-        raise ValueError("an ancestor's rows are no numbers")
-    return Ancestor(**names)
+def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
+    """Compares an epoch with that of an earlier start of the run.
+
+    Args:
+        path: of epoch.json; it need not exist.
+        epoch: what is written there.
+
+    Returns:
+        a sentence for each difference.
+    """
+    try:
+        before = _counted(read_table(path))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return []
+    return [
+        f"an epoch has {before[name]} {name.replace('_', '-')} there, {count} now: the rest of "
+        "this one is reshuffled"
+        for name, count in _counted(epoch).items()
+        if before.get(name, count) != count
+    ]
 
 
-def ancestry(ancestors: Sequence[Ancestor]) -> dict[str, Any]:
-    """Returns what JSON can hold, and `read_ancestry` reads."""
-    return {"ancestors": [ancestor.to_dict() for ancestor in ancestors]}
+def mean_target_length(path: Path) -> float | None:
+    """Returns the mean number of subwords of a target sentence in epoch.json, EOS included.
+
+    None if it is not known.
+    """
+    try:
+        epoch = read_table(path)
+        return float(epoch["target_tokens"]) / epoch["sentences"]
+    except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError):
+        return None
+
+
+def write_scores(folder: Path, split: str, evaluation: Mapping[str, Any]) -> None:
+    """Writes the evaluation of a split, in place of the last one."""
+    with lock(folder / ".scores.lock"):
+        write_json(folder / f"{split}.json", evaluation)
+
+
+def read_scores(folder: Path) -> dict[str, Any]:
+    """Returns the evaluation of every split that has one.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: it is not JSON.
+    """
+    return {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}
+
+
+def _counted(epoch: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what all epochs of a run have in common: "sentences", "sentences of news"."""
+    epoch = {_RENAMED.get(name, name): value for name, value in epoch.items()}
+    wanted = ("sentences", "micro_batches", "source_tokens", "target_tokens")
+    corpora = {
+        f"sentences of {name}": one["sentences"] for name, one in epoch.get("corpora", {}).items()
+    }
+    return {name: epoch[name] for name in wanted if name in epoch} | corpora

@@ -1,7 +1,7 @@
-"""A model's weights, without the optimizer's state: out of a checkpoint, and into one."""
+"""A model's weights, without the optimizer's state: read, written and averaged."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import keras
@@ -13,32 +13,30 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 
-# Where `Checkpoints` keeps the values of a MovingAverage.
+# The values of a MovingAverage in a run's checkpoint.
 _AVERAGE = "average/values/{}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def name_of(weight: keras.Variable) -> str:
-    """Returns a weight's name within its model, such as "encoder/layer_0/feed_forward/inner/bias".
-
-    Keras numbers the models of a process: their names say nothing.
-    """
+    """Returns a weight's name in its model, such as "encoder/layer_0/feed_forward/inner/bias"."""
+    # Keras numbers the models of a process: their own names say nothing.
     return str(weight.path).partition("/")[2]
 
 
 def named_values(model: Transformer) -> dict[str, NDArray[np.float32]]:
-    """Returns the values of all trainable weights by their names, see `name_of`."""
+    """Returns the values of all trainable weights by name; see `name_of`."""
     return {name_of(weight): weight.numpy() for weight in model.trainable_variables}
 
 
 def load_weights(model: Transformer, checkpoint: str) -> None:
-    """Restores the weights that a model is used with, and nothing else, from a checkpoint.
+    """Restores the weights that a model is used with from a checkpoint.
 
-    Those are their moving average, where the run has one.
+    These are the moving average of a run that keeps one.
 
     Raises:
         UserError: the checkpoint is of a model of other sizes, or damaged.
     """
-    with _refusing_what_does_not_fit(checkpoint):
+    with _one_line_errors(checkpoint):
         _restore(model, checkpoint)
         reader = tf.train.load_checkpoint(checkpoint)
         if reader.has_tensor(_AVERAGE.format(0)):
@@ -47,13 +45,43 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
 
 
 def load_last_weights(model: Transformer, checkpoint: str) -> None:
-    """Restores the weights that the last update left, whether or not the run averages them.
+    """Restores the weights of the last update, also of a run that keeps their average.
 
     Raises:
         UserError: the checkpoint is of a model of other sizes, or damaged.
     """
-    with _refusing_what_does_not_fit(checkpoint):
+    with _one_line_errors(checkpoint):
         _restore(model, checkpoint)
+
+
+def save_weights(model: Transformer, folder: Path, step: int) -> None:
+    """Writes the weights as the only checkpoint of a folder.
+
+    Raises:
+        UserError: they cannot be written.
+    """
+    CheckpointFolder(folder).write(tf.train.Checkpoint(model=model), step)
+
+
+def average_weights(model: Transformer, checkpoints: Collection[str]) -> None:
+    """Sets the weights to their mean over checkpoints (paper, section 6.1).
+
+    The mean is computed in float64, so that the mean of N copies is the copy.
+
+    Args:
+        model: the Transformer that the checkpoints are of.
+        checkpoints: their paths, at least one.
+
+    Raises:
+        UserError: a checkpoint is of a model of other sizes, or damaged.
+    """
+    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
+    for path in checkpoints:
+        load_weights(model, path)
+        for total, weight in zip(sums, model.trainable_variables, strict=True):
+            total += weight.numpy()
+    for total, weight in zip(sums, model.trainable_variables, strict=True):
+        weight.assign((total / len(checkpoints)).astype(np.float32))
 
 
 def _restore(model: Transformer, checkpoint: str) -> None:
@@ -62,26 +90,17 @@ def _restore(model: Transformer, checkpoint: str) -> None:
 
 
 @contextlib.contextmanager
-def _refusing_what_does_not_fit(checkpoint: str) -> Iterator[None]:
+def _one_line_errors(checkpoint: str) -> Iterator[None]:
     try:
         yield
     # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
     except Exception as error:
         if not Path(f"{checkpoint}.index").exists():
             raise UserError(
-                f"{checkpoint} is gone, as a run at work deletes its old ones: give the same "
-                "command again, average with a smaller --last."
+                f"{checkpoint} does not exist any more: a training run deletes its old ones; give "
+                "the same command again, or average with a smaller --last."
             ) from error
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
             "--checkpoint."
         ) from error
-
-
-def save_weights(model: Transformer, folder: Path, step: int) -> None:
-    """Writes the model's weights as the one checkpoint of a folder.
-
-    Raises:
-        UserError: they cannot be written.
-    """
-    CheckpointFolder(folder).write(tf.train.Checkpoint(model=model), step)
