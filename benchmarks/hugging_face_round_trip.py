@@ -30,6 +30,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import mean_target_length
 from t2t_repro.vocabulary import PAD_ID
 from toolkits.steps import Facts, append_row
 
@@ -57,7 +58,7 @@ def main() -> None:
     translator = load_translator(
         arguments.model_dir, checkpoint=arguments.checkpoint, precision="float32"
     )
-    mean_length = ModelDirectory(arguments.model_dir).mean_target_length()
+    mean_length = mean_target_length(ModelDirectory(arguments.model_dir).epoch_json)
     exported = HuggingFaceModel(translator, mean_length)
     lines = list(read_lines(arguments.lines))
     # Last: it is a gigabyte that may have to be downloaded.

@@ -15,19 +15,20 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the averaging on its flags."""
     from t2t_repro.config.gin_files import import_modules
-    from t2t_repro.runs.averaging import average_weights
     from t2t_repro.runs.model_directory import ModelDirectory
+    from t2t_repro.runs.weights import average_weights, save_weights
 
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
     import_modules(named_modules())
     model = directory.new_model(checkpoints[max(checkpoints)])
-    with directory.held_for_averaging():
+    with directory.held("average"):
         average_weights(model, checkpoints.values())
-        written = directory.choice.write_averaged(model, max(checkpoints))
+        save_weights(model, directory.averaged, max(checkpoints))
     first, last = min(checkpoints), max(checkpoints)
     logging.info(
-        "averaged %d checkpoints, steps %d to %d, into %s", len(checkpoints), first, last, written
+        f"averaged {len(checkpoints)} checkpoints, steps {first} to {last}, into "
+        f"{directory.averaged}"
     )
 
 

@@ -172,6 +172,7 @@ def _keep(
     """Writes the scores of a split to the model directory, if that is possible."""
     from t2t_repro.decoding.search import described
     from t2t_repro.runs.model_directory import ModelDirectory
+    from t2t_repro.runs.records import write_scores
 
     evaluation = {
         "checkpoint": checkpoint,
@@ -180,7 +181,7 @@ def _keep(
         "search": described(translator.settings.search),
     }
     try:
-        ModelDirectory(FLAGS.model_dir).write_scores(FLAGS.split, evaluation)
+        write_scores(ModelDirectory(FLAGS.model_dir).scores, FLAGS.split, evaluation)
     except OSError as error:
         logging.warning("the scores are not kept in %s: %s", FLAGS.model_dir, error.strerror)
 

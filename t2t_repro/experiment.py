@@ -173,7 +173,7 @@ def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
     with ExitStack() as held:
         with workers.chief_first():
             if workers.is_chief:
-                held.enter_context(directory.held_for_training())
+                held.enter_context(directory.held("trainer"))
         yield
 
 

@@ -97,11 +97,12 @@ def _export_hugging_face() -> None:
     from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
     from t2t_repro.formats.marian.model_card import model_card
     from t2t_repro.runs.model_directory import ModelDirectory
+    from t2t_repro.runs.records import mean_target_length
 
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint, "float32")
     directory = ModelDirectory(FLAGS.model_dir)
-    exported = HuggingFaceModel(translator, directory.mean_target_length())
+    exported = HuggingFaceModel(translator, mean_target_length(directory.epoch_json))
     card = model_card(directory, checkpoint, translator.model, exported.generation, FLAGS.license)
     exported.write(Path(FLAGS.export_dir), card)
     for difference in exported.differences:

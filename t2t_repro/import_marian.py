@@ -49,8 +49,8 @@ def main() -> None:
     from t2t_repro.formats.marian.text import read_marian_text
     from t2t_repro.model.size_bindings import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
-    from t2t_repro.runs.records import Ancestor, weights_hash
-    from t2t_repro.runs.weights import named_values
+    from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
+    from t2t_repro.runs.weights import named_values, save_weights
 
     # Of a model of another kind, its kind is told, and not which files it lacks.
     theirs = read_marian_config(found.folder)
@@ -65,8 +65,8 @@ def main() -> None:
     with whole_directory(Path(FLAGS.model_dir)) as aside:
         directory = ModelDirectory(aside)
         directory.describe(model, text.write(aside), config, config)
-        directory.write_imported(model, 0)
-        directory.write_ancestor(ancestor, directory)
+        save_weights(model, directory.checkpoints, 0)
+        write_ancestry(directory.ancestry_json, [ancestor])
         check_new("model_dir")
     logging.info(
         "imported %s parameters of %s into %s",

@@ -31,6 +31,7 @@ def main() -> None:
     from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.model.size_bindings import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
+    from t2t_repro.runs.weights import save_weights
     from t2t_repro.text.subword_model import shared
     from t2t_repro.text.t2t import T2TSubwords
 
@@ -40,7 +41,7 @@ def main() -> None:
     with whole_directory(Path(FLAGS.model_dir)) as partial:
         directory = ModelDirectory(partial)
         directory.describe(model, shared(subwords), config, config)
-        directory.write_imported(model, step_of_t2t(FLAGS.checkpoint))
+        save_weights(model, directory.checkpoints, step_of_t2t(FLAGS.checkpoint))
         check_new("model_dir")
     logging.info(
         "imported %s parameters and %d subwords into %s",

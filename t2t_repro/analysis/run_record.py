@@ -36,7 +36,7 @@ class Evaluation(NamedTuple):
     search: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns what `ModelDirectory.write_scores` writes."""
+        """Returns what `write_scores` writes."""
         return self._asdict() | {"scores": [score.as_dict() for score in self.scores]}
 
     def score(self, name: str) -> Score | None:
@@ -101,7 +101,7 @@ def read_evaluations(model_dir: Path) -> dict[str, Evaluation]:
     Raises:
         UserError: a file is damaged.
     """
-    paths = sorted(ModelDirectory(model_dir).scores_json("any").parent.glob("*.json"))
+    paths = sorted(ModelDirectory(model_dir).scores.glob("*.json"))
     return {path.stem: _read_evaluation(path) for path in paths}
 
 

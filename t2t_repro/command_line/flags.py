@@ -109,13 +109,14 @@ def find_checkpoint(model_dir: str | None = None) -> str:
     Raises:
         UserError: there is none.
     """
+    from t2t_repro.runs.checkpoint_choice import newer_than_average
     from t2t_repro.runs.model_directory import ModelDirectory
 
     directory = ModelDirectory(model_dir or FLAGS.model_dir)
     checkpoint = directory.checkpoint(FLAGS.checkpoint)
     name = os.path.relpath(checkpoint, directory.path)
     logging.info("using %s of %s", name, directory.path)
-    if newer := directory.choice.newer_than_average(checkpoint):
+    if newer := newer_than_average(directory.path, checkpoint):
         logging.warning(
             f"the average is older than {os.path.relpath(newer, directory.path)}: average again "
             f"(python -m t2t_repro.average --model_dir={shlex.quote(str(directory.path))}), or "

@@ -1,19 +1,19 @@
 """A model directory: complete in itself, and data alone.
 
-    model_dir/
-      model.json               the Transformer's sizes (its get_config)
-      subwords.model           the subword model; or one for each side, see `text.subword_model`
-      config.gin               what the gin file and --gin_param bound
-      operative_config.gin     what was in effect, defaults included
-      versions.json            of t2t_repro, TensorFlow, Keras, Python; the hash of the subwords
-      checkpoints/step-<n>.*   the last of the run: all that it needs to go on
-      best/step-<n>.*          the one with the best dev score
-      averaged/step-<n>.*      what the verb average wrote: weights alone
-      tensorboard/             event files
-      ancestry.json            the models whose weights it began with, if it was fine-tuned
-      epoch.json               an epoch's sentences, tokens and batches
-      scores/<split>.json      the last evaluation of a split
-      .trainer.lock            exists while it is trained; says by whom
+model_dir/
+model.json               the Transformer's sizes (its get_config)
+subwords.model           the subword model; or one for each side, see `text.subword_model`
+config.gin               what the gin file and --gin_param bound
+operative_config.gin     what was in effect, defaults included
+versions.json            of t2t_repro, TensorFlow, Keras, Python; the hash of the subwords
+checkpoints/step-<n>.*   the last of the run: all that it needs to go on
+best/step-<n>.*          the one with the best dev score
+averaged/step-<n>.*      what the verb average wrote: weights alone
+tensorboard/             event files
+ancestry.json            the models whose weights it began with, if it was fine-tuned
+epoch.json               an epoch's sentences, tokens and batches
+scores/<split>.json      the last evaluation of a split
+.trainer.lock            exists while it is trained; says by whom
 """
 
 import platform

@@ -65,7 +65,11 @@ def read_model_json(path: Path) -> dict[str, Any]:
             if name in _LAYER_DEFAULTS or name not in _FORGOTTEN
         }
         LayerConfig.of(layers)
-        return _DEFAULTS | {"vocab_size": sizes["vocab_size"]} | sizes | {"config": layers}
+        return (
+            _DEFAULTS
+            | sizes
+            | {"vocab_size": sizes["vocab_size"], "dtype": sizes["dtype"], "config": layers}
+        )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise not_a_transformer(path, error) from error
 

@@ -61,9 +61,10 @@ def read_ancestry(path: Path) -> list[Ancestor]:
     """
     try:
         found = [Ancestor(**entry) for entry in read_table(path)["ancestors"]]
-        for name, hint in hints_of(Ancestor).items():
-            for ancestor in found:
-                check_value(name, getattr(ancestor, name), hint)
+        hints = hints_of(Ancestor)
+        for ancestor in found:
+            for name, value in vars(ancestor).items():
+                check_value(name, value, hints[name])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return []
     return found

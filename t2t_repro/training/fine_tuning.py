@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.records import Ancestor, weights_hash
+from t2t_repro.runs.model_json import differing_sizes
+from t2t_repro.runs.records import Ancestor, read_ancestry, weights_hash
 from t2t_repro.runs.weights import name_of, named_values
 from t2t_repro.text.subword_model import SubwordPair, check_rows, matching_ids
 
@@ -58,9 +60,9 @@ def initial_model(
         raise UserError(
             f"train.init_from = {init_from!r} is the --model_dir itself: give another --model_dir."
         )
-    if not directory.has_begun():
+    if not CheckpointFolder(directory.checkpoints).expected():
         return InitialModel(source_dir, init_checkpoint)
-    if not directory.ancestors():
+    if not read_ancestry(directory.ancestry_json):
         raise UserError(
             f"{directory.path} has checkpoints of a run that began without train.init_from: leave "
             f"it out to go on with that, or give another --model_dir to start from {init_from}."
@@ -119,8 +121,7 @@ class InitialModel:
             UserError: the model has other sizes or ties tables that were trained apart, or the
                 checkpoint has other sizes than its directory says.
         """
-        self.directory.sizes(self._prefix)
-        if differing := self.directory.differing_sizes(model, but=_FREE):
+        if differing := differing_sizes(self._sizes, model, but=_FREE):
             raise UserError(
                 f"train.init_from = {str(self.directory.path)!r} is a model of other sizes "
                 f"({'; '.join(differing)}): bind what it was trained with, see "

@@ -1,5 +1,6 @@
 """A run of the trainer: from prepared data and an update to a trained model directory."""
 
+import dataclasses
 import os
 import shlex
 import time
@@ -12,13 +13,17 @@ import gin
 import keras
 from absl import logging
 
+from t2t_repro.config.checks import differing_bindings
+from t2t_repro.config.gin_files import read_gin
 from t2t_repro.data.batches import Batches, BatchSettings, EpochReport
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.files import write_json
 from t2t_repro.progress import in_words
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import differing_epoch, read_ancestry, write_ancestry
 from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
 from t2t_repro.training.dev_evaluation import DevEvaluation, DevEvaluationSettings
@@ -181,7 +186,10 @@ class TrainingRun:
         """
         directory, workers = self._directory, self._workers
         config = gin.config_str()
-        differing = [*directory.differing_bindings(config), *directory.differing_epoch(report)]
+        epoch = dataclasses.asdict(report)
+        differing = differing_epoch(directory.epoch_json, epoch)
+        if directory.config_gin.is_file():
+            differing = [*differing_bindings(read_gin(directory.config_gin), config), *differing]
         with workers.chief_first():
             if workers.is_chief:
                 directory.check_same_model(self._model, data.subwords)
@@ -194,7 +202,7 @@ class TrainingRun:
                     check_disk(directory.path, self._checkpoints.variables, to_come)
                 self._checkpoints.tidy()
                 directory.describe(self._model, data.subwords, config, operative)
-                directory.write_epoch(report)
+                write_json(directory.epoch_json, epoch)
         if self._initial:
             state = self._start_from(self._initial, data)
         seen = {directory.config_gin.name: _is_listed(directory.config_gin), "step": state.step}
@@ -208,7 +216,8 @@ class TrainingRun:
         self._step.average.restart()
         self._workers.check_same("a train.init_from with the weights", ancestor.weights_sha256)
         if self._workers.is_chief:
-            self._directory.write_ancestor(ancestor, initial.directory)
+            others = read_ancestry(initial.directory.ancestry_json)
+            write_ancestry(self._directory.ancestry_json, [ancestor, *others])
         return RunState().awaiting_evaluation()
 
 
@@ -244,7 +253,7 @@ def log_start(
         differing: the bindings that differ from those of the run so far.
     """
     # A run that was stopped before its first update has a checkpoint of step 0.
-    if not state.step and not directory.has_begun():
+    if not state.step and not CheckpointFolder(directory.checkpoints).expected():
         return
     is_over = schedule.is_over(state)
     if not is_over:

@@ -3,6 +3,7 @@
 import pytest
 
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.commands import outcomes_of
@@ -40,7 +41,7 @@ def outcomes(tmp_path_factory):
     directory = ModelDirectory(folder / "model")
     model = random_model(subwords.target)
     directory.describe(model, subwords, "BeamSearch.beam_size = 2", "")
-    directory.write_imported(model, 1)
+    save_weights(model, directory.checkpoints, 1)
     (folder / "one").write_text("a\n")
     (folder / "two").write_text("a\nb\n")
     before = sorted(folder.iterdir())

@@ -14,6 +14,7 @@ from t2t_repro.model.ensemble import Ensemble
 from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
@@ -151,7 +152,7 @@ def folder(tmp_path_factory, subwords):
     for name, (model, its_subwords) in of_models.items():
         directory = ModelDirectory(folder / name)
         directory.describe(model, its_subwords, "BeamSearch.beam_size = 2\n", "")
-        directory.write_imported(model, 5)
+        save_weights(model, directory.checkpoints, 5)
     (folder / "source").write_text("\n".join(LINES) + "\n")
     return folder
 

@@ -22,6 +22,7 @@ from t2t_repro import (
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
@@ -279,7 +280,7 @@ def test_text_is_one_call_away(tmp_path):
     subwords = shared(SentencePieceModel(vocabulary))
     model = random_model(subwords.target)
     directory.describe(model, subwords, "BeamSearch.beam_size = 3\n", "")
-    directory.write_imported(model, 5)
+    save_weights(model, directory.checkpoints, 5)
     lines = ["the red bird sees a tree", "", "a house"]
     translator = t2t_repro.load_translator(str(directory.path))
     assert translator.settings.search.beam_size == 3

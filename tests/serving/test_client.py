@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import save_weights
 from tests.commands import outcomes_of
 from tests.decoding.random_translator import ODD_LINES
 from tests.processes import CHECKOUT
@@ -22,7 +23,7 @@ def server(translator, tmp_path):
     """The address of a server, which has to end well at SIGTERM."""
     directory = ModelDirectory(tmp_path / "model")
     directory.describe(translator.model, translator.subwords, BINDINGS, "")
-    directory.write_imported(translator.model, 5)
+    save_weights(translator.model, directory.checkpoints, 5)
     flags = [f"--model_dir={directory.path}", "--model_name=made", "--rest_port=0"]
     with subprocess.Popen(
         [sys.executable, "-m", "t2t_repro.serve", *flags],

@@ -25,9 +25,10 @@ from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.records import weights_hash
-from t2t_repro.runs.weights import name_of, named_values
+from t2t_repro.runs.records import read_ancestry, weights_hash
+from t2t_repro.runs.weights import name_of, named_values, save_weights
 from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import configured_preparation, new_model
@@ -185,7 +186,7 @@ def test_a_third_model_remembers_both(initial, begun, other):
         train(other, *start, "TrainingSchedule.steps = 1", "MovingAverage.decay = 0.9")
     used = ModelDirectory(begun.folder / "model").load_model("latest")
     assert record.evaluations[0] == (0, dev_nll(used, other))
-    first, second = ModelDirectory(other / "model").ancestors()
+    first, second = read_ancestry(ModelDirectory(other / "model").ancestry_json)
     assert first.model_dir == str(begun.folder / "model")
     assert first.checkpoint == "checkpoints/step-2"
     assert first.weights_sha256 == weights_hash(named_values(used))
@@ -201,7 +202,7 @@ def test_an_imported_model_is_trained_on(other):
     model.build()
     directory = ModelDirectory(other / "imported")
     directory.describe(model, subwords, DECODING, DECODING)
-    directory.write_imported(model, 0)
+    save_weights(model, directory.checkpoints, 0)
     bindings = [
         *(f"Transformer.{name} = {value!r}" for name, value in sizes.items()),
         "LayerConfig.attention_biases = True",
@@ -311,7 +312,7 @@ def test_stopped_before_its_first_update_it_goes_on_with_what_it_started_with(in
         with pytest.raises(SystemExit) as end:
             train(other, "train.init_from = 'initial'", "TrainingSchedule.steps = 1")
     assert end.value.code == 143
-    assert ModelDirectory(other / "model").has_begun()
+    assert CheckpointFolder(ModelDirectory(other / "model").checkpoints).expected()
     with recorded() as record:
         train(other, "train.init_from = 'nowhere'", "TrainingSchedule.steps = 1")
     assert "train: going on after step 0" in record.text

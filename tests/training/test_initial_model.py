@@ -11,7 +11,7 @@ from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import weights_hash
-from t2t_repro.runs.weights import name_of, named_values
+from t2t_repro.runs.weights import name_of, named_values, save_weights
 from t2t_repro.text.subword_model import SubwordPair, matching_ids, shared
 from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.text.training import SubwordTraining
@@ -48,7 +48,7 @@ def write_initial(folder, pair, **sizes):
     model = model_of(**sizes)
     randomize(model, 3)
     directory.describe(model, pair, "", "")
-    directory.write_imported(model, 7)
+    save_weights(model, directory.checkpoints, 7)
     return model
 
 

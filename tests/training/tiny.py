@@ -7,6 +7,7 @@ import tensorflow as tf
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.training.moving_average import MovingAverageSettings
@@ -35,7 +36,7 @@ def tiny_directory(folder):
     model = tiny_model(d_model=8)
     subwords = shared(SentencePieceModel(write_subwords(folder / "subwords.model")))
     directory.describe(model, subwords, "a = 1\n", "")
-    directory.write_imported(model, 5)
+    save_weights(model, directory.checkpoints, 5)
     return directory
 
 

@@ -7,6 +7,7 @@ import pytest
 from nbclient import NotebookClient
 
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
@@ -30,7 +31,7 @@ def workplace(tmp_path):
     subwords = shared(SentencePieceModel(write_subwords(tmp_path / "subwords.model")))
     model = random_model(subwords.target)
     directory.describe(model, subwords, "", "")
-    directory.write_imported(model, 5)
+    save_weights(model, directory.checkpoints, 5)
     return tmp_path
 
 

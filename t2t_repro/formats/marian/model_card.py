@@ -17,6 +17,7 @@ from t2t_repro.config.gin_text import Reference, bindings_in
 from t2t_repro.errors import UserError, printable
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.records import read_ancestry
 
 _LANGUAGES = ("source_language", "target_language")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
@@ -209,7 +210,7 @@ def _decoding(generation: Mapping[str, Any]) -> list[str]:
 
 
 def _ancestry(directory: ModelDirectory) -> list[str]:
-    if not (ancestors := directory.ancestors()):
+    if not (ancestors := read_ancestry(directory.ancestry_json)):
         return []
     return [
         "## Ancestry",

@@ -19,7 +19,7 @@ from t2t_repro.formats.marian.config import read_marian_config
 from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
 from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.records import weights_hash
+from t2t_repro.runs.records import read_ancestry, weights_hash
 from t2t_repro.runs.weights import named_values
 from t2t_repro.vocabulary import PAD_ID
 from tests.commands import outcomes_of
@@ -51,7 +51,7 @@ def test_the_directory_is_complete_in_itself_and_says_where_it_is_from(imported)
     found = directory.load_model()
     for ours, other in zip(found.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, other)
-    (ancestor,) = directory.ancestors()
+    (ancestor,) = read_ancestry(directory.ancestry_json)
     assert (ancestor.model_dir, ancestor.checkpoint) == (str(theirs), "model.safetensors")
     assert ancestor.weights_sha256 == weights_hash(named_values(found))
     assert directory.config_gin.read_text().startswith(config.decoding)
@@ -128,7 +128,7 @@ def test_a_model_of_the_hub(name, tmp_path, monkeypatch):
     (outcome,) = outcomes_of([("import_marian", flags, "")], tmp_path)
     if name == "model.safetensors":
         assert outcome.status == 0, outcome.err
-        (ancestor,) = ModelDirectory(tmp_path / "model").ancestors()
+        (ancestor,) = read_ancestry(ModelDirectory(tmp_path / "model").ancestry_json)
         assert (ancestor.model_dir, ancestor.checkpoint) == (hub_name, f"{name}@{commit}")
     else:
         assert outcome.status == 2

@@ -1,7 +1,5 @@
 """A model card says what the model directory knows, and no more."""
 
-import json
-
 import pytest
 
 from t2t_repro.analysis.run_record import Evaluation
@@ -13,7 +11,7 @@ from t2t_repro.formats.marian.model_card import model_card
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.records import Ancestor, ancestry
+from t2t_repro.runs.records import Ancestor, write_ancestry, write_scores
 
 GENERATION = {"num_beams": 4, "length_penalty": 0.5, "max_length": 1074}
 CONFIG = """
@@ -84,9 +82,9 @@ def test_scores_are_this_checkpoints_with_signature_and_search(directory, model)
     search = described(BeamSearch(5, 0.6))
     scores = [Score("BLEU", 20.468, "nrefs:1|tok:13a"), Score("chrF2", 50.0)]
     of_test = Evaluation("averaged/step-9", 4.0, scores, search)
-    directory.write_scores("test", of_test.as_dict())
+    write_scores(directory.scores, "test", of_test.as_dict())
     of_dev = Evaluation("best/step-7", 5.0, [Score("BLEU", 99.0)], "Sampling()")
-    directory.write_scores("dev", of_dev.as_dict())
+    write_scores(directory.scores, "dev", of_dev.as_dict())
     card = card_of(directory, model)
     assert "| `test` | `BLEU` | 20.47 | `nrefs:1\\|tok:13a` |\n" in card
     assert "| `test` | `chrF2` | 50.00 |  |\n" in card
@@ -98,12 +96,12 @@ def test_scores_are_this_checkpoints_with_signature_and_search(directory, model)
 def test_scores_from_before_searches_were_written_down(directory, model):
     evaluation = Evaluation("averaged/step-9", 4.0, [Score("BLEU", 20.0)]).as_dict()
     del evaluation["search"]
-    directory.write_scores("test", evaluation)
+    write_scores(directory.scores, "test", evaluation)
     assert "with a search not recorded:" in card_of(directory, model)
 
 
 def test_damaged_scores_are_no_card(directory, model):
-    directory.write_scores("test", {"checkpoint": "averaged/step-9"})
+    write_scores(directory.scores, "test", {"checkpoint": "averaged/step-9"})
     with pytest.raises(UserError, match="holds no evaluation"):
         card_of(directory, model)
 
@@ -111,7 +109,7 @@ def test_damaged_scores_are_no_card(directory, model):
 def test_ancestors_are_told_without_folders(directory, model):
     assert "Ancestry" not in card_of(directory, model)
     parent = Ancestor("/home/someone/runs/model\n# x", "best/step-2", "ab" * 32, {}, {})
-    directory.ancestry_json.write_text(json.dumps(ancestry([parent])))
+    write_ancestry(directory.ancestry_json, [parent])
     card = card_of(directory, model)
     assert f"- `model # x`, `best/step-2`, SHA-256 of the weights `{'ab' * 32}`\n" in card
     assert "someone" not in card

@@ -1,0 +1,51 @@
+"""Weights out of checkpoints, and their mean."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+from t2t_repro.runs.weights import average_weights
+from tests.layer_test import randomize
+from tests.training.tiny import assert_same, copies, tiny_model
+
+
+def write(model, path):
+    return tf.train.Checkpoint(model=model).save(str(path))
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_the_average_of_copies_is_the_copy_bit_for_bit(tmp_path, count):
+    model = tiny_model()
+    randomize(model)
+    other = tiny_model(seed=1)
+    average_weights(other, [write(model, tmp_path / "step")] * count)
+    assert_same(copies(other), copies(model))
+
+
+def test_the_average_is_the_mean(tmp_path):
+    model, paths, values = tiny_model(), [], []
+    for seed in range(3):
+        randomize(model, seed)
+        paths.append(write(model, tmp_path / f"step-{seed}"))
+        values.append([weight.astype(np.float64) for weight in copies(model)])
+    average_weights(model, paths)
+    means = [(sum(of_weight) / 3).astype(np.float32) for of_weight in zip(*values, strict=True)]
+    assert_same(copies(model), means)
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    good = write(tiny_model(num_layers=2), tmp_path / "step-1")
+    for name, options in (("narrow", {"num_layers": 2, "d_model": 8}), ("shallow", {})):
+        bad = write(tiny_model(**options), tmp_path / name)
+        with pytest.raises(UserError, match=f"{name}-1 does not fit"):
+            average_weights(tiny_model(num_layers=2), [good, bad])
+
+
+def test_a_checkpoint_that_a_run_has_deleted_meanwhile_is_named(tmp_path):
+    path = write(tiny_model(), tmp_path / "step")
+    Path(f"{path}.index").unlink()
+    with pytest.raises(UserError, match=r"step-1 does not exist any more"):
+        average_weights(tiny_model(), [path])
