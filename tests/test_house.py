@@ -1,0 +1,130 @@
+"""The house: who may import whom, and how large it may grow. docs/scope.md gives the limits."""
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "t2t_repro"
+FLOORS = [
+    {"errors", "vocabulary", "progress"},
+    {"files"},
+    {"config"},
+    {"model", "text"},
+    {"data", "runs"},
+    {"decoding", "evaluation", "attention"},
+    {"training", "formats", "parsing", "serving", "command_line"},
+    {"experiment"},
+]
+"""From the ground up. Commands, __init__ and __main__ stand above all: they import any room."""
+MOST_LINES, MOST_FILES, MOST_OF_A_FUNCTION, MOST_ARGUMENTS = 12_800, 170, 60, 7
+WIDE = {"model/transformer.py: Transformer.__init__"}
+TESTS_PER_LINE = 1.25
+
+
+def floor(room: str) -> int:
+    return next((n for n, rooms in enumerate(FLOORS) if room in rooms), len(FLOORS))
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """Yields the modules of the package that a file imports, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("t2t_repro"):
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in known else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name.startswith("t2t_repro"))
+
+
+def docstring_lines(tree: ast.AST) -> set[int]:
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                lines.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return lines
+
+
+def code_lines(path: Path) -> set[int]:
+    """Returns the lines on which code stands: no blanks, comments or docstrings."""
+    text = path.read_text(encoding="utf-8")
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    silent |= {tokenize.ENCODING, tokenize.ENDMARKER}
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in silent:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return lines - docstring_lines(ast.parse(text))
+
+
+def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield prefix + child.name, child  # type: ignore[misc]
+        named = isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        yield from functions(child, f"{prefix}{child.name}." if named else prefix)  # type: ignore
+
+
+def size_of(folder: Path) -> int:
+    return sum(len(code_lines(path)) for path in folder.rglob("*.py"))
+
+
+def test_no_import_runs_upwards():
+    known = modules()
+    wrong = []
+    for name, path in known.items():
+        room = name.split(".")[1] if "." in name else ""
+        for other in imports(path, known):
+            other_room = other.split(".")[1] if "." in other else ""
+            is_above = floor(other_room) >= floor(room) and room != other_room
+            if is_above and (floor(room) < len(FLOORS) or other_room == ""):
+                wrong.append(f"{name} -> {other}")
+    assert not wrong
+
+
+def test_no_files_import_each_other_in_a_circle():
+    known = modules()
+    edges = {
+        name: {other for other in imports(path, known) if other in known and other != name}
+        for name, path in known.items()
+    }
+    while leaves := {name for name, others in edges.items() if not others & edges.keys()}:
+        edges = {name: others for name, others in edges.items() if name not in leaves}
+    assert not edges
+
+
+def test_the_package_is_small():
+    files = list(PACKAGE.rglob("*.py"))
+    assert len(files) <= MOST_FILES
+    assert size_of(PACKAGE) <= MOST_LINES
+
+
+def test_tests_are_not_much_larger_than_the_package():
+    assert size_of(ROOT / "tests") <= TESTS_PER_LINE * size_of(PACKAGE)
+
+
+def test_functions_fit_a_screen_and_have_few_arguments():
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        lines = code_lines(path)
+        for name, node in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            full = f"{path.relative_to(PACKAGE)}: {name}"
+            size = len(lines & set(range(node.lineno, (node.end_lineno or 0) + 1)))
+            given = node.args
+            names = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+            count = len(names - {"self", "cls"}) + bool(given.vararg) + bool(given.kwarg)
+            if size > MOST_OF_A_FUNCTION or (count > MOST_ARGUMENTS and full not in WIDE):
+                wrong.append(f"{full}: {size} lines, {count} arguments")
+    assert not wrong
