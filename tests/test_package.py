@@ -22,7 +22,7 @@ from tests.processes import CHECKOUT
 
 pytestmark = pytest.mark.slow
 
-FOLDERS = (".ci", "benchmarks", "docs", "gin", "scripts", "t2t_repro", "tests")
+FOLDERS = (".ci", "benchmarks", "docs", "gin", "paper", "scripts", "t2t_repro", "tests")
 
 
 class Package(NamedTuple):

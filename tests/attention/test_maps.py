@@ -160,8 +160,12 @@ def subwords(tmp_path_factory):
     return shared(SentencePieceModel(path))
 
 
-def test_maps_name_what_is_predicted_and_what_is_read(subwords):
-    model = small_model(subwords.target.size)
+@pytest.fixture(scope="module")
+def model(subwords):
+    return small_model(subwords.target.size)
+
+
+def test_maps_name_what_is_predicted_and_what_is_read(model, subwords):
     pair = PairAttention(model, subwords, "the red bird", "a tree")
     encoder, decoder, cross = pair.maps()
     source, target = ["the", "red", "bird", "<EOS>"], ["a", "tree", "<EOS>"]
@@ -171,30 +175,27 @@ def test_maps_name_what_is_predicted_and_what_is_read(subwords):
     for attention in (encoder, decoder, cross):
         shape = (LAYERS, HEADS, len(attention.queries), len(attention.keys))
         assert attention.weights.shape == shape
-    # <START> is all that there is to read at first.
+    # At first there is nothing to read but <START>.
     np.testing.assert_array_equal(decoder.weights[:, :, 0], [[[1, 0, 0]] * HEADS] * LAYERS)
-    # The weights are the model's at the time.
+    # The current weights are used.
     model.trainable_variables[0].assign(model.trainable_variables[0] * 2)
     assert (pair.maps()[0].weights != encoder.weights).any()
 
 
-def test_an_empty_target_is_its_end_alone(subwords):
-    model = small_model(subwords.target.size)
+def test_an_empty_target_is_its_end_alone(model, subwords):
     assert PairAttention(model, subwords, "a", "").maps()[1].keys == [START]
 
 
-@pytest.mark.parametrize("blank", ["", "  ", "\t\n", "\u2028"])
-def test_an_empty_source_is_refused(subwords, blank):
-    with pytest.raises(UserError, match="source sentence is empty, expected text"):
-        PairAttention(small_model(subwords.target.size), subwords, blank, "a")
+@pytest.mark.parametrize("blank", ["", " \t\n", "\u2028"])
+def test_an_empty_source_is_refused(model, subwords, blank):
+    with pytest.raises(UserError, match="source"):
+        PairAttention(model, subwords, blank, "a")
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_sentence_too_long_to_look_at_is_refused(subwords, side):
+def test_a_sentence_too_long_to_look_at_is_refused(model, subwords, side):
     pair = {"source": "a", "target": "a"} | {side: "a " * MAX_SUBWORDS}
-    model = small_model(subwords.target.size)
-    expected = f"the {side} has {MAX_SUBWORDS + 1} subwords, .* at most {MAX_SUBWORDS}: give a sho"
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError, match=f"the {side} has {MAX_SUBWORDS + 1} subwords"):
         PairAttention(model, subwords, **pair)
     PairAttention(model, subwords, **pair | {side: "a " * (MAX_SUBWORDS - 1)})
 
@@ -202,7 +203,5 @@ def test_a_sentence_too_long_to_look_at_is_refused(subwords, side):
 def test_learned_positions_are_a_limit(subwords):
     config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS)
     model = Transformer(subwords.target.size, 1, config, "learned", 4)
-    model.build()
-    with pytest.raises(UserError, match=r"has 5 subwords, .* at most 4"):
+    with pytest.raises(UserError, match="5 subwords"):
         PairAttention(model, subwords, "a a a a", "a")
-    PairAttention(model, subwords, "a a a", "a").maps()
