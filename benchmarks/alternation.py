@@ -30,7 +30,7 @@ class Measurement:
     Attributes:
         peer: its name, @variant behind it.
         versions: of the libraries it used.
-        rounds: amount, seconds, cpu_seconds, peak_mib and peak_device_mib of each.
+        rounds: amount, seconds, cpu_seconds and peak_mib of each.
     """
 
     peer: str
@@ -54,7 +54,6 @@ class Measurement:
             "seconds_a_round": statistics.median(one["seconds"] for one in self.rounds),
             "cpu_seconds_a_round": statistics.median(one["cpu_seconds"] for one in self.rounds),
             "peak_mib": max(one["peak_mib"] for one in self.rounds),
-            "peak_device_mib": max(one["peak_device_mib"] for one in self.rounds),
             "versions": self.versions,
         }
 

@@ -67,21 +67,7 @@ def _timed(do_round: Round) -> dict[str, float]:
         "seconds": seconds,
         "cpu_seconds": cpu,
         "peak_mib": after.ru_maxrss / 1024,
-        "peak_device_mib": _peak_device_bytes() / 2**20,
     }
-
-
-def _peak_device_bytes() -> int:
-    """The most memory of the GPU that was in use; 0 without one."""
-    if "torch" in sys.modules:
-        return int(sys.modules["torch"].cuda.max_memory_allocated())
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow and tensorflow.config.list_physical_devices("GPU"):
-        return int(tensorflow.config.experimental.get_memory_info("GPU:0")["peak"])
-    if "jax" in sys.modules:
-        statistics = sys.modules["jax"].devices()[0].memory_stats() or {}
-        return int(statistics.get("peak_bytes_in_use", 0))
-    return 0
 
 
 def _training(arguments: argparse.Namespace) -> Round:

@@ -123,31 +123,16 @@ def _served(
     return decode
 
 
-def random_model(
-    size: ModelSize, dtype: str, recompute: bool = False, activation: str = "relu"
-) -> Transformer:
-    """A model with random weights, the same every time.
-
-    Args:
-        size: of the model.
-        dtype: that it computes in.
-        recompute: see `LayerConfig`.
-        activation: likewise.
+def random_model(size: ModelSize, dtype: str) -> Transformer:
+    """Makes a model with random weights, the same every time.
 
     Raises:
-        NotImplementedError: for a dtype that it does not compute in.
+        NotImplementedError: it does not compute in this dtype.
     """
     if dtype not in _POLICIES:
         raise NotImplementedError(f"no {dtype}")
     keras.utils.set_random_seed(1)
-    config = LayerConfig(
-        size.d_model,
-        size.d_ff,
-        size.num_heads,
-        dropout=size.dropout,
-        activation=activation,
-        recompute=recompute,
-    )
+    config = LayerConfig(size.d_model, size.d_ff, size.num_heads, dropout=size.dropout)
     model = Transformer(size.vocab_size, size.num_layers, config, dtype=_POLICIES[dtype])
     model.build()
     return model
