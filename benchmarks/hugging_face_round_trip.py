@@ -1,7 +1,7 @@
 """Whether transformers make of an exported model what we make of it ourselves.
 
     python benchmarks/hugging_face_round_trip.py --model_dir=runs/multi30k_tiny/model \
-        --lines=test.en [--output=round_trip.jsonl]
+        --lines=test.en
 
 Exports the model, and has transformers load it in an environment of their own. Compared are ids and
 decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), and
@@ -32,7 +32,7 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import mean_target_length
 from t2t_repro.vocabulary import PAD_ID
-from toolkits.steps import Facts, append_row
+from toolkits.steps import Facts
 
 _ANSWERS = Path(__file__).parent / "toolkits" / "hugging_face_answers.py"
 _WITH_LOGITS = 100
@@ -53,7 +53,6 @@ def main() -> None:
     parser.add_argument("--checkpoint")
     parser.add_argument("--lines", type=Path, required=True, help="source sentences")
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
-    parser.add_argument("--output", type=Path, help="JSON lines are appended to it, too")
     arguments = parser.parse_args()
     translator = load_translator(
         arguments.model_dir, checkpoint=arguments.checkpoint, precision="float32"
@@ -66,10 +65,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         exported.write(Path(folder) / "model", "")
         for row in compare(translator, exported, lines, python, Path(folder)):
-            row = {"benchmark": "Hugging Face round trip", **row}
-            print(json.dumps(row))
-            if arguments.output:
-                append_row(arguments.output, row)
+            print(json.dumps({"benchmark": "Hugging Face round trip", **row}))
 
 
 def compare(
