@@ -5,7 +5,6 @@ TF_CONFIG or Slurm names them, TensorFlow connects them and notices when one is 
 
 import json
 import os
-import platform
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,6 @@ from absl import logging
 
 import t2t_repro
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.model import kernels
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
 
@@ -113,16 +111,16 @@ class Workers:
         Raises:
             UserError: what the chief raises in the block, on every worker.
         """
-        if not self.is_chief:
-            self._meet(None)
+        if not self.is_chief and (failure := self.gather(None)[0]):
+            raise UserError(failure)
         try:
             yield
         except UserError as error:
             if self.is_chief:
-                self._meet(str(error))
+                self.gather(str(error))
             raise
         if self.is_chief:
-            self._meet(None)
+            self.gather(None)
 
     def check_same(self, what: str, value: Any, hint: str = _SAME_COMMAND) -> None:
         """Compares a value of all workers.
@@ -154,8 +152,6 @@ class Workers:
             f"t2t_repro {t2t_repro.__version__}",
             f"tensorflow {tf.__version__}",
             f"keras {keras.__version__}",
-            f"python {platform.python_version()}",
-            f"T2T_REPRO_PLAIN={int(kernels.PLAIN)}",
         ]
         self.check_same("the versions", versions, "install the same on all machines")
         gpus = len(tf.config.list_physical_devices("GPU"))
@@ -206,12 +202,6 @@ class Workers:
                 communication_hint="ring",
             )
         return np.asarray(gathered)
-
-    def _meet(self, error: str | None) -> None:
-        """Meets all others; `error` is the chief's."""
-        of_chief = self.gather(error)[0]
-        if of_chief and not self.is_chief:
-            raise UserError(of_chief)
 
 
 def find_workers() -> Workers:
