@@ -155,7 +155,7 @@ class Workers:
         ]
         self.check_same("the versions", versions, "install the same on all machines")
         gpus = len(tf.config.list_physical_devices("GPU"))
-        self.check_same("a number of GPUs of", gpus, "give all workers as many (see nvidia-smi)")
+        self.check_same("this many GPUs:", gpus, "give all workers as many (see nvidia-smi)")
         self.check_same("the configuration", gin.config_str().splitlines())
         newest = CheckpointFolder(directory.checkpoints).steps()[-1:]
         self.check_same("a --model_dir with the newest checkpoint", newest)
