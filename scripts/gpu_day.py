@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,8 @@ def train(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=folder) as model_dir:
         flags = [f"--gin_file={folder}/experiment.gin", f"--data_dir={folder}/data"]
         sys.argv = ["trainer", *flags, f"--model_dir={model_dir}"]
-        runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
+        with suppress(SystemExit):
+            runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
         events = EventAccumulator(f"{model_dir}/tensorboard", {"tensors": 0}).Reload()
 
     def values(tag: str) -> list[float]:

@@ -14,7 +14,7 @@ LATER_BASH = (
     r"|\$\{\w+(,|\^)|\$\{\w+@|\bwait -n\b|\bEPOCH(SECONDS|REALTIME)\b|\[\[ -v "
 )
 GNU_TOOLS = (
-    r"(?<![-\w])(nproc|timeout|tac|realpath|numfmt|shuf|setsid|sha256sum)\s"
+    r"(?<![-\w])(nproc|timeout|tac|numfmt|shuf|setsid|sha256sum)\s"
     r"|\breadlink -f|\bsed (-\w*i|-r)|\bdate (-d|--date)|\bgrep -\w*P|\bstat -c|\bxargs -r"
     r"|\bhead -n -|\bcp -\w*[tu]|\bmktemp --"
 )
