@@ -1,7 +1,6 @@
 """Shapes of micro-batches: few, every sentence fits, and their capacity is full."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -84,28 +83,6 @@ def test_a_side_with_fewer_tokens_has_less_capacity():
     for shape in shapes:
         assert 1.6 < shape.target_tokens / shape.source_tokens < 2.5
     assert full_share(shapes, source, 2 * target, 2) > 0.95
-
-
-def test_lengths_grow_by_the_same_factor():
-    longer = np.repeat(np.arange(1, 257), 50)
-    shapes = choose_shapes(longer, longer, tokens_per_micro_batch=3000, max_shapes=6)
-    growth = [b.source_length / a.source_length for a, b in pairwise(shapes)]
-    # 99 ids is the length below which 15 % of the tokens lie.
-    assert shapes[-1].source_length == 256
-    assert shapes[0].source_length == 104
-    assert max(growth) / min(growth) < 1.1
-
-
-def test_a_corpus_of_one_length_has_one_shape():
-    assert choose_shapes([5, 5], [3, 3], tokens_per_micro_batch=50) == (BatchShape(2, 8, 8, 10, 8),)
-
-
-def test_the_choice_depends_on_nothing_but_the_lengths():
-    source, target = corpus(3000)
-    order = np.random.default_rng(0).permutation(3000)
-    shapes = choose_shapes(source, target, tokens_per_micro_batch=3000)
-    shuffled = source[order].astype(np.int32), target[order].tolist()
-    assert choose_shapes(*shuffled, tokens_per_micro_batch=3000) == shapes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import itertools
 import random
 
 import numpy as np
@@ -66,23 +65,6 @@ def test_either_side_seen_in_held_out_data_drops_the_pair():
     assert run(pairs, Cleaning(drop_held_out=False), held_out)[0] == pairs
 
 
-def test_a_pair_counts_under_the_first_reason_that_applies():
-    long = "w " * 300
-    pairs = [("", long), (long, "w"), ("x", "y" * 40), ("in dev", "b"), ("in dev", "b")]
-    _, report = run(pairs, held_out=[("in dev", "z")])
-    assert report == {"empty_side": 1, "over_long": 1, "length_ratio": 1, "held_out_overlap": 2}
-
-
-def test_blocks_stream_and_each_has_its_own_report():
-    endless = ([(f"a{i // 2}", f"b{i // 2}")] for i in itertools.count())
-    cleaned = clean(endless, DEFAULT)
-    assert [(pairs, dict(report)) for pairs, report in itertools.islice(cleaned, 3)] == [
-        ([("a0", "b0")], {"kept": 1}),
-        ([], {"duplicate": 1}),
-        ([("a1", "b1")], {"kept": 1}),
-    ]
-
-
 def test_workers_and_blocks_change_nothing():
     rng = random.Random(5)
     pairs = [(rng.choice("ab ") * rng.randrange(31), rng.choice("aB ") * 3) for _ in range(300)]
@@ -138,14 +120,6 @@ def test_hashes_seen_behave_like_a_set(blocks, longest):
                 reference.add(number)
             assert seen.add(np.array(block, np.uint64)).tolist() == expected
         assert sum(map(len, seen._runs)) == len(reference)
-
-
-def test_hashes_take_eight_bytes_each_and_few_arrays():
-    seen, rng = SeenHashes(), np.random.default_rng(1)
-    for _ in range(200):
-        assert seen.add(rng.integers(0, 2**64, 1000, np.uint64)).all()
-    assert sum(run.nbytes for run in seen._runs) == 8 * sum(map(len, seen._runs)) == 1_600_000
-    assert len(seen._runs) <= 4
 
 
 @pytest.mark.parametrize("rules", [{"max_words": 0}, {"max_length_ratio": 0.5}])

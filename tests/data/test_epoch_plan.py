@@ -77,13 +77,6 @@ def test_batches_come_in_any_order_and_draw_from_the_whole_corpus(lengths, shape
     assert all(max(batch) - min(batch) > 3000 for batch in full)
 
 
-def test_sentences_of_a_batch_are_of_similar_length(lengths, shapes):
-    longer = np.maximum(*lengths)
-    plan = planned(shapes, lengths, 2, 0, 0)
-    spans = [longer[batch].max() / longer[batch].min() for batch in batches(plan)]
-    assert np.median(spans) < 1.5
-
-
 def short_sentences(sentences, seed, longest, micro_batches, **limits):
     """The plan, which is checked, of an epoch without longer sentences, and its source lengths."""
     source, target = (np.minimum(side, longest) for side in corpus(sentences, seed))

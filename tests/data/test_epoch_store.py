@@ -124,9 +124,3 @@ def test_nothing_lies_anywhere_and_no_process_runs_after_the_end(opened, tmp_pat
 def test_a_killed_process_is_an_error_that_says_how_to_go_on(opened):
     with pytest.raises(UserError, match=r"SubwordDropout\.workers"):
         opened((Dying(), None))(1)
-
-
-def test_a_folder_without_room_is_named(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    with pytest.raises(UserError, match=r"cannot write .* set TMPDIR"):
-        opened((Doubling(), None))(0)

@@ -158,8 +158,3 @@ def test_a_sentence_that_has_no_room_stays_as_it_is(prepared, opened):
     opened(SubwordDropout(1.0), tokens=MICRO_BATCHES * longest)
     with pytest.raises(UserError, match=f"has no room for a sentence of {longest}"):
         opened(SubwordDropout(1.0), tokens=MICRO_BATCHES * (longest - 1))
-
-
-def test_without_data_there_is_nothing_to_segment(prepared):
-    with pytest.raises(ValueError, match="a segmentation is given, but no data"):
-        Batches(prepared[1], BatchSettings(segmentation=SubwordDropout()), 1)

@@ -64,18 +64,6 @@ def test_padded_batch_equals_the_slow_one(stored, data):
     assert target.tolist() == slow_batch([t for _, t in pairs], indices, target_length, rows)
 
 
-def test_a_batch_may_fit_exactly_and_no_tighter(stored):
-    pairs, store = stored
-    chosen = np.array([3, 39, 0])
-    longest_source = max(len(pairs[i][0]) for i in chosen)
-    longest_target = max(len(pairs[i][1]) for i in chosen)
-    store.padded_batch(chosen, longest_source, longest_target, 3)
-    with pytest.raises(ValueError, match="does not fit a batch of length"):
-        store.padded_batch(chosen, longest_source - 1, longest_target, 3)
-    with pytest.raises(ValueError, match="does not fit a batch of length"):
-        store.padded_batch(chosen, longest_source, longest_target - 1, 3)
-
-
 @pytest.mark.parametrize("indices", [[40], [-2], [0, 1, 2], [[0, 1]]])
 def test_wrong_indices_are_refused(stored, indices):
     with pytest.raises(ValueError, match="expected"):

@@ -64,26 +64,10 @@ def test_damaged_gzip_files_are_named(tmp_path, dev):
             TextFilesCorpus(str(tmp_path / name), dev).prepare(tmp_path)
 
 
-def test_missing_files_are_named(tmp_path, dev):
-    corpus = TextFilesCorpus(str(tmp_path / "gone.tsv"), dev)
-    for ask in (
-        corpus.describe,
-        lambda: corpus.prepare(tmp_path),
-        lambda: next(corpus.read("train", tmp_path)),
-    ):
-        with pytest.raises(UserError, match=r"cannot read .*gone\.tsv"):
-            ask()
-
-
 @pytest.mark.parametrize("value", [[], (), 5, ("a.en",), ("a", "b", "c"), [("a.en", 3)], [None]])
 def test_values_of_another_form_are_refused_at_once(value):
     with pytest.raises(UserError, match=r"TextFilesCorpus\.train"):
         TextFilesCorpus(value, "dev.tsv")
-
-
-def test_unknown_split_names_the_splits_there_are(tmp_path, dev):
-    with pytest.raises(UserError, match=r"'test'.*train, dev"):
-        corpus_pairs(dev, dev, tmp_path, "test")
 
 
 def test_description_follows_the_content_and_not_the_place(tmp_path, dev):
