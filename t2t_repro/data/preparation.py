@@ -206,7 +206,9 @@ class _Stages:
             **({"corpora": reports} if "" not in reports["train"] else {}),
             "files": file_sizes(self._result),
         }
-        write_json(self._result / MANIFEST, manifest)
+        # Beside the result, where a killed process may leave half a file.
+        write_json(self._partial / MANIFEST, manifest)
+        (self._partial / MANIFEST).rename(self._result / MANIFEST)
         self._result.rename(self._directory)
         shutil.rmtree(self._partial)
 
@@ -268,7 +270,7 @@ class _Stages:
                     )
 
     def _train_subwords(self, pairs: int) -> Reports:
-        """Makes the subword models; `pairs` is the number of training pairs."""
+        """Makes the subword models from so many training pairs; has no reports."""
 
         def make(name: str, parameter: str, recipe: SubwordRecipe, *sides: int) -> None:
             sentences = _Sentences(CleanText(self._result, "train"), pairs, sides)
