@@ -85,19 +85,6 @@ def test_a_side_with_fewer_tokens_has_less_capacity():
     assert full_share(shapes, source, 2 * target, 2) > 0.95
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        ([], [], r"\(0,\): expected"),
-        ([1, 2], [1], "of both"),
-        ([0], [1], "no ids"),
-    ],
-)
-def test_impossible_lengths_are_refused(source, target, message):
-    with pytest.raises(ValueError, match=message):
-        choose_shapes(source, target, tokens_per_micro_batch=100)
-
-
 def test_a_batch_too_small_for_the_longest_sentence_is_the_users_error():
     choose_shapes([20], [200], tokens_per_micro_batch=200)
     with pytest.raises(UserError, match=r"199 .* 200"):

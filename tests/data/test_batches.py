@@ -129,15 +129,6 @@ def test_the_report_counts_what_the_first_epoch_holds(store):
     assert f"{report.real_share:.1%} real tokens" in str(report)
 
 
-def test_a_hopeless_budget_is_refused(store):
-    longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
-    Batches(store, BatchSettings(3 * longest), 1, 3)
-    with pytest.raises(
-        UserError, match=r"no room for a sentence .* raise Batches.tokens_per_batch"
-    ):
-        Batches(store, BatchSettings(3 * longest - 1), 1, 3)
-
-
 def test_numbers_below_one_are_refused():
     with pytest.raises(UserError, match="tokens_per_batch is 0"):
         BatchSettings(tokens_per_batch=0)

@@ -73,17 +73,6 @@ def test_an_epoch_has_its_sentences_segmented_if_there_is_room(opened, pairs, wo
     )
 
 
-def test_sentences_are_expected_to_grow_as_a_sample_does(opened, pairs):
-    everywhere = opened((Doubling(every=1), None), longest=1000)
-    source, target = everywhere.expected_lengths
-    plain = np.array([len(ids) for ids, _ in pairs])
-    assert target.tolist() == [len(ids) for _, ids in pairs]
-    # Of n ids come 2n; and the longest has room for more.
-    expected = 2 * plain
-    expected[plain.argmax()] = 1.5 * expected.max()
-    assert source.tolist() == expected.tolist()
-
-
 def test_a_mixture_s_epoch_has_its_own_sentences_and_each_copy_is_another(opened, pairs):
     def sentences(epoch):
         return np.repeat([0, 7, 2400], [3, 1, 2])

@@ -104,16 +104,6 @@ def test_batches_are_a_function_of_seed_and_epoch_alone(opened):
             np.testing.assert_array_equal(np.concatenate([first[side], second[side]]), batch[side])
 
 
-def test_the_report_tells_about_how_long_sentences_become(opened):
-    batches = opened(SubwordDropout(0.3))
-    report, plain = batches.report(), opened(None).report()
-    made = arrays(batches.epoch(EPOCH, 0))
-    found = [sum(np.count_nonzero(batch[side]) for batch in made) for side in range(2)]
-    assert [report.source_tokens, report.target_tokens] == pytest.approx(found, rel=0.05)
-    assert min(found) > 1.2 * max(plain.source_tokens, plain.target_tokens)
-    assert report.batches == pytest.approx(len(made), abs=2)
-
-
 @pytest.mark.parametrize("dropout", [None, SubwordDropout(0.0)])
 def test_without_dropout_batches_are_those_that_they_were(prepared, opened, dropout):
     _, store = prepared
