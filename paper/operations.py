@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
 from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.model.masks import reach_of
+from t2t_repro.model.masks import window_of
 
 BACKWARD_AND_FORWARD = 3
 """The two gradients of a product are products of the same size."""
@@ -88,4 +88,4 @@ def training_operations(
 
 def _keys_of_query(window: int | None, length: float, is_causal: bool) -> float:
     """Returns how many keys self-attention scores each query against."""
-    return length if window is None else keys_of_query(reach_of(window, is_causal), length)
+    return length if window is None else keys_of_query(window_of(window, is_causal), length)

@@ -47,7 +47,7 @@ def main() -> None:
     from t2t_repro.formats.marian.config import read_marian_config
     from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
     from t2t_repro.formats.marian.text import read_marian_text
-    from t2t_repro.model.size_bindings import size_bindings
+    from t2t_repro.model.transformer import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
     from t2t_repro.runs.weights import named_values, save_weights

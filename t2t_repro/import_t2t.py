@@ -29,7 +29,7 @@ def main() -> None:
     """Imports what the flags name."""
     check_new("model_dir")
     from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
-    from t2t_repro.model.size_bindings import size_bindings
+    from t2t_repro.model.transformer import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.weights import save_weights
     from t2t_repro.text.subword_model import shared

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from t2t_repro.analysis.model_shape import ModelShape
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
-from t2t_repro.model.masks import reach_of
+from t2t_repro.model.masks import window_of
 
 BACKWARD_AND_FORWARD = 3
 """A product's two gradients are products of the same size as itself."""
@@ -72,7 +72,7 @@ def _keys_of_query(shape: ModelShape, length: float, is_causal: bool) -> float:
     """How many keys self-attention scores each query against."""
     if shape.neighbourhood is None:
         return length
-    return keys_of_query(reach_of(shape.neighbourhood, is_causal), length)
+    return keys_of_query(window_of(shape.neighbourhood, is_causal), length)
 
 
 def training_operations(

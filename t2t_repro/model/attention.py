@@ -9,24 +9,29 @@ import tensorflow as tf
 
 from t2t_repro.model import kernels
 from t2t_repro.model.cache import KeysValues, Past
-from t2t_repro.model.dense import Dense, Projection, side_by_side
+from t2t_repro.model.dense import (
+    Dense,
+    Initialization,
+    Projection,
+    leading_axes,
+    of_heads,
+    side_by_side,
+)
 from t2t_repro.model.dropout import Dropout
-from t2t_repro.model.initialization import Initialization, of_heads
 from t2t_repro.model.kernels import gpu
+from t2t_repro.model.kernels.gradients import softmax as fast_softmax
 from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
-from t2t_repro.model.kernels.softmax import softmax as fast_softmax
-from t2t_repro.model.masks import apply_mask, with_implicit_mask
-from t2t_repro.model.shapes import check_last_axis, leading_axes
+from t2t_repro.model.masks import apply_mask, check_last_axis, with_implicit_mask
 
 
 def softmax(scores: tf.Tensor) -> tf.Tensor:
-    """Computes e^z / Σ e^z, z the scores of a query, in float32 whatever their dtype.
+    """Computes e^z / Σ e^z in float32, with z the scores of a query.
 
     Args:
         scores: [batch, heads, query_length, key_length].
 
     Returns:
-        the shape and dtype of `scores`.
+        The shape and dtype of `scores`.
     """
     return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
 
@@ -43,7 +48,7 @@ def attention_weights(
         query: [batch, heads, query_length, d_k].
         key: [batch, heads, key_length, d_k].
         attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` = may
-            attend.
+            attend; None for all.
 
     Returns:
         [batch, heads, query_length, key_length], the dtype of `query`.
@@ -54,7 +59,7 @@ def attention_weights(
 
 
 def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
-    """[batch, length, heads·depth] → [batch, heads, length, depth]."""
+    """Splits the heads: [batch, length, heads·depth] → [batch, heads, length, depth]."""
     if isinstance(x, Packed):
         return x.split_heads(num_heads)
     shape = [*leading_axes(x), num_heads, x.shape[-1] // num_heads]
@@ -62,7 +67,7 @@ def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
 
 
 def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
-    """[batch, heads, length, depth] → [batch, length, heads·depth], packed if `like` is."""
+    """Concatenates the heads: [batch, length, heads·depth], packed if `like` is packed."""
     if isinstance(like, Packed):
         return like.with_heads(heads)
     _, num_heads, _, depth = heads.shape
@@ -73,8 +78,8 @@ def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (paper, section 3.2.2).
 
-    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), in the paper without biases. The columns
-    i·d_k ... (i+1)·d_k - 1 of the projections belong to head i.
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), without biases in the paper. Columns
+    i·d_k ... (i+1)·d_k - 1 of a projection belong to head i.
 
     Args:
         num_heads: h, the number of heads.
@@ -82,11 +87,11 @@ class MultiHeadAttention(keras.layers.Layer):
         d_v: depth of a head's values.
         dropout: rate of dropout on the attention weights; 0 in the paper.
         use_bias: whether the four projections have biases.
-        initialization: what W^Q, W^K and W^V start as; see `layers.initialization`.
+        initialization: of W^Q, W^K and W^V; see `model.dense`.
 
     Attributes:
-        recorder: is given the attention weights [batch, heads, query_length, key_length] at every
-            call, where someone wants to look at them; None otherwise.
+        recorder: a function that gets the attention weights [batch, heads, query_length,
+            key_length] of every call; None if nobody looks at them.
     """
 
     def __init__(
@@ -140,19 +145,15 @@ class MultiHeadAttention(keras.layers.Layer):
         return tuple(query_shape)
 
     def project_memory(self, memory: Vectors) -> KeysValues:
-        """K W^K and V W^V of what is attended to, [batch, key_length, d_model]."""
+        """Computes K W^K and V W^V of a memory [batch, key_length, d_model]."""
         return KeysValues(*self._heads(memory, self.key_projection, self.value_projection))
 
     def joint_projection(self) -> Projection:
-        """W^Q, W^K and W^V of a head side by side, then those of the next one.
-
-        Returns:
-            a projection to heads·(2·d_k + d_v).
-        """
+        """Joins W^Q, W^K and W^V, head by head: a projection to heads·(2·d_k + d_v)."""
         return self._joint((self.query_projection, self.key_projection, self.value_projection))
 
     def memory_projection(self) -> Projection:
-        """Likewise W^K and W^V: a projection to heads·(d_k + d_v)."""
+        """Joins W^K and W^V, head by head: a projection to heads·(d_k + d_v)."""
         return self._joint((self.key_projection, self.value_projection))
 
     def _joint(self, layers: Sequence[Dense]) -> Projection:
@@ -163,17 +164,17 @@ class MultiHeadAttention(keras.layers.Layer):
         return Projection(matrix, tf.cast(biases[0], matrix.dtype))
 
     def _of_heads(self, parts: list[tf.Tensor]) -> tf.Tensor:
-        """[rows, heads·depth] of each part → [rows, heads·(all depths)], a head after the other."""
+        """Joins parts [rows, heads·depth] head by head: [rows, heads·(all depths)]."""
         rows = parts[0].shape[0]
         heads = [tf.reshape(part, [rows, self.num_heads, -1]) for part in parts]
         return tf.reshape(tf.concat(heads, axis=2), [rows, -1])
 
     def _heads(self, x: Vectors, *layers: Dense) -> list[tf.Tensor]:
-        """What each of some projections makes of x, [batch, heads, length, depth]."""
+        """Projects x with each layer: [batch, heads, length, depth]."""
         if len(layers) == 1 or not gpu.has_gpu():
-            # One product with all matrices side by side is slower on a CPU: they must be copied.
+            # One product with joined matrices is slower on a CPU, which must copy them.
             return [split_heads(map_positions(layer, x), self.num_heads) for layer in layers]
-        # On a GPU it is faster: they are cast in any case, and fewer kernels are started.
+        # On a GPU it is faster: matrices are cast in any case, and fewer kernels start.
         heads = split_heads(map_positions(self._joint(layers).of, x), self.num_heads)
         return tf.split(heads, [layer.units // self.num_heads for layer in layers], axis=-1)
 
@@ -185,23 +186,22 @@ class MultiHeadAttention(keras.layers.Layer):
         training: bool | None = None,
         past: Past | None = None,
     ) -> Vectors:
-        """Attends from `query` to `memory`, or to `query` itself where there is no memory.
+        """Attends from `query` to `memory`, or to `query` itself without a memory.
 
         Args:
             query: [batch, query_length, d_model].
-            memory: [batch, key_length, d_model], or its keys and values, projected before; None
-                for self-attention.
+            memory: [batch, key_length, d_model], or its keys and values; None for self-attention.
             attention_mask: boolean, broadcastable to [batch, query_length, key_length]; `True` =
                 may attend; None for all. Keras's implicit mask of the memory applies too.
             training: whether dropout is active.
-            past: the earlier positions, when decoding step by step, with a mask of their own; the
-                beam then takes the place of `query_length`.
+            past: the earlier positions in step-by-step decoding, with a mask of their own; `beam`
+                then takes the place of `query_length`.
 
         Returns:
             [batch, query_length, d_model].
 
         Raises:
-            ValueError: if the width of `query` is not the one the layer was built for.
+            ValueError: the width of `query` is not the one that the layer was built for.
         """
         check_last_axis("query", query, self.query_projection.kernel.shape[0])
         if past is None:
@@ -218,11 +218,11 @@ class MultiHeadAttention(keras.layers.Layer):
                 memory = self.project_memory(memory)
             heads = self._attend(queries, memory, attention_mask, training)
         else:
-            # With few vectors, one product and a copy of its parts are faster than three products.
+            # For few vectors one product and a copy of its parts are faster than three products.
             projected = split_heads(past.projection.of(query), self.num_heads)
             queries, *newest = tf.split(projected, [self.d_k, self.d_k, self.d_v], axis=-1)
             everything = past.extend(KeysValues(*newest))
-            # The past's mask says all that a hypothesis may see, a neighbourhood too.
+            # The mask of the past includes a neighbourhood.
             heads = self.scaled_dot_product_attention(queries, everything, past.mask, training)
         return map_positions(self.output_projection, join_heads(heads, query))
 
@@ -233,7 +233,7 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_mask: tf.Tensor | None,
         training: bool | None,
     ) -> tf.Tensor:
-        """Attention of every head, without a past; what a restricted attention overrides."""
+        """Attends with every head, without a past; restricted attention overrides this."""
         return self.scaled_dot_product_attention(queries, keys_values, attention_mask, training)
 
     def scaled_dot_product_attention(
@@ -243,13 +243,13 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_mask: tf.Tensor | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V of every head (paper, equation 1).
+        """Computes Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (paper, equation 1).
 
-        Dropout, where there is any, falls on the weights.
+        Dropout is applied to the weights.
 
         Args:
             queries: [batch, heads, query_length, d_k].
-            keys_values: of `key_length` positions.
+            keys_values: [batch, heads, key_length, d_k] and [batch, heads, key_length, d_v].
             attention_mask: as in `call`.
             training: whether dropout is active.
 
@@ -276,15 +276,15 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) -> list[KeysValues]:
-    """What each of some attentions reads of one memory; see `MultiHeadAttention.project_memory`.
+    """Projects one memory for several attentions; see `MultiHeadAttention.project_memory`.
 
     Args:
-        attentions: all with heads of the same depths, and all with biases or all without.
+        attentions: with the same d_k and d_v; all with biases, or all without.
         memory: [batch, key_length, d_model].
     """
     if not gpu.has_gpu():
         return [attention.project_memory(memory) for attention in attentions]
-    # As in `_heads`: one product for them all.
+    # As in `_heads`: one product for all.
     every = side_by_side([attention.memory_projection() for attention in attentions])
     num_heads = [attention.num_heads for attention in attentions]
     heads = split_heads(map_positions(every.of, memory), sum(num_heads))
@@ -297,10 +297,10 @@ def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) 
 
 @contextmanager
 def recorded_by(attention: MultiHeadAttention) -> Iterator[list[tf.Tensor]]:
-    """Keeps the attention weights of every call of a layer; nothing else may call it meanwhile.
+    """Records the attention weights of every call of a layer within the context.
 
     Yields:
-        a list that gets [batch, heads, query_length, key_length] at every call.
+        A list that gets [batch, heads, query_length, key_length] at every call.
     """
     weights: list[tf.Tensor] = []
     attention.recorder = weights.append

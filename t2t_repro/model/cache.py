@@ -1,10 +1,9 @@
-"""Keys and values of the positions decoded so far: room that is filled.
+"""The decoding cache: preallocated keys and values of earlier positions.
 
-A cache is [batch, heads, entries, depth]. The hypotheses of a beam write `beam` entries a step, and
-these stay where they are: when hypotheses are re-ordered, only the record of who stems from whom
-changes (`ancestors`), and a mask shows to each the entries of its own line. So nothing that was
-decoded is moved; copying the cache into the new order, as other toolkits do, costs several times
-what a step's attention reads.
+A cache is [batch, heads, entries, depth]. Each step the hypotheses of a beam write `beam` entries,
+which are never moved. When hypotheses are reordered, only the record of their `ancestors` changes,
+and a mask shows each hypothesis the entries of its own line. Other toolkits copy the cache into the
+new order, which costs several times what a step's attention reads.
 """
 
 from typing import NamedTuple
@@ -13,12 +12,12 @@ import tensorflow as tf
 
 from t2t_repro.model import kernels
 from t2t_repro.model.dense import Projection
-from t2t_repro.model.kernels import cache_in_place
-from t2t_repro.model.masks import reach_of
+from t2t_repro.model.kernels import decoding as fast
+from t2t_repro.model.masks import window_of
 
 
 class KeysValues(NamedTuple):
-    """What attention reads, projected already.
+    """The projected keys and values that attention reads.
 
     Attributes:
         keys: [batch, heads, entries, d_k].
@@ -30,17 +29,17 @@ class KeysValues(NamedTuple):
 
 
 class Past:
-    """The earlier positions of one decoder layer, and where those of this step are written.
+    """The earlier positions of one decoder layer, to which this step's are added.
 
     Args:
-        keys_values: with room for this step; they are used up.
+        keys_values: with room for this step; they must not be used again.
         projection: to heads·(2·d_k + d_v), the layer's W^Q, W^K and W^V; see
             `MultiHeadAttention.joint_projection`.
         position: scalar, of this step.
         mask: boolean [batch, beam, entries], what a hypothesis may attend to.
 
     Attributes:
-        keys_values: those of this step among them once attention has called `extend`.
+        keys_values: including those of this step after attention has called `extend`.
         projection: see above.
         mask: see above.
     """
@@ -54,9 +53,9 @@ class Past:
         self._position = position
 
     def extend(self, newest: KeysValues) -> KeysValues:
-        """Writes keys and values [batch, heads, beam, depth] of this step behind the earlier."""
+        """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
         _, heads, beam, _ = newest.keys.shape
-        # From the mask, which all layers share: TensorFlow then computes them once a step.
+        # From the mask, which all layers share: TensorFlow then computes them once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))
         places = places_of(self._position, batch * heads, entries // beam)
         pairs = zip(self.keys_values, newest, strict=True)
@@ -70,32 +69,32 @@ def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 
 
 NEVER_WRITTEN = -1
-"""In `ancestors`: no entry at that position."""
+"""Stands in `ancestors` where there is no entry yet."""
 
-_write_rows = kernels.fast(cache_in_place.write_rows, write_rows)
-_room = kernels.fast(cache_in_place.room, tf.zeros)
+_write_rows = kernels.fast(fast.write_rows, write_rows)
+_room = kernels.fast(fast.room, tf.zeros)
 
 
 def empty(batch: int | tf.Tensor, heads: int, depth: int, dtype: str) -> tf.Tensor:
-    """A cache without entries: [batch, heads, 0, depth]."""
+    """Returns a cache without entries: [batch, heads, 0, depth]."""
     return tf.zeros([batch, heads, 0, depth], dtype)
 
 
 def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
-    """Adds entries, zeros, behind those of a cache; they are copied to a new one."""
+    """Copies a cache into a new one with more entries, zeros, at the end."""
     batch, heads, _, depth = tf.unstack(tf.shape(cache))
     return tf.concat([cache, _room([batch, heads, entries, depth], cache.dtype)], axis=2)
 
 
 def places_of(position: tf.Tensor, sequences: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Where `write` writes a position of [sequences, positions, ...]: [sequences]."""
+    """Returns where `write` writes a position of [sequences, positions, ...]: [sequences]."""
     return tf.range(position, sequences * positions, positions)
 
 
 def write(
     cache: tf.Tensor, new: tf.Tensor, places: tf.Tensor, entries: int | tf.Tensor
 ) -> tf.Tensor:
-    """Overwrites the entries of a position; the tensor given is used up.
+    """Overwrites the entries of a position; the given tensor must not be used again.
 
     Args:
         cache: [batch, heads, entries, depth].
@@ -104,7 +103,7 @@ def write(
         entries: of the cache, positions·beam.
 
     Returns:
-        the cache.
+        The cache.
     """
     _, heads, beam, depth = new.shape
     rows, new = (tf.reshape(x, [-1, beam * depth]) for x in (cache, new))
@@ -115,13 +114,13 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
     """Records the parents of new hypotheses, and that each writes the next entry itself.
 
     Args:
-        ancestors: [batch, beam, positions] int32, which of the beam's entries at a position
-            belongs to the line of a hypothesis; `NEVER_WRITTEN` where there is none yet.
-        parents: [batch, beam], which old hypothesis each new one extends.
-        position: scalar, the one to be written.
+        ancestors: [batch, beam, positions] int32, the entry of the beam at a position that belongs
+            to the line of a hypothesis; `NEVER_WRITTEN` where there is none yet.
+        parents: [batch, beam], the old hypothesis that each new one extends.
+        position: scalar, the one to write.
 
     Returns:
-        the ancestors of the new hypotheses.
+        The ancestors of the new hypotheses.
     """
     beam = ancestors.shape[1]
     inherited = tf.gather(ancestors, parents, batch_dims=1)
@@ -130,7 +129,7 @@ def descend(ancestors: tf.Tensor, parents: tf.Tensor, position: tf.Tensor) -> tf
 
 
 def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | None) -> tf.Tensor:
-    """Allows a hypothesis to attend to its own line, as far as it is written.
+    """Allows a hypothesis to attend to the entries of its own line.
 
     Args:
         ancestors: [batch, beam, positions], from `descend`.
@@ -144,6 +143,6 @@ def line_mask(ancestors: tf.Tensor, position: tf.Tensor, neighbourhood: int | No
     is_own = ancestors[..., None] == tf.range(beam)
     if neighbourhood is not None:
         distance = position - tf.range(positions)
-        is_near = distance <= reach_of(neighbourhood, is_causal=True).before
+        is_near = distance <= window_of(neighbourhood, is_causal=True).before
         is_own &= is_near[:, None]
     return tf.reshape(is_own, [-1, beam, positions * beam])

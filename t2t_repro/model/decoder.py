@@ -1,7 +1,7 @@
 """The decoder: causal self-attention, attention to the source, feed-forward (paper, section 3.1).
 
-All positions go through it at once (training), or one more position of every hypothesis, which
-reads those before it from a cache, the past (beam search). Both give the same.
+It computes all positions at once (training), or one more position of every hypothesis, with the
+earlier ones in a cache, the past (beam search). Both give the same.
 """
 
 from typing import Any
@@ -13,10 +13,8 @@ from t2t_repro.model.attention import MultiHeadAttention, projected_memory
 from t2t_repro.model.cache import KeysValues, Past
 from t2t_repro.model.dense import Projection
 from t2t_repro.model.kernels.packing import Packed, Vectors
-from t2t_repro.model.kernels.recompute import recomputable
-from t2t_repro.model.masks import causal_mask, with_implicit_mask
+from t2t_repro.model.masks import causal_mask, check_last_axis, with_implicit_mask
 from t2t_repro.model.restricted_attention import self_attention
-from t2t_repro.model.shapes import check_last_axis
 from t2t_repro.model.stack import LayerStack, StackedLayer
 
 
@@ -45,7 +43,6 @@ class DecoderLayer(StackedLayer):
         self.around_memory_attention = self._new_connection("around_memory_attention")
         self.around_feed_forward = self._new_connection("around_feed_forward")
 
-    @recomputable
     def call(
         self,
         x: Vectors,
@@ -55,7 +52,7 @@ class DecoderLayer(StackedLayer):
         training: bool | None = None,
         past: Past | None = None,
     ) -> Vectors:
-        """Decodes one layer.
+        """Computes one layer.
 
         Args:
             x: [batch, target_length, d_model]; with a past [batch, beam, d_model], the newest
@@ -65,10 +62,10 @@ class DecoderLayer(StackedLayer):
                 neighbourhood, which looks back only, [batch, 1, target_length] or None.
             source_mask: boolean, broadcastable to [batch, target_length, source_length].
             training: whether dropout is active.
-            past: the positions before, under a mask of their own; the newest is added to it.
+            past: the earlier positions, with a mask of their own; the newest is added to it.
 
         Returns:
-            the shape of `x`.
+            The shape of `x`.
         """
 
         def attend_to_target(y: Vectors) -> Vectors:
@@ -111,7 +108,7 @@ class Decoder(LayerStack):
         training: bool | None = None,
         past: list[Past] | None = None,
     ) -> Vectors:
-        """Decodes all positions, each from those before it (teacher forcing), or one more.
+        """Decodes all positions, each from the earlier ones (teacher forcing), or one more.
 
         Target padding needs no mask: it comes last, where the causal mask hides it. Keras's
         implicit masks of x and the memory apply too, but a target position always sees itself.
@@ -119,33 +116,32 @@ class Decoder(LayerStack):
         Args:
             x: [batch, target_length, d_model], the embedded target, shifted right; with a past
                 [batch, beam, d_model], the newest position of every hypothesis.
-            memory: [batch, source_length, d_model], the encoder's output, or what `project_memory`
-                makes of it.
+            memory: [batch, source_length, d_model], the encoder's output, or the result of
+                `project_memory`.
             source_mask: boolean, broadcastable to [batch, target_length, source_length]; None for
                 all.
             training: whether dropout is active.
-            past: of every layer, the positions before; the newest is added to it.
+            past: of every layer, the earlier positions; the newest is added to it.
 
         Returns:
-            the shape of `x`, what the softmax projection reads.
+            The shape of `x`, the input of the softmax projection.
 
         Raises:
-            ValueError: if the width of `x` or `memory` is not d_model.
+            ValueError: the width of `x` or `memory` is not d_model.
         """
         check_last_axis("x", x, self.config.d_model)
         attention_mask = with_implicit_mask(None, x)
         if past is None and self.neighbourhood is None:
             length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
             if attention_mask is not None:
-                # Without its implicit mask, which would hide positions from themselves again.
+                # Without its implicit mask, which would hide positions from themselves.
                 x = tf.identity(x)
             attention_mask = causal_mask(length, attention_mask)
         if not isinstance(memory, list):
             check_last_axis("memory", memory, self.config.d_model)
             source_mask = with_implicit_mask(source_mask, memory)
-            # All layers' keys and values together take room, but in training they are kept anyhow.
-            keeps = training and not self.config.recompute
-            memory = self.project_memory(memory) if keeps else [memory] * self.num_layers
+            # Keys and values of all layers take memory, but training keeps them in any case.
+            memory = self.project_memory(memory) if training else [memory] * self.num_layers
         pasts: list[Past | None] = [*past] if past else [None] * self.num_layers
         for layer, of_memory, of_past in zip(self.layers, memory, pasts, strict=True):
             x = layer(
@@ -159,7 +155,7 @@ class Decoder(LayerStack):
         return self.normalize_output(x)
 
     def project_memory(self, memory: Vectors) -> list[KeysValues]:
-        """Projects the encoder's output once for every layer's attention to it.
+        """Projects the encoder's output for every layer's attention to it.
 
         Args:
             memory: [batch, source_length, d_model].

@@ -1,27 +1,36 @@
-"""x W + b, for vectors that lie in any number of axes."""
+"""x W + b for vectors in any number of axes; how matrices are initialized."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import keras
 import tensorflow as tf
 from keras import ops
+from keras.initializers import Initializer, VarianceScaling
 
+from t2t_repro.config.values import check_value
 from t2t_repro.model import kernels
 from t2t_repro.model.kernels.gradients import add_bias
-from t2t_repro.model.shapes import leading_axes
+
+Initialization = Literal["glorot", "fairseq"]
+"""How the matrices of attention and of the feed-forward network are initialized.
+
+The paper does not say. T2T draws all as Glorot and Bengio (2010) do ("uniform_unit_scaling").
+fairseq starts with smaller ones, from which a post-norm model learns faster (EXPERIMENTS.md,
+Multi30k). W^O, the biases (0) and the embedding are the same in both.
+"""
 
 _add_bias = kernels.fast(add_bias, tf.nn.bias_add)
 
 
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
-    """X W of every vector: [..., width] times [width, units] → [..., units]."""
+    """Computes X W for every vector: [..., width] times [width, units] → [..., units]."""
     rows = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix)
     return tf.reshape(rows, [*leading_axes(x), matrix.shape[-1]])
 
 
 class Projection(NamedTuple):
-    """x W + b as tensors, for whoever multiplies with them often.
+    """x W + b with W and b as tensors, for many products.
 
     Attributes:
         matrix: [width, units], W.
@@ -38,7 +47,7 @@ class Projection(NamedTuple):
 
 
 def side_by_side(projections: Sequence[Projection]) -> Projection:
-    """One projection to the units of the first, then those of the next one, and so on.
+    """Joins projections: to the units of the first, then those of the next one, and so on.
 
     Args:
         projections: all with biases, or all without.
@@ -50,15 +59,15 @@ def side_by_side(projections: Sequence[Projection]) -> Projection:
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class Dense(keras.layers.Dense):
-    """activation(x W + b), all vectors in one product.
+    """activation(x W + b), with all vectors in one product.
 
-    Where more than the batch axis is unknown, Keras's own computes every axis as it runs, some 25
-    operations a product. Here the vectors are rows of a matrix, and TensorFlow fuses bias and
+    If more than the batch axis is unknown, Keras's own computes every axis at run time, some 25
+    operations per product. Here vectors are rows of a matrix, and TensorFlow fuses bias and
     activation into the product.
     """
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Applies it to every vector: [..., width] → [..., units]."""
+        """Applies the layer to every vector: [..., width] → [..., units]."""
         rows: Any = tf.reshape(inputs, [-1, inputs.shape[-1]])
         if training and self.use_bias:
             products = ops.matmul(rows, self.kernel)
@@ -68,3 +77,40 @@ class Dense(keras.layers.Dense):
         else:
             rows = super().call(rows)
         return tf.reshape(rows, [*leading_axes(inputs), self.units])
+
+
+def leading_axes(x: tf.Tensor) -> list[int | tf.Tensor]:
+    """Returns all axes but the last, for `tf.reshape`, which infers a single unknown one."""
+    axes = x.shape[:-1].as_list()
+    if axes.count(None) > 1:
+        axes = [tf.shape(x)[i] if length is None else length for i, length in enumerate(axes)]
+    return [-1 if length is None else length for length in axes]
+
+
+def of_heads(initialization: Initialization) -> Initializer:
+    """Returns the initializer of W^Q, W^K and W^V [fan_in, fan_out].
+
+    glorot: U(-b, b), b = √(6 / (fan_in + fan_out)).
+    fairseq: b / √2, Glorot's for the three side by side.
+
+    Raises:
+        UserError: there is no such initialization.
+    """
+    check_value("initialization", initialization, Initialization)
+    scale = 1.0 if initialization == "glorot" else 0.5
+    return VarianceScaling(scale, mode="fan_avg", distribution="uniform")
+
+
+def of_feed_forward(initialization: Initialization) -> Initializer:
+    """Returns the initializer of W_1 and W_2 [fan_in, fan_out].
+
+    glorot: as in `of_heads`.
+    fairseq: U(-b, b), b = 1 / √fan_in, as PyTorch's `nn.Linear`.
+
+    Raises:
+        UserError: there is no such initialization.
+    """
+    check_value("initialization", initialization, Initialization)
+    if initialization == "glorot":
+        return of_heads(initialization)
+    return VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")

@@ -9,11 +9,11 @@ from t2t_repro.model.kernels.packing import positionwise
 
 
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws 0 ... 2^16 - 1, each as probable as the other.
+    """Draws integers uniformly from 0 ... 2^16 - 1.
 
     Args:
-        shape: of what is drawn, int32.
-        seed: [2], integers.
+        shape: of the result, int32.
+        seed: [2] integers.
 
     Returns:
         int32 of that shape, a function of the seed.
@@ -27,7 +27,7 @@ _random_levels = kernels.fast(dropout_bits.random_levels, random_levels)
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class Dropout(keras.layers.Dropout):
-    """x · keep / (1 - p), keep ~ Bernoulli(1 - p) for every element of its own.
+    """x · keep / (1 - p), keep ~ Bernoulli(1 - p) drawn for each element.
 
     The rate p is rounded to a multiple of 2^-16.
     """

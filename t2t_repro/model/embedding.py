@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from t2t_repro.model import kernels
 from t2t_repro.model.dense import product
-from t2t_repro.model.kernels.look_up import look_up
-from t2t_repro.model.shapes import check_ids, check_last_axis
+from t2t_repro.model.kernels.gradients import look_up
+from t2t_repro.model.masks import check_ids, check_last_axis
 from t2t_repro.vocabulary import PAD_ID
 
 _look_up = kernels.fast(look_up, tf.gather)
@@ -20,8 +20,8 @@ _look_up = kernels.fast(look_up, tf.gather)
 class SharedEmbedding(keras.layers.Layer):
     """Embeds ids as E[id]·sqrt(d_model), and scores vectors as x E^T.
 
-    PAD looks up as the zero vector; its row of E stays a column of the softmax. E starts as
-    N(0, d_model^-0.5), the T2T initialiser.
+    PAD is embedded as the zero vector; its row of E stays a column of the softmax. E is initialized
+    from N(0, d_model^-0.5), as in T2T.
 
     Args:
         vocab_size: rows of E.
@@ -29,7 +29,7 @@ class SharedEmbedding(keras.layers.Layer):
     """
 
     def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
-        # Ids that Keras gives as floating point must not become bfloat16, which knows few of them.
+        # Ids that Keras gives as floating point must not become bfloat16, which rounds them.
         super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
@@ -49,7 +49,7 @@ class SharedEmbedding(keras.layers.Layer):
         return (*ids_shape, self.d_model)
 
     def table_tensor(self) -> tf.Tensor:
-        """E [vocab, d_model], float32."""
+        """Returns E [vocab, d_model], float32."""
         # A custom gradient takes a tensor, not a variable, and XLA must capture none.
         return tf.convert_to_tensor(self.table.value)
 
@@ -57,19 +57,19 @@ class SharedEmbedding(keras.layers.Layer):
         """Embeds token ids.
 
         Args:
-            ids: [batch, length], 0 <= id < vocab_size; integers, or floating point, which Keras
-                makes of them where it builds a model under several replicas.
+            ids: [batch, length], 0 <= id < vocab_size; integers, or floating point, as Keras gives
+                them when it builds a model under several replicas.
 
         Returns:
             [batch, length, d_model], zero where the id is PAD.
 
         Raises:
-            ValueError: if `ids` is not of rank 2.
+            ValueError: `ids` is not of rank 2.
         """
         check_ids("ids", ids)
         if not ids.dtype.is_integer:
             ids = tf.cast(ids, tf.int32)
-        # Cast after the look-up, so that gradients are summed in float32: a frequent id adds up
+        # Cast after the look-up, so that gradients are summed in float32: a frequent id sums
         # thousands of rows, and in bfloat16 such a sum stops growing.
         vectors = tf.cast(_look_up(self.table_tensor(), ids), self.compute_dtype)
         vectors = vectors * self.d_model**0.5
@@ -77,28 +77,27 @@ class SharedEmbedding(keras.layers.Layer):
         return vectors * is_token[..., None]
 
     def looked_up(self) -> NDArray[np.float32]:
-        """E [vocab, d_model] with zeros for PAD: what a look-up without a mask needs.
+        """Returns E [vocab, d_model] with zeros for PAD, for a format whose look-up has no mask.
 
-        The softmax uses PAD's own row, so a format without a mask needs two tables.
+        The softmax needs the row of PAD, so such a format has two tables.
         """
         table = np.array(self.table)
         table[PAD_ID] = 0
         return table
 
     def transposed_table(self) -> tf.Tensor:
-        """E^T [d_model, vocab], in the computation's dtype."""
+        """Returns E^T [d_model, vocab], in the compute dtype."""
         return tf.transpose(tf.cast(self.table_tensor(), self.compute_dtype))
 
     def logits(self, x: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
-        """Scores every vocabulary entry: [batch, length, d_model] → [batch, length, vocab].
+        """Computes x E^T: [batch, length, d_model] → [batch, length, vocab].
 
         Args:
             x: [batch, length, d_model].
-            transposed_table: E^T, for a caller who computed it before, as step-by-step decoding
-                does; None to compute it here.
+            transposed_table: E^T, if it is already computed, as in step-by-step decoding.
 
         Raises:
-            ValueError: if the width of `x` is not d_model.
+            ValueError: the width of `x` is not d_model.
         """
         check_last_axis("x", x, self.d_model)
         if transposed_table is None:

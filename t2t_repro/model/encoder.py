@@ -6,10 +6,8 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.model.kernels.packing import Vectors
-from t2t_repro.model.kernels.recompute import recomputable
-from t2t_repro.model.masks import with_implicit_mask
+from t2t_repro.model.masks import check_last_axis, with_implicit_mask
 from t2t_repro.model.restricted_attention import self_attention
-from t2t_repro.model.shapes import check_last_axis
 from t2t_repro.model.stack import LayerStack, StackedLayer
 
 
@@ -26,11 +24,10 @@ class EncoderLayer(StackedLayer):
         self.around_self_attention = self._new_connection("around_self_attention")
         self.around_feed_forward = self._new_connection("around_feed_forward")
 
-    @recomputable
     def call(
         self, x: Vectors, attention_mask: tf.Tensor | None = None, training: bool | None = None
     ) -> Vectors:
-        """Encodes one layer: [batch, source_length, d_model] → the same shape.
+        """Computes one layer: [batch, source_length, d_model] → the same shape.
 
         Args:
             x: [batch, source_length, d_model].
@@ -71,7 +68,7 @@ class Encoder(LayerStack):
             [batch, source_length, d_model].
 
         Raises:
-            ValueError: if the width of `x` is not d_model.
+            ValueError: the width of `x` is not d_model.
         """
         check_last_axis("x", x, self.config.d_model)
         attention_mask = with_implicit_mask(attention_mask, x)

@@ -1,4 +1,4 @@
-"""Several Transformers that translate together: the mean of their probabilities."""
+"""Ensembles: the mean of several Transformers' probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from t2t_repro.model.transformer import Transformer
 
 
 class Ensemble:
-    """Transformers of one vocabulary; one alone is an ensemble too, and decodes as it does.
+    """Transformers with the same vocabulary; a single one decodes as it does alone.
 
     Args:
-        models: one at least, of any sizes.
+        models: at least one, of any sizes.
 
     Raises:
-        UserError: they score vocabularies of different sizes.
+        UserError: their vocabularies have different sizes.
     """
 
     def __init__(self, models: Sequence[Transformer]) -> None:
@@ -31,7 +31,7 @@ class Ensemble:
 
     @property
     def longest(self) -> int | None:
-        """How many positions a sentence may have, see `Transformer.longest`."""
+        """The most positions of a sentence, see `Transformer.longest`."""
         return min(filter(None, (model.longest for model in self.models)), default=None)
 
     def bytes_of_row(self, beam_size: int, source_length: int, limit: int) -> int:
@@ -39,13 +39,13 @@ class Ensemble:
         return sum(bytes_of_row(model, beam_size, source_length, limit) for model in self.models)
 
     def decoder(self, beam_size: int) -> "StepDecoder | EnsembleDecoder":
-        """What scores the next token, with the weights that the models have now."""
+        """Returns a step decoder with the current weights of the models."""
         decoders = [StepDecoder(model, beam_size) for model in self.models]
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders)
 
 
 class EnsembleDecoder:
-    """Decodes step by step with p(next) = 1/N Σ_n p_n(next), N models with a cache each.
+    """Decodes step by step with p(next) = 1/N Σ_n p_n(next), with one cache per model.
 
     Args:
         decoders: of the models.
@@ -55,14 +55,14 @@ class EnsembleDecoder:
         self._decoders = decoders
 
     def begin(self, source: tf.Tensor) -> tuple[DecodingCache, ...]:
-        """Encodes source ids [batch, source_length]; there is no room for positions yet."""
+        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
         return tuple(decoder.begin(source) for decoder in self._decoders)
 
     def make_room(
-        self, known: tuple[DecodingCache, ...], positions: int
+        self, cache: tuple[DecodingCache, ...], positions: int
     ) -> tuple[DecodingCache, ...]:
-        """Makes room for so many more positions."""
-        pairs = zip(self._decoders, known, strict=True)
+        """Makes room for more positions."""
+        pairs = zip(self._decoders, cache, strict=True)
         return tuple(decoder.make_room(of_model, positions) for decoder, of_model in pairs)
 
     def step(
@@ -70,15 +70,15 @@ class EnsembleDecoder:
         ids: tf.Tensor,
         parents: tf.Tensor,
         position: tf.Tensor,
-        known: tuple[DecodingCache, ...],
+        cache: tuple[DecodingCache, ...],
     ) -> tuple[tf.Tensor, tuple[DecodingCache, ...]]:
         """Scores the next token of every hypothesis; see `StepDecoder.step`.
 
         Returns:
             log-probabilities [batch, beam, vocab], float32, and the caches for the next step.
         """
-        pairs = zip(self._decoders, known, strict=True)
-        found = [decoder.step(ids, parents, position, of_model) for decoder, of_model in pairs]
-        log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in found])
-        mean = tf.reduce_logsumexp(log_p, axis=0) - math.log(len(found))
-        return mean, tuple(of_model for _, of_model in found)
+        pairs = zip(self._decoders, cache, strict=True)
+        steps = [decoder.step(ids, parents, position, of_model) for decoder, of_model in pairs]
+        log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])
+        mean = tf.reduce_logsumexp(log_p, axis=0) - math.log(len(steps))
+        return mean, tuple(of_model for _, of_model in steps)

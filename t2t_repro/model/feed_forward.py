@@ -5,11 +5,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_repro.model.dense import Dense
+from t2t_repro.model.dense import Dense, Initialization, of_feed_forward
 from t2t_repro.model.dropout import Dropout
-from t2t_repro.model.initialization import Initialization, of_feed_forward
 from t2t_repro.model.kernels.packing import positionwise
-from t2t_repro.model.named import named_activation
+from t2t_repro.model.layer_config import named_activation
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
@@ -20,7 +19,7 @@ class FeedForward(keras.layers.Layer):
         d_ff: width of the inner layer.
         dropout: rate of dropout after the activation; 0 in the paper.
         activation: see `named_activation`; "relu" is the paper's max(0, x).
-        initialization: what W_1 and W_2 start as; see `layers.initialization`.
+        initialization: of W_1 and W_2; see `model.dense`.
     """
 
     def __init__(

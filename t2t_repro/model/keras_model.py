@@ -1,4 +1,4 @@
-"""What Keras asks of a model that reads source and target, besides what it computes."""
+"""The Keras side of a model that reads source and target: calls, masks, fit, export."""
 
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,16 @@ from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import PAD_ID
 
 Pair = tuple[Any, Any] | list[Any] | dict[str, Any]
-"""Something of the source and of the target, or both under these names."""
+"""Source and target, as a pair or as a dictionary with these names."""
 
 
 class SourceTargetModel(keras.Model):
     """A model that is called with source and target ids as one argument.
 
-    Keras gives what `fit`, `predict` and `evaluate` get as x as one argument.
+    Keras calls a model with the x of `fit`, `predict` and `evaluate` as one argument.
 
     Attributes:
-        vocab_size: how many entries it scores.
+        vocab_size: the number of entries that it scores.
     """
 
     vocab_size: int
@@ -29,7 +29,7 @@ class SourceTargetModel(keras.Model):
         """Calls the model, as Keras does, with source and target as one argument; see `call`.
 
         Raises:
-            UserError: what is given are not a source and a target.
+            UserError: the argument is not a source and a target.
         """
         if len(args) > 1:
             raise UserError(
@@ -46,7 +46,7 @@ class SourceTargetModel(keras.Model):
         return (*target_shape, self.vocab_size)
 
     def compute_mask(self, inputs: Pair, previous_mask: Any) -> tf.Tensor:
-        """Where the target holds a token: Keras's losses and metrics leave the rest out."""
+        """Returns where the target holds a token; Keras's losses and metrics ignore the rest."""
         _, target = source_and_target(inputs)
         return ops.not_equal(target, PAD_ID)
 
@@ -54,7 +54,7 @@ class SourceTargetModel(keras.Model):
         """Trains the model; see `keras.Model.fit`.
 
         Raises:
-            UserError: Keras cannot train so on several devices.
+            UserError: Keras cannot train on several devices in this way.
         """
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
@@ -81,17 +81,17 @@ class SourceTargetModel(keras.Model):
     ) -> None:
         """Exports the forward pass; see `keras.Model.export`.
 
-        What translates text is exported by `python -m t2t_repro.export`.
+        `python -m t2t_repro.export` exports a translator of text.
 
         Args:
-            filepath: where it is written.
+            filepath: where to write it.
             format: one of Keras's.
-            verbose: whether it is described.
-            input_signature: by default source and target, int32 [batch, length] both.
+            verbose: whether Keras describes the export.
+            input_signature: by default source and target, both int32 [batch, length].
             kwargs: of the format.
         """
         if input_signature is None:
-            # Keras would take the ids for vectors: of what its layers read it keeps no dtype.
+            # By default Keras would take the ids for vectors.
             source, target = (
                 keras.InputSpec(dtype="int32", shape=(None, None), name=name)
                 for name in ("source", "target")
@@ -101,10 +101,10 @@ class SourceTargetModel(keras.Model):
 
 
 def source_and_target(inputs: Pair) -> tuple[Any, Any]:
-    """Takes apart what the model is called with, or their shapes.
+    """Returns source and target from the model's argument, or their shapes.
 
     Raises:
-        UserError: it is no pair.
+        UserError: it is not a pair.
     """
     if isinstance(inputs, dict) and inputs.keys() == {"source", "target"}:
         return inputs["source"], inputs["target"]

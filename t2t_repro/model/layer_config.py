@@ -1,50 +1,71 @@
-"""The sizes that all layers of both stacks share, under the paper's names."""
+"""The configuration of a layer, under the paper's names; activations and norms by name.
+
+A configuration is text, so that it can be saved. Your own activation or norm gets a name when it is
+registered with Keras, in a module that the gin file imports:
+
+    @keras.saving.register_keras_serializable(package="my_parts")
+    def squared_relu(x): ...
+
+is "my_parts>squared_relu".
+"""
 
 import dataclasses
-from typing import Annotated, Any, ClassVar
+import functools
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal
 
 import gin
+import keras
+import tensorflow as tf
 
 from t2t_repro.config.values import Range, Rate, validated
 from t2t_repro.errors import UserError
-from t2t_repro.model.initialization import Initialization
-from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON
-from t2t_repro.model.named import check_epsilon, named_activation
-from t2t_repro.model.sublayer import Normalization
+from t2t_repro.model import kernels
+from t2t_repro.model.dense import Initialization
+from t2t_repro.model.kernels.gpu import relu as fast_relu
+from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON, LayerNorm
 
 Size = Annotated[int, Range(least=1, most=1_000_000)]
 Epsilon = Annotated[float, Range(above=0, below=1)]
+
+Normalization = Literal["post", "pre"]
+"""Where the norm stands: after the residual sum (the paper), or before the sub-layer."""
+
+_relu = kernels.fast(fast_relu, keras.activations.relu)
+
+_NORMS = {"LayerNorm": LayerNorm, "RMSNormalization": keras.layers.RMSNormalization}
+
+_YOUR_OWN = (
+    "'package>name' of what a module registers with keras.saving.register_keras_serializable: "
+    "import the module in the gin file."
+)
 
 
 @gin.configurable
 @validated
 @dataclasses.dataclass(frozen=True)
 class LayerConfig:
-    """Sizes and rates of one encoder or decoder layer; the defaults are the base model's.
+    """Sizes and rates of an encoder or decoder layer; the defaults are the base model's.
 
     Attributes:
         d_model: width of every sub-layer's input and output.
         d_ff: inner width of the feed-forward network.
         num_heads: h.
-        d_k: depth of a head's queries and keys; d_model / num_heads unless given (Table 3, B).
-        d_v: depth of a head's values; d_model / num_heads unless given.
-        dropout: on every sub-layer's output, and on embedding + position.
-        attention_dropout: on the attention weights; 0 in the paper.
-        relu_dropout: inside the feed-forward network; 0 in the paper.
-        activation: of the feed-forward network, by the name that Keras has for it; see
-            `layers.named`.
-        norm: a layer that normalises vectors; "LayerNorm" is the paper's; see `layers.named`.
-        normalization: where it stands, "post" (the paper) or "pre" (T2T's later default).
+        d_k: depth of a head's queries and keys; d_model / num_heads by default (Table 3, B).
+        d_v: depth of a head's values; d_model / num_heads by default.
+        dropout: rate on every sub-layer's output, and on embedding + position.
+        attention_dropout: rate on the attention weights; 0 in the paper.
+        relu_dropout: rate within the feed-forward network; 0 in the paper.
+        normalization: "post" (the paper) or "pre" (T2T's later default).
+        activation: of the feed-forward network: Keras's name of it, or your own.
+        norm: "LayerNorm" (the paper), "RMSNormalization" (Keras's), or your own.
         norm_epsilon: ε of the norm.
         attention_biases: whether the projections of attention have biases; none in the paper.
-        initialization: what the matrices start as, "glorot" (T2T) or "fairseq"; see
-            `layers.initialization`.
-        recompute: whether training keeps only each layer's input, and computes the layer again in
-            the backward pass: less memory, a longer step, the same result.
+        initialization: of the matrices, "glorot" (T2T) or "fairseq"; see `model.dense`.
 
     Raises:
-        UserError: for sizes that do not fit each other, or a normalization, norm or activation that
-            does not exist, or an ε for a norm that takes none.
+        UserError: sizes do not fit each other, a normalization, norm or activation does not exist,
+            or the norm takes no ε.
     """
 
     d_model: Size = 512
@@ -61,20 +82,18 @@ class LayerConfig:
     norm_epsilon: Epsilon = LAYER_NORM_EPSILON
     attention_biases: bool = False
     initialization: Initialization = "glorot"
-    recompute: bool = False
 
-    TRAINING_ALONE: ClassVar = (
-        "dropout",
-        "attention_dropout",
-        "relu_dropout",
-        "initialization",
-        "recompute",
-    )
-    """Fields that change how a model is trained, and neither its weights nor what it computes."""
+    TRAINING_ALONE: ClassVar = ("dropout", "attention_dropout", "relu_dropout", "initialization")
+    """Fields that matter in training only: not for the weights' shapes, nor for decoding."""
 
     def __post_init__(self) -> None:
         named_activation(self.activation)
-        check_epsilon(self.norm, self.norm_epsilon)
+        named_norm(self.norm)
+        if self.norm not in _NORMS and self.norm_epsilon != LAYER_NORM_EPSILON:
+            raise UserError(
+                f"LayerConfig.norm_epsilon is {self.norm_epsilon}, but the norm {self.norm!r} sets "
+                f"its own ε; expected {LAYER_NORM_EPSILON}, the default: set ε in that class."
+            )
         if self.d_model % 2:
             raise UserError(
                 f"LayerConfig.d_model is {self.d_model}, expected an even number: "
@@ -104,4 +123,86 @@ class LayerConfig:
     @classmethod
     def of(cls, config: "LayerConfig | dict[str, Any]") -> "LayerConfig":
         """Returns a LayerConfig from itself or from `to_dict`'s result."""
-        return config if isinstance(config, LayerConfig) else cls(**config)
+        if isinstance(config, LayerConfig):
+            return config
+        # Earlier versions had `recompute`, which changed no result.
+        return cls(**{name: value for name, value in config.items() if name != "recompute"})
+
+
+def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns an activation, [..., d_ff] → the same shape.
+
+    Args:
+        name: one that Keras knows, such as "relu" or "gelu", or a registered function's.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    activation = _registered(name)
+    if not callable(activation):
+        activation = _keras_activation(str(name))
+    if activation is None:
+        raise UserError(
+            f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as "
+            f"'relu' or 'gelu', or {_YOUR_OWN}"
+        )
+    return activation
+
+
+# Cached: every layer asks, and TensorFlow keeps what was traced.
+@functools.cache
+def _keras_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    """Returns Keras's activation, or None if there is none that keeps a vector's length."""
+    try:
+        activation = _relu if name == "relu" else keras.activations.get(name)
+        traced = tf.function(activation, autograph=False)
+        # Some of Keras's need arguments, or halve their input.
+        keeps_shape = traced.get_concrete_function(tf.TensorSpec([1, 2])).output_shapes == [1, 2]
+    except (ValueError, TypeError):
+        return None
+    return activation if keeps_shape else None
+
+
+def named_norm(name: str) -> Callable[..., keras.layers.Layer]:
+    """Returns the class of a layer that normalizes vectors, [..., d_model] → the same shape.
+
+    Args:
+        name: "LayerNorm", "RMSNormalization" (Keras's), or a registered class's, whose constructor
+            takes a Keras layer's `name` and `dtype`.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    norm: Any = _NORMS.get(name) or _registered(name)
+    if not (isinstance(norm, type) and issubclass(norm, keras.layers.Layer)):
+        raise UserError(
+            f"LayerConfig.norm is {name!r}, expected {' or '.join(map(repr, _NORMS))}, or "
+            f"{_YOUR_OWN}"
+        )
+    return norm
+
+
+def new_norm(kind: str, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> keras.layers.Layer:
+    """Makes a norm.
+
+    Args:
+        kind: its name, see `named_norm`.
+        epsilon: ε; your own norm sets its own.
+        kwargs: a Keras layer's `name` and `dtype`.
+
+    Raises:
+        UserError: there is no norm of that name.
+    """
+    if kind in _NORMS:
+        kwargs["epsilon"] = epsilon
+    norm = named_norm(kind)(**kwargs)
+    # Keras's RMSNormalization does not declare it, but treats all vectors alike.
+    norm.supports_masking = True
+    return norm
+
+
+def _registered(name: str) -> Any:
+    """Returns what your module registered under a name; this package's layers are not parts."""
+    if not isinstance(name, str) or name.startswith("t2t_repro>"):
+        return None
+    return keras.saving.get_registered_object(name)

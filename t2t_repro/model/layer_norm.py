@@ -1,4 +1,4 @@
-"""Layer norm (Ba et al. 2016)."""
+"""Layer norm (Ba et al., 2016)."""
 
 from typing import Any
 
@@ -12,9 +12,7 @@ LAYER_NORM_EPSILON = 1e-6
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Computes γ (x - μ) / sqrt(σ² + ε) + β, μ and σ² those of x's last axis.
-
-    That is in float32 whatever the dtype of x.
+    """Computes γ (x - μ) / sqrt(σ² + ε) + β in float32, μ and σ² of the last axis of x.
 
     Args:
         x: [..., d_model].
@@ -23,7 +21,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
         epsilon: ε.
 
     Returns:
-        the shape and dtype of `x`.
+        The shape and dtype of `x`.
     """
     dtype, x = x.dtype, tf.cast(x, tf.float32)
     mean = tf.reduce_mean(x, axis=-1, keepdims=True)
@@ -36,7 +34,7 @@ _layer_norm = kernels.fast(fast_layer_norm, layer_norm)
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class LayerNorm(keras.layers.LayerNormalization):
-    """γ (x - μ) / sqrt(σ² + ε) + β, in float32 whatever the computation's dtype.
+    """γ (x - μ) / sqrt(σ² + ε) + β, computed in float32.
 
     Args:
         epsilon: ε.
@@ -46,7 +44,7 @@ class LayerNorm(keras.layers.LayerNormalization):
         super().__init__(epsilon=epsilon, **kwargs)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Normalises every vector: [..., d_model] → the same shape."""
+        """Normalizes every vector: [..., d_model] → the same shape."""
         x = tf.cast(inputs, self.compute_dtype)
         gamma, beta = (
             tf.cast(tf.convert_to_tensor(w), tf.float32) for w in (self.gamma, self.beta)

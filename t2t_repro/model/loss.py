@@ -17,14 +17,14 @@ from t2t_repro.vocabulary import PAD_ID
 
 
 class LossSums(NamedTuple):
-    """Sums over the target tokens of a batch, PAD left out; all float32 scalars.
+    """Sums over the target tokens of a batch, without PAD; all float32 scalars.
 
-    Sums and not means: a mean over several batches, replicas or slices is the sum of sums over
-    the sum of tokens.
+    Sums, not means: the mean over several batches, replicas or micro-batches is the sum of sums
+    divided by the sum of tokens.
 
     Attributes:
-        loss: the label-smoothed cross entropy, the smoothing's own entropy taken off; in nats.
-        nll: the negative log-likelihood, without smoothing; in nats.
+        loss: label-smoothed cross entropy minus the smoothing's own entropy; in nats.
+        nll: negative log-likelihood, without smoothing; in nats.
         tokens: the number of target tokens.
     """
 
@@ -36,13 +36,13 @@ class LossSums(NamedTuple):
 @gin.configurable
 @validated
 class CrossEntropy:
-    """The paper's loss: the truth has the probability 1 - ε, every other entry ε / (V - 1).
+    """The paper's loss: the label has the probability 1 - ε, every other entry ε / (V - 1).
 
     Args:
         label_smoothing: ε.
 
     Raises:
-        UserError: it is no share below 1.
+        UserError: ε is not in [0, 1).
     """
 
     def __init__(self, label_smoothing: Rate = 0.1) -> None:
@@ -52,15 +52,15 @@ class CrossEntropy:
         """Sums the loss of some tokens, from the decoder's output.
 
         Args:
-            vectors: [tokens, d_model], what the softmax projection reads.
+            vectors: [tokens, d_model], the input of the softmax projection.
             table: [vocab, d_model], E, float32.
-            labels: [tokens], token ids; PAD counts for nothing.
+            labels: [tokens], token ids; PAD is ignored.
 
         Returns:
-            the sums. Gradients flow through `loss` alone.
+            The sums. Gradients flow through `loss` only.
 
         Raises:
-            ValueError: if the shapes do not fit each other.
+            ValueError: the shapes do not fit each other.
         """
         if vectors.shape.rank != 2 or labels.shape.rank != 1 or table.shape[1] != vectors.shape[1]:
             raise ValueError(
@@ -78,10 +78,10 @@ class CrossEntropy:
 @keras.saving.register_keras_serializable(package="t2t_repro")
 @validated
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """The loss of `CrossEntropy` as one of Keras's, for `compile`: its mean over the tokens.
+    """The loss of `CrossEntropy` for Keras's `compile`: its mean over the tokens.
 
-    Labels that are PAD count for nothing, whatever the logits there. Several replicas take the mean
-    of their means, as Keras does, where the trainer counts every token alike.
+    Labels that are PAD are ignored. Several replicas take the mean of their means, as Keras does;
+    the trainer counts every token equally.
 
     Args:
         label_smoothing: ε.
@@ -90,7 +90,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         dtype: in which it is computed.
 
     Raises:
-        UserError: `label_smoothing` is no share below 1.
+        UserError: ε is not in [0, 1).
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
             [batch, length], in nats, with Keras's mask of the tokens.
 
         Raises:
-            ValueError: if the shapes do not fit each other.
+            ValueError: the shapes do not fit each other.
         """
         if y_pred.shape.rank != 3 or not y_pred.shape[:2].is_compatible_with(y_true.shape):
             raise ValueError(
@@ -124,7 +124,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         labels = tf.cast(y_true, tf.int32)
         losses, _ = smoothed_cross_entropy(y_pred, labels, self.label_smoothing)
         losses -= smoothing_entropy(y_pred.shape[-1], self.label_smoothing)
-        # Keras then takes the mean of what the mask allows.
+        # Keras then takes the mean over the mask.
         losses._keras_mask = labels != PAD_ID
         return losses
 
@@ -134,7 +134,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
 
 def smoothing_entropy(vocab_size: int, label_smoothing: float) -> float:
-    """Entropy of the smoothed target distribution, the least cross entropy there can be; in nats.
+    """Computes the entropy of the smoothed labels, the minimum of their cross entropy; in nats.
 
     -(1 - ε) log(1 - ε) - ε log(ε / (V - 1))
     """
@@ -157,7 +157,7 @@ def smoothed_cross_entropy(
         label_smoothing: ε; q is 1 - ε at y, and ε / (V - 1) elsewhere.
 
     Returns:
-        the cross entropy of every label, and its nll, -log p_y: [...], float32.
+        The cross entropy of every label, and its nll, -log p_y: [...], float32.
     """
     vocab_size = logits.shape[-1]
     log_p = tf.nn.log_softmax(tf.cast(logits, tf.float32))
@@ -177,14 +177,14 @@ def summed_cross_entropy(
     """Sums `smoothed_cross_entropy` over tokens: Σ_t w_t (-Σ_v q_v log p_v), p = softmax(x_t E^T).
 
     Args:
-        x: [tokens, d_model], of any floating-point dtype; x E^T is computed in it.
+        x: [tokens, d_model], floating point; x E^T is computed in its dtype.
         table: [vocab, d_model], E, float32.
         labels: [tokens] int32, y.
         weights: [tokens] float32, w.
         label_smoothing: ε.
 
     Returns:
-        the sum, and Σ_t w_t (-log p_y), the nll, which has no gradient; float32 scalars.
+        The sum, and Σ_t w_t (-log p_y), the nll, which has no gradient; float32 scalars.
     """
     logits = tf.matmul(x, tf.cast(table, x.dtype), transpose_b=True)
     losses, nll = smoothed_cross_entropy(logits, labels, label_smoothing)

@@ -1,7 +1,7 @@
-"""Who may attend to whom: boolean masks, `True` = may attend.
+"""Masks of attention, boolean, `True` = may attend; and checks of shapes.
 
-Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`. The
-masks that Keras attaches to tensors are [batch, length]: see `with_implicit_mask`.
+Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`. Masks that
+Keras attaches to tensors are [batch, length]: see `with_implicit_mask`.
 """
 
 from typing import NamedTuple
@@ -14,11 +14,11 @@ from t2t_repro.vocabulary import PAD_ID
 
 
 class AttentionWindow(NamedTuple):
-    """How far a position sees.
+    """The positions that a position may attend to, besides its own.
 
     Attributes:
-        before: positions before its own.
-        after: positions after its own.
+        before: how many before its own.
+        after: how many after its own.
     """
 
     before: int
@@ -26,7 +26,7 @@ class AttentionWindow(NamedTuple):
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Allows attention to every position that holds a token.
+    """Allows attention to positions that hold a token.
 
     Args:
         ids: [batch, key_length], token ids.
@@ -43,11 +43,10 @@ def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -
     Args:
         length: of the sentences.
         may_be_seen: boolean, broadcastable to [batch, length, length]; None for all. A position may
-            always see itself: with every key masked it would attend to all of them alike, later
-            ones too.
+            always see itself: with all keys masked it would attend to all alike, later ones too.
 
     Returns:
-        [1, length, length], or [batch, length, length] with what may be seen; boolean.
+        [1, length, length], or [batch, length, length] with `may_be_seen`; boolean.
     """
     distance = _distances(length)
     return _seen(distance <= 0, distance, may_be_seen)
@@ -56,15 +55,15 @@ def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -
 def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | None:
     """Combines a mask with the implicit mask that Keras attached to the keys, if there is one.
 
-    Keras attaches such a mask, boolean [batch, key_length], to the output of some layers, such as
-    `Embedding(mask_zero=True)`, and of all layers behind them that support masking.
+    Keras attaches a mask, boolean [batch, key_length], to the output of some layers, such as
+    `Embedding(mask_zero=True)`, and of all later layers that support masking.
 
     Args:
-        mask: broadcastable to [batch, query_length, key_length], or None for no mask.
+        mask: broadcastable to [batch, query_length, key_length]; None for no mask.
         keys: [batch, key_length, width], what is attended to.
 
     Returns:
-        broadcastable to [batch, query_length, key_length], or None for no mask.
+        broadcastable to [batch, query_length, key_length]; None for no mask.
     """
     implicit = getattr(keys, "_keras_mask", None)
     if implicit is None:
@@ -73,15 +72,15 @@ def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | N
     return implicit if mask is None else mask & implicit
 
 
-def reach_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
-    """Says how far a position sees in a neighbourhood of size r (paper, section 4).
+def window_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
+    """Returns the window of a neighbourhood of size r (paper, section 4).
 
     Args:
         neighbourhood: r.
-        is_causal: whether what comes is hidden.
+        is_causal: whether later positions are hidden.
 
     Raises:
-        UserError: if r is below 1.
+        UserError: r is below 1.
     """
     if neighbourhood < 1:
         raise UserError(
@@ -92,25 +91,25 @@ def reach_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
 
 
 def neighbourhood_mask(
-    length: int | tf.Tensor, reach: AttentionWindow, may_be_seen: tf.Tensor | None = None
+    length: int | tf.Tensor, window: AttentionWindow, may_be_seen: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Allows attention to positions within reach that may be seen, and to a position itself always.
+    """Allows a position to attend to itself, and to those in its window that may be seen.
 
     Args:
         length: of the sentences.
-        reach: how far a position sees.
+        window: of every position.
         may_be_seen: boolean, broadcastable to [batch, length, length]; None for all.
 
     Returns:
-        [1, length, length], or [batch, length, length] with what may be seen; boolean.
+        [1, length, length], or [batch, length, length] with `may_be_seen`; boolean.
     """
     distance = _distances(length)
-    is_near = (distance >= -reach.before) & (distance <= reach.after)
+    is_near = (distance >= -window.before) & (distance <= window.after)
     return _seen(is_near, distance, may_be_seen)
 
 
 def _distances(length: int | tf.Tensor) -> tf.Tensor:
-    """How far key position j is behind query position i, j - i: [1, length, length]."""
+    """Computes j - i for query position i and key position j: [1, length, length]."""
     positions = ops.arange(length)
     return (positions[None, :] - positions[:, None])[None]
 
@@ -120,23 +119,51 @@ def _seen(is_within: tf.Tensor, distance: tf.Tensor, may_be_seen: tf.Tensor | No
 
 
 def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """Makes forbidden scores so low that their softmax is zero.
+    """Lowers forbidden scores by 1e9 (T2T's value), so that their softmax is zero.
 
-    The low value is finite (T2T's -1e9): a row without a single permitted key, as in a batch's
-    empty rows, gives a uniform distribution and not NaN.
+    The value is finite: a row without a permitted key, as in a batch's empty rows, gives a uniform
+    distribution and not NaN.
 
     Args:
         scores: [batch, heads, query_length, key_length], floating point.
-        mask: broadcastable to [batch, query_length, key_length], boolean, or None for no mask.
+        mask: broadcastable to [batch, query_length, key_length], boolean; None for no mask.
 
     Returns:
         [batch, heads, query_length, key_length], the dtype of `scores`.
     """
     if mask is None:
         return scores
-    # Subtracted, not selected: the gradient of a difference is free, and no score is large beside
-    # 1e9. Not added: outside of training TensorFlow on a CPU would fuse the sum into the product,
-    # which takes hundreds of times as long under a causal mask.
+    # Subtracted, not selected: the gradient of a difference is free, and scores are far below 1e9.
+    # Not added: outside of training TensorFlow on a CPU would fuse the sum into the product, which
+    # then takes hundreds of times as long under a causal mask.
     of_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
     high = ops.where(of_heads, 0.0, 1e9)
     return scores - ops.cast(high, scores.dtype)
+
+
+def check_last_axis(name: str, tensor: tf.Tensor, expected: int) -> None:
+    """Checks that a tensor is [batch, length, expected].
+
+    Raises:
+        ValueError: it is not.
+    """
+    shape = tuple(tensor.shape)
+    if len(shape) != 3 or shape[-1] != expected:
+        raise ValueError(
+            f"{name} has the shape {shape}, expected [batch, length, {expected}]: "
+            f"pass vectors of the width that the layer was built for."
+        )
+
+
+def check_ids(name: str, ids: tf.Tensor) -> None:
+    """Checks that token ids are [batch, length].
+
+    Raises:
+        ValueError: they are not.
+    """
+    shape = tuple(ids.shape)
+    if len(shape) != 2:
+        raise ValueError(
+            f"{name} has the shape {shape}, expected [batch, length]: "
+            f"pass one row of token ids per sentence."
+        )

@@ -1,4 +1,4 @@
-"""Where a token stands: sinusoids or learned positions (paper, section 3.5)."""
+"""Positional encoding: sinusoids or learned positions (paper, section 3.5; Table 3, row E)."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.model import kernels
-from t2t_repro.model.kernels.look_up import look_up
+from t2t_repro.model.kernels.gradients import look_up
 from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
 
 _look_up = kernels.fast(look_up, tf.gather)
 
 
 def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """The paper's encoding, sine and cosine in turn.
+    """Computes the paper's encoding, with sines and cosines in turn.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(the same).
+    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i / d_model)).
 
     Args:
         positions: [length].
@@ -33,10 +33,10 @@ def interleaved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
 
 
 def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """The paper's encoding in another order: all sines, then all cosines, of the same angles.
+    """Computes the paper's encoding in another order: all sines, then all cosines.
 
-    What Hugging Face computes for Marian's models. It is `interleaved_sinusoids` but for the order
-    of d_model; `concatenated_sinusoids` has other angles.
+    Hugging Face's order for Marian models. The angles are those of `interleaved_sinusoids`;
+    `concatenated_sinusoids` has others.
 
     Args:
         positions: [length].
@@ -50,9 +50,9 @@ def halved_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
 
 
 def concatenated_sinusoids(positions: tf.Tensor, d_model: int) -> tf.Tensor:
-    """T2T's encoding (common_attention.get_timing_signal_1d): all sines, then all cosines.
+    """Computes T2T's encoding (common_attention.get_timing_signal_1d): sines, then cosines.
 
-    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1; of a single k, pos.
+    The angles are pos · 10000^(-k / (d_model/2 - 1)), k = 0 ... d_model/2 - 1; pos for a single k.
 
     Args:
         positions: [length].
@@ -76,15 +76,15 @@ KINDS = (*_SINUSOIDS, "learned")
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class PositionalEncoding(keras.layers.Layer):
-    """Adds the encoding of its position to every vector: x + PE.
+    """Adds its position's encoding to every vector: x + PE.
 
     Args:
         kind: "interleaved" (the paper's formula), "halves" (its sines, then its cosines),
             "concatenated" (T2T's order and angles) or "learned" (Table 3, row E).
-        max_length: number of learned positions; only "learned" has such a limit.
+        max_length: the number of learned positions, for "learned".
 
     Raises:
-        UserError: for a kind that does not exist, or learned positions without `max_length`.
+        UserError: the kind does not exist, or is "learned" without `max_length`.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class PositionalEncoding(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
-        """Creates the learned positions [max_length, d_model] where there are any.
+        """Creates the learned positions [max_length, d_model], if any.
 
         Raises:
-            UserError: if vectors that sinusoids are to be added to have an odd width.
+            UserError: d_model is odd, which sinusoids cannot have.
         """
         self.d_model = x_shape[-1]
         if self.kind != "learned" and self.d_model % 2:
@@ -130,8 +130,7 @@ class PositionalEncoding(keras.layers.Layer):
     def encode(self, positions: tf.Tensor) -> tf.Tensor:
         """Encodes positions: [length] → [length, d_model]."""
         if self.kind == "learned":
-            # TF's gather on a GPU reads zeros past the end: clipping would repeat the last
-            # position, and neither is an error message. `call` checks what it can: static lengths.
+            # A gather on a GPU silently reads zeros past the end; `call` checks static lengths.
             return _look_up(ops.convert_to_tensor(self.table.value), positions)
         return _SINUSOIDS[self.kind](positions, self.d_model)
 
@@ -145,7 +144,7 @@ class PositionalEncoding(keras.layers.Layer):
             [batch, length, d_model].
 
         Raises:
-            ValueError: if a static length passes the number of learned positions.
+            ValueError: a static length exceeds the number of learned positions.
         """
         length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
         known = tf.get_static_value(length)
@@ -155,12 +154,12 @@ class PositionalEncoding(keras.layers.Layer):
                 "shorten the sentences or learn more positions."
             )
         if isinstance(x, Packed) and self.kind == "learned":
-            encodings = self.encode(x.places.positions)
+            encodings = self.encode(x.layout.positions)
         else:
             encodings = self.encode(ops.arange(length))
             if isinstance(x, Packed):
-                # Sines are computed once for all sentences.
-                encodings = tf.gather(encodings, x.places.positions)
+                # Sinusoids are computed once for all sentences.
+                encodings = tf.gather(encodings, x.layout.positions)
         return map_positions(lambda vectors: vectors + ops.cast(encodings, vectors.dtype)[None], x)
 
     def get_config(self) -> dict[str, Any]:

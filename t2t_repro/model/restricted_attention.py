@@ -1,9 +1,8 @@
 """Self-attention restricted to a neighbourhood (paper, section 4).
 
 The paper's "neighborhood of size r in the input sequence centered around the respective output
-position" is taken as the position itself with r // 2 others on either side: r
-positions for an odd r, r + 1 for an even one, since what is centred has a middle. In a decoder only
-the position itself and the r // 2 before it are left.
+position" is the position itself and r // 2 others on each side: r positions for an odd r, r + 1 for
+an even one. In a decoder it is the position itself and the r // 2 before it.
 """
 
 from typing import Any
@@ -17,24 +16,24 @@ from t2t_repro.model.kernels import PLAIN
 from t2t_repro.model.kernels.blocked_attention import blocked_attention
 from t2t_repro.model.kernels.packing import Vectors
 from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.model.masks import neighbourhood_mask, reach_of
+from t2t_repro.model.masks import neighbourhood_mask, window_of
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class RestrictedSelfAttention(MultiHeadAttention):
-    """Multi-head self-attention to nearby positions; the weights are `MultiHeadAttention`'s.
+    """Multi-head self-attention to nearby positions, with the weights of `MultiHeadAttention`.
 
-    A position always sees itself, even where a mask hides it: padding may have nothing else to see.
+    A position always sees itself, even if a mask hides it: padding may have nothing else to see.
 
     Args:
         num_heads: h, the number of heads.
         d_k: depth of a head's queries and keys.
         d_v: depth of a head's values.
         neighbourhood: r.
-        is_causal: whether what comes is hidden.
+        is_causal: whether later positions are hidden.
         dropout: rate of dropout on the attention weights.
         use_bias: whether the projections have biases.
-        kwargs: `initialization` of `MultiHeadAttention`, and what any Keras layer has.
+        kwargs: `initialization` of `MultiHeadAttention`; a Keras layer's `name` and `dtype`.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
         super().__init__(num_heads, d_k, d_v, dropout, use_bias, **kwargs)
         self.neighbourhood = neighbourhood
         self.is_causal = is_causal
-        self._reach = reach_of(neighbourhood, is_causal)
+        self._window = window_of(neighbourhood, is_causal)
 
     # There is no other memory than the input itself.
     def build(self, x_shape: tuple) -> None:  # type: ignore[override]
@@ -71,25 +70,25 @@ class RestrictedSelfAttention(MultiHeadAttention):
         training: bool | None = None,
         past: Past | None = None,
     ) -> Vectors:
-        """Attends from every position to those within reach.
+        """Attends from every position to those in its window.
 
         Args:
             x: [batch, length, d_model].
             attention_mask: boolean [batch, 1, length], `True` = may be seen; None for all.
             training: whether dropout is active.
-            past: see `MultiHeadAttention.call`; its mask shows the neighbourhood alone.
+            past: see `MultiHeadAttention.call`; its mask shows the neighbourhood only.
 
         Returns:
             [batch, length, d_model].
 
         Raises:
-            ValueError: if the width of `x` is not the one the layer was built for, or the mask is
-                not the same for all queries.
+            ValueError: the width of `x` is not the one that the layer was built for, or the mask
+                differs between queries.
         """
         if attention_mask is not None and attention_mask.shape[1] not in (1, None):
             raise ValueError(
                 f"attention_mask has the shape {tuple(attention_mask.shape)}, expected "
-                "[batch, 1, length]: what a query sees besides follows from the reach."
+                "[batch, 1, length]: the neighbourhood says which positions a query sees."
             )
         return super().call(x, attention_mask=attention_mask, training=training, past=past)
 
@@ -102,7 +101,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
     ) -> tf.Tensor:
         if PLAIN or self.recorder:
             length = tf.shape(queries)[2]
-            mask = neighbourhood_mask(length, self._reach, attention_mask)
+            mask = neighbourhood_mask(length, self._window, attention_mask)
             return self.scaled_dot_product_attention(queries, keys_values, mask, training)
 
         def attend(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> Any:
@@ -110,7 +109,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
                 queries, KeysValues(keys, values), mask, training
             )
 
-        return blocked_attention(attend, queries, *keys_values, attention_mask, self._reach)
+        return blocked_attention(attend, queries, *keys_values, attention_mask, self._window)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -124,13 +123,14 @@ class RestrictedSelfAttention(MultiHeadAttention):
 def self_attention(
     config: LayerConfig, neighbourhood: int | None, is_causal: bool = False, **kwargs: Any
 ) -> MultiHeadAttention:
-    """Makes a layer's self-attention, restricted where there is a neighbourhood.
+    """Makes a layer's self-attention, restricted if there is a neighbourhood.
 
     Args:
         config: sizes and rates.
         neighbourhood: r, or None for all positions.
-        is_causal: whether a neighbourhood hides what comes; without one a mask has to.
-        kwargs: of the Keras layer: name, dtype.
+        is_causal: whether a neighbourhood hides later positions; without one the caller's mask
+            does.
+        kwargs: a Keras layer's `name` and `dtype`.
     """
     sizes = (config.num_heads, config.key_depth, config.value_depth)
     kwargs |= {

@@ -1,4 +1,4 @@
-"""What the encoder and the decoder have in common: N layers, one behind the other."""
+"""The common part of encoder and decoder: a stack of N layers."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -7,8 +7,7 @@ import keras
 from t2t_repro.config.values import Range, check_value
 from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.kernels.packing import Vectors, map_positions
-from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.model.named import new_norm
+from t2t_repro.model.layer_config import LayerConfig, new_norm
 from t2t_repro.model.sublayer import SublayerConnection
 
 Depth = Annotated[int, Range(least=1, most=1000)]
@@ -76,16 +75,15 @@ class StackedLayer(keras.layers.Layer):
 
 
 class LayerStack(keras.layers.Layer):
-    """N layers of one kind, and a final layer norm where normalization is "pre".
+    """N layers of one kind, and a final norm if normalization is "pre".
 
     Args:
         num_layers: N.
         config: sizes and rates of each.
-        neighbourhood: r, the size of the neighbourhood self-attention is restricted to
-            (paper, section 4), or None for no restriction.
+        neighbourhood: r, to which self-attention is restricted (paper, section 4), or None.
 
     Raises:
-        UserError: for a number of layers that is none.
+        UserError: `num_layers` is out of range.
     """
 
     layer_type: ClassVar[type[StackedLayer]]
@@ -103,7 +101,7 @@ class LayerStack(keras.layers.Layer):
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
         self.supports_masking = True
-        # As attributes, not in a list: TensorFlow's checkpoints do not see into Keras's lists.
+        # Attributes, not a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
             layer = self.layer_type(
                 self.config, neighbourhood, name=f"layer_{i}", dtype=self.dtype_policy
@@ -120,7 +118,7 @@ class LayerStack(keras.layers.Layer):
 
     @property
     def layers(self) -> list[Any]:
-        """The layers, the lowest first."""
+        """The layers, lowest first."""
         return [getattr(self, f"layer_{i}") for i in range(self.num_layers)]
 
     def build(self, x_shape: tuple) -> None:
@@ -136,7 +134,7 @@ class LayerStack(keras.layers.Layer):
         return tuple(x_shape)
 
     def normalize_output(self, x: Vectors) -> Vectors:
-        """Returns the stack's output: x, after the final norm where normalization is "pre"."""
+        """Returns the stack's output: x, after the final norm if there is one."""
         return map_positions(self.final_norm, x) if self.final_norm else x
 
     def get_config(self) -> dict[str, Any]:

@@ -1,27 +1,30 @@
-"""The Transformer as beam search asks for it: one more token for every hypothesis."""
+"""Step-by-step decoding: scores the next token of every hypothesis."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 from t2t_repro.model import cache
 from t2t_repro.model.cache import KeysValues, Past
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
-from t2t_repro.model.loop_weights import LoopWeights
-from t2t_repro.model.masks import padding_mask, reach_of
+from t2t_repro.model.kernels.weight_values import with_values
+from t2t_repro.model.masks import padding_mask, window_of
 from t2t_repro.model.transformer import Transformer
 
 _FLOAT_BYTES = 4
 
 
 class DecodingCache(NamedTuple):
-    """What is known of some sentences being translated; every tensor begins with `batch`.
+    """The state of sentences being translated; every tensor begins with `batch`.
 
     Attributes:
-        memory: for each decoder layer keys [batch, heads, source_length, d_k] and values.
+        memory: for each decoder layer, keys [batch, heads, source_length, d_k] and values.
         source_mask: boolean [batch, 1, source_length], where the source holds a token.
-        past: for each decoder layer keys [batch, heads, positions·beam, d_k] and values.
-        ancestors: [batch, beam, positions] int32; see `layers.cache`.
+        past: for each decoder layer, keys [batch, heads, positions·beam, d_k] and values.
+        ancestors: [batch, beam, positions] int32; see `model.cache`.
     """
 
     memory: list[KeysValues]
@@ -31,18 +34,20 @@ class DecodingCache(NamedTuple):
 
 
 def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: int) -> int:
-    """Estimates what a sentence takes in the encoder or at the last step of its search, in bytes.
+    """Estimates the memory of a sentence, in the encoder or at the last step of its search.
 
-    At the last step that is the caches of all layers, of one layer the scores of every hypothesis
-    for the entries of all (twice: what goes into the softmax and what comes out), and the logits
-    likewise; in the encoder, of one layer, the scores of every position and the activations of the
-    feed-forward network likewise. The larger of the two counts.
+    The last step needs the caches of all layers, the scores of one layer before and after the
+    softmax, and the logits before and after theirs. The encoder needs the scores and the
+    feed-forward activations of one layer, twice as well. The larger of the two counts.
 
     Args:
         model: the Transformer.
         beam_size: hypotheses of the sentence.
         source_length: of the sentence.
-        limit: ids of a translation.
+        limit: the most ids of its translation.
+
+    Returns:
+        bytes.
     """
     config, entries = model.config, beam_size * limit
     depths = config.num_heads * (config.key_depth + config.value_depth)
@@ -55,16 +60,16 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
 
 
 def _keys_of_query(model: Transformer, source_length: int) -> int:
-    """How many keys the encoder scores each position against."""
+    """Returns how many keys the encoder scores each position against."""
     if model.neighbourhood is None:
         return source_length
-    return int(keys_of_query(reach_of(model.neighbourhood), source_length))
+    return int(keys_of_query(window_of(model.neighbourhood), source_length))
 
 
 class StepDecoder:
-    """Decodes step by step, with what does not change from step to step computed once.
+    """Decodes step by step; what is the same in all steps is computed once.
 
-    Its weights are those that the model has now.
+    It uses the current weights of the model.
 
     Args:
         model: the Transformer.
@@ -74,14 +79,14 @@ class StepDecoder:
     def __init__(self, model: Transformer, beam_size: int) -> None:
         self._model = model
         self._beam_size = beam_size
-        # In a loop, a weight would be read, and in mixed precision cast, at every step.
+        # A loop would read every weight, and cast it in mixed precision, at every step.
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
             self._projections = model.decoder.join_projections()
             self._transposed_table = model.transposed_table()
 
     def begin(self, source: tf.Tensor) -> DecodingCache:
-        """Encodes source ids [batch, source_length]; there is no room for positions yet."""
+        """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
         model, config = self._model, self._model.config
         with self._weights.scope():
             memory = model.decoder.project_memory(model.encode(source, training=False))
@@ -97,41 +102,75 @@ class StepDecoder:
             ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
         )
 
-    def make_room(self, known: DecodingCache, positions: int) -> DecodingCache:
-        """Makes room for so many more positions."""
+    def make_room(self, state: DecodingCache, positions: int) -> DecodingCache:
+        """Makes room for more positions."""
         entries = positions * self._beam_size
-        shape = [tf.shape(known.ancestors)[0], self._beam_size, positions]
+        shape = [tf.shape(state.ancestors)[0], self._beam_size, positions]
         more = tf.fill(shape, cache.NEVER_WRITTEN)
-        return known._replace(
-            past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), known.past),
-            ancestors=tf.concat([known.ancestors, more], axis=2),
+        return state._replace(
+            past=tf.nest.map_structure(lambda kv: cache.with_room(kv, entries), state.past),
+            ancestors=tf.concat([state.ancestors, more], axis=2),
         )
 
     def step(
-        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, known: DecodingCache
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, state: DecodingCache
     ) -> tuple[tf.Tensor, DecodingCache]:
         """Scores the next token of every hypothesis.
 
         Args:
-            ids: [batch, beam], the token produced last; PAD at position 0.
-            parents: [batch, beam], which hypothesis of the step before each extends.
-            position: scalar, how many tokens each hypothesis has.
-            known: the cache, with room for this position; it is used up.
+            ids: [batch, beam], the last token of each; PAD at position 0.
+            parents: [batch, beam], the hypothesis of the previous step that each extends.
+            position: scalar, the number of tokens of each hypothesis.
+            state: the cache, with room for this position; it must not be used again.
 
         Returns:
-            logits [batch, beam, vocab], and the cache for the next step.
+            Logits [batch, beam, vocab], and the cache for the next step.
         """
         model = self._model
         ids = tf.ensure_shape(ids, [None, self._beam_size])
-        ancestors = cache.descend(known.ancestors, parents, position)
+        ancestors = cache.descend(state.ancestors, parents, position)
         mask = cache.line_mask(ancestors, position, model.neighbourhood)
         past = [
             Past(of_layer, projection, position, mask)
-            for of_layer, projection in zip(known.past, self._projections, strict=True)
+            for of_layer, projection in zip(state.past, self._projections, strict=True)
         ]
         with self._weights.scope():
             logits = model.decode_next(
-                ids, position, known.memory, known.source_mask, past, self._transposed_table
+                ids, position, state.memory, state.source_mask, past, self._transposed_table
             )
         written = [of_layer.keys_values for of_layer in past]
-        return logits, known._replace(past=written, ancestors=ancestors)
+        return logits, state._replace(past=written, ancestors=ancestors)
+
+
+class LoopWeights:
+    """The weights of a model, read once before the decoding loop.
+
+    Matrices are cast to the dtype of products; scales and biases keep theirs. Vectors of the same
+    width are stacked into one tensor, because a loop passes every tensor from step to step with
+    three operations.
+
+    Args:
+        weights: of the model.
+        dtype: of products.
+    """
+
+    def __init__(self, weights: Iterable[keras.Variable], dtype: str) -> None:
+        self._matrices: list[tuple[keras.Variable, tf.Tensor]] = []
+        vectors: dict[int, list[tuple[keras.Variable, tf.Tensor]]] = defaultdict(list)
+        for weight in weights:
+            value = tf.convert_to_tensor(weight.value)
+            if value.shape.rank == 1:
+                vectors[value.shape[0]].append((weight, value))
+            else:
+                self._matrices.append((weight, tf.cast(value, dtype)))
+        self._vectors = [
+            ([weight for weight, _ in pairs], tf.stack([value for _, value in pairs]))
+            for pairs in vectors.values()
+        ]
+
+    def scope(self) -> keras.StatelessScope:
+        """Returns a scope in which the weights have these values."""
+        pairs = [*self._matrices]
+        for weights, values in self._vectors:
+            pairs += zip(weights, tf.unstack(values), strict=True)
+        return with_values(pairs)

@@ -1,25 +1,22 @@
-"""What surrounds every sub-layer: dropout, residual connection, layer norm (paper, section 3.1)."""
+"""Residual connection, dropout and norm around each sub-layer (paper, sections 3.1 and 5.4)."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import keras
 
 from t2t_repro.config.values import check_value
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.kernels.packing import Vectors, map_positions
+from t2t_repro.model.layer_config import Normalization, new_norm
 from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON
-from t2t_repro.model.named import new_norm
-
-Normalization = Literal["post", "pre"]
-"""Where the norm stands: behind the sum, or in front of the sub-layer."""
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class SublayerConnection(keras.layers.Layer):
-    """LayerNorm(x + Dropout(Sublayer(x))), or its pre-norm twin.
+    """LayerNorm(x + Dropout(Sublayer(x))), or pre-norm.
 
-    normalization="post" is the paper's; "pre" is T2T's later default,
+    normalization="post" is the paper's. "pre" is T2T's later default,
     x + Dropout(Sublayer(LayerNorm(x))), with one more norm at the end of each stack.
 
     Args:
@@ -29,7 +26,7 @@ class SublayerConnection(keras.layers.Layer):
         norm_epsilon: ε of the norm.
 
     Raises:
-        UserError: for a normalization or a norm that does not exist.
+        UserError: the normalization or the norm does not exist.
     """
 
     def __init__(
@@ -50,7 +47,7 @@ class SublayerConnection(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
-        """Creates the layer norm's scale and bias [d_model]."""
+        """Creates the norm's weights [d_model]."""
         self.norm.build(x_shape)
         self.built = True
 
@@ -61,7 +58,7 @@ class SublayerConnection(keras.layers.Layer):
     def call(
         self, x: Vectors, sublayer: Callable[[Vectors], Vectors], training: bool | None = None
     ) -> Vectors:
-        """Applies a sub-layer and what surrounds it.
+        """Applies a sub-layer with residual connection, dropout and norm.
 
         Args:
             x: [batch, length, d_model].

@@ -1,6 +1,7 @@
-"""The Transformer (paper, figure 1): source ids in, scores of target ids out."""
+"""The Transformer (paper, figure 1): source and target ids in, scores of target ids out."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -18,19 +19,18 @@ from t2t_repro.model.encoder import Encoder
 from t2t_repro.model.keras_model import Pair, SourceTargetModel, source_and_target
 from t2t_repro.model.kernels.packing import Packed, PackedLayout, Vectors, with_empty_row
 from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.model.masks import padding_mask
+from t2t_repro.model.masks import check_ids, padding_mask
 from t2t_repro.model.positional_encoding import PositionalEncoding
-from t2t_repro.model.shapes import check_ids
 from t2t_repro.model.stack import Depth
 from t2t_repro.vocabulary import PAD_ID
 
 _MAX_ROWS = 10_000_000
 
 OWN_SOURCE_EMBEDDING = ("target_softmax", "none")
-"""The kinds of `tied_embeddings` with which the source has an embedding of its own."""
+"""Values of `tied_embeddings` where the source has its own embedding."""
 
 OWN_SOFTMAX = ("source_target", "none")
-"""Those with which the softmax has a matrix of its own."""
+"""Values of `tied_embeddings` where the softmax has its own matrix."""
 
 Rows = Annotated[int, Range(least=1, most=_MAX_ROWS)]
 
@@ -45,8 +45,8 @@ Loss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Sums]
 class Transformer(SourceTargetModel):
     """Encoder, decoder, and one embedding for source, target and softmax (paper, section 3.4).
 
-    All that is computed with the embedding is computed here: nobody else knows what it is, and
-    whether there are several.
+    Everything computed with the embedding is computed here: only this class knows whether there are
+    several.
 
     Args:
         vocab_size: rows of the embedding; at least the size of the subword model.
@@ -55,22 +55,22 @@ class Transformer(SourceTargetModel):
         positional_encoding: "interleaved" (the paper), "halves" (its sines, then its cosines),
             "concatenated" (T2T) or "learned" (Table 3, row E). Source and target learn a table
             each, as in T2T.
-        max_length: how many positions are learned, with "learned".
+        max_length: the number of learned positions, for "learned".
         neighbourhood: r of the restricted self-attention (paper, section 4), or None.
-        tied_embeddings: what shares a matrix: "all" (the paper), "target_softmax" (the source has
-            one of its own), "source_target" (the softmax has one of its own), or "none".
-        source_vocab_size: rows of the source's own embedding, where its vocabulary is another.
+        tied_embeddings: who shares a matrix: "all" (the paper), "target_softmax" (the source has
+            its own), "source_target" (the softmax has its own), or "none".
+        source_vocab_size: rows of the source's own embedding, if its vocabulary is different.
         logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
         name: of the Keras model.
-        dtype: in which it computes, "float32" or "mixed_bfloat16"; its weights are float32.
+        dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
         trainable: whether its weights are.
 
     Raises:
-        UserError: for sizes that are none.
+        UserError: a size is out of range.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Transformer":
-        """Refuses sizes of layers that are given directly; says where they belong.
+        """Refuses sizes of layers that are given directly instead of in `config`.
 
         Raises:
             UserError: there are any.
@@ -110,7 +110,7 @@ class Transformer(SourceTargetModel):
         self.config = config = LayerConfig.of(config or LayerConfig())
         policy = self.dtype_policy
         self.embedding = self._new_embedding(vocab_size, "embedding")
-        # None where it is the embedding above.
+        # None if it is the embedding above.
         self.own_source_embedding = self.own_softmax = None
         if tied_embeddings in OWN_SOURCE_EMBEDDING:
             self.own_source_embedding = self._new_embedding(
@@ -136,7 +136,7 @@ class Transformer(SourceTargetModel):
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
 
     def build(self, inputs_shape: Pair | None = None) -> None:
-        """Creates all weights; their shapes depend on the constructor's arguments alone."""
+        """Creates all weights; their shapes depend on the constructor's arguments only."""
         vectors = (None, None, self.config.d_model)
         for embedding in (self.embedding, self.source_embedding, self.softmax):
             if not embedding.built:
@@ -155,65 +155,65 @@ class Transformer(SourceTargetModel):
 
     @property
     def source_embedding(self) -> SharedEmbedding:
-        """What source ids look up: the one embedding, or their own."""
+        """The embedding of source ids: the shared one, or their own."""
         return self.own_source_embedding or self.embedding
 
     @property
     def softmax(self) -> SharedEmbedding:
-        """What the decoder's vectors are scored by: the one embedding, or their own."""
+        """The matrix of the softmax: the shared embedding, or its own."""
         return self.own_softmax or self.embedding
 
     def transposed_table(self) -> tf.Tensor:
-        """The softmax's E^T [d_model, vocab], in the computation's dtype."""
+        """Returns the softmax's E^T [d_model, vocab], in the compute dtype."""
         return self.softmax.transposed_table()
 
     @property
     def longest(self) -> int | None:
-        """The most positions that a sentence may have: those learned, or None for no limit."""
+        """The most positions of a sentence: the learned ones, or None for no limit."""
         encoding = self.positional_encoding
         return encoding.max_length if encoding.kind == "learned" else None
 
-    def embed_source(self, source: tf.Tensor, places: PackedLayout | None = None) -> Vectors:
-        """What the encoder reads.
+    def embed_source(self, source: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
+        """Computes the encoder's input.
 
         Args:
             source: [batch, source_length], token ids.
-            places: of its tokens, where the vectors are to be packed.
+            layout: of its tokens, to pack the vectors.
 
         Returns:
             [batch, source_length, d_model], or packed.
 
         Raises:
-            ValueError: if `source` is not of rank 2.
+            ValueError: `source` is not of rank 2.
         """
         check_ids("source", source)
-        return self.positional_encoding(_embed(self.source_embedding, source, places))
+        return self.positional_encoding(_embed(self.source_embedding, source, layout))
 
-    def embed_target(self, target: tf.Tensor, places: PackedLayout | None = None) -> Vectors:
-        """What the decoder reads: the target shifted right, behind PAD, a zero vector.
+    def embed_target(self, target: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
+        """Computes the decoder's input: the target shifted right, after PAD, a zero vector.
 
         Args:
             target: [batch, target_length], token ids.
-            places: of its tokens, where the vectors are to be packed.
+            layout: of its tokens, to pack the vectors.
 
         Returns:
             [batch, target_length, d_model], or packed.
 
         Raises:
-            ValueError: if `target` is not of rank 2.
+            ValueError: `target` is not of rank 2.
         """
         check_ids("target", target)
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
-        return self.target_positional_encoding(_embed(self.embedding, shifted, places))
+        return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
 
     def embed_next(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-        """What the decoder reads of one position: [batch, beam] → [batch, beam, d_model].
+        """Computes the decoder's input at one position: [batch, beam] → [batch, beam, d_model].
 
         Args:
-            ids: token ids that stand before it; PAD at position 0.
+            ids: the token ids before it; PAD at position 0.
             position: scalar.
         """
-        # The beam stands where `length` is elsewhere: the encoding is the same for all of it.
+        # `beam` takes the place of `length`: all of it has the same position.
         encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
         x = self.embedding(ids)
         return x + tf.cast(encoding, x.dtype)[None]
@@ -226,22 +226,22 @@ class Transformer(SourceTargetModel):
         return logits + tf.cast(tf.convert_to_tensor(self.logits_bias), logits.dtype)
 
     def encode(
-        self, source: tf.Tensor, training: bool | None = None, places: PackedLayout | None = None
+        self, source: tf.Tensor, training: bool | None = None, layout: PackedLayout | None = None
     ) -> Vectors:
         """Encodes source sentences.
 
         Args:
             source: [batch, source_length], token ids, PAD after the end.
             training: whether dropout is active.
-            places: of its tokens, where no work is to go into padding; see `kernels.packing`.
+            layout: of its tokens, to pack them without padding; see `kernels.packing`.
 
         Returns:
-            [batch, source_length, d_model], the memory, or packed.
+            The memory, [batch, source_length, d_model], or packed.
 
         Raises:
-            ValueError: if `source` is not of rank 2.
+            ValueError: `source` is not of rank 2.
         """
-        x = self.source_dropout(self.embed_source(source, places), training=training)
+        x = self.source_dropout(self.embed_source(source, layout), training=training)
         return self.encoder(x, padding_mask(source), training=training)
 
     def decode(
@@ -250,24 +250,24 @@ class Transformer(SourceTargetModel):
         memory: Vectors,
         source: tf.Tensor,
         training: bool | None = None,
-        places: PackedLayout | None = None,
+        layout: PackedLayout | None = None,
     ) -> Vectors:
-        """Reads the target, shifted right, at all positions at once.
+        """Computes the decoder's output at all positions of the target, shifted right.
 
         Args:
             target: [batch, target_length], token ids, EOS at the end and PAD after it.
             memory: [batch, source_length, d_model], from `encode`.
             source: [batch, source_length], the ids `memory` was made from.
             training: whether dropout is active.
-            places: of the target's tokens, where no work is to go into padding.
+            layout: of the target's tokens, to pack them without padding.
 
         Returns:
-            [batch, target_length, d_model], or packed; position t knows target[:, :t] only.
+            [batch, target_length, d_model], or packed; position t sees target[:, :t] only.
 
         Raises:
-            ValueError: if `target` is not of rank 2.
+            ValueError: `target` is not of rank 2.
         """
-        x = self.target_dropout(self.embed_target(target, places), training=training)
+        x = self.target_dropout(self.embed_target(target, layout), training=training)
         return self.decoder(x, memory, source_mask=padding_mask(source), training=training)
 
     def decode_next(
@@ -282,15 +282,15 @@ class Transformer(SourceTargetModel):
         """Scores the next token of every hypothesis of a beam.
 
         Args:
-            ids: [batch, beam], the tokens written last; PAD at position 0.
-            position: scalar, how many tokens each hypothesis has.
-            memory: of every layer, as the decoder's `project_memory` makes it.
+            ids: [batch, beam], the last token of each; PAD at position 0.
+            position: scalar, the number of tokens of each hypothesis.
+            memory: of every layer, from the decoder's `project_memory`.
             source_mask: boolean [batch, 1, source_length].
-            past: of every layer, the positions before; this one is added.
+            past: of every layer, the earlier positions; this one is added.
             transposed_table: see `transposed_table`.
 
         Returns:
-            logits [batch, beam, vocab].
+            Logits [batch, beam, vocab].
         """
         x = self.embed_next(ids, position)
         vectors = self.decoder(x, memory, source_mask=source_mask, past=past)
@@ -301,12 +301,12 @@ class Transformer(SourceTargetModel):
 
         Args:
             inputs: source [batch, source_length] and target [batch, target_length], token ids; or
-                a dictionary of both. The decoder sees the target shifted right: the same ids are
-                the labels.
+                a dictionary of both. The decoder sees the target shifted right, so the same ids
+                are the labels.
             training: whether dropout is active.
 
         Returns:
-            logits [batch, target_length, vocab]; position t scores target[:, t].
+            Logits [batch, target_length, vocab]; position t scores target[:, t].
         """
         source, target = source_and_target(inputs)
         memory = self.encode(source, training=training)
@@ -324,24 +324,22 @@ class Transformer(SourceTargetModel):
 
         Args:
             source: [batch, source_length], token ids.
-            target: [batch, target_length], token ids; PAD counts for nothing.
-            loss: such as `training.loss.CrossEntropy`.
+            target: [batch, target_length], token ids; PAD is ignored.
+            loss: such as `model.loss.CrossEntropy`.
             training: whether dropout is active.
-            capacity: [2], how many vectors source and target are packed into, each at least one
-                more than its tokens; None for no packing. The sums are the same either way.
+            capacity: [2], the number of vectors that source and target are packed into, each at
+                least one more than its tokens; None for no packing. Both give the same sums.
 
         Returns:
-            what `loss` returns.
+            The result of `loss`.
         """
         if capacity is None:
             memory = self.encode(source, training)
             vectors = self.decode(target, memory, source, training)
         else:
             source, target = with_empty_row(source), with_empty_row(target)
-            of_source, of_target = (
-                PackedLayout.of(source, capacity[0]),
-                PackedLayout.of(target, capacity[1]),
-            )
+            of_source = PackedLayout.of(source, capacity[0])
+            of_target = PackedLayout.of(target, capacity[1])
             memory = self.encode(source, training, of_source)
             vectors = self.decode(target, memory, source, training, of_target).vectors
             target = of_target.pack_ids(target)
@@ -351,7 +349,7 @@ class Transformer(SourceTargetModel):
         return loss(rows, table, tf.reshape(target, [-1]))
 
     def log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Log P(target | source), EOS included, in nats.
+        """Computes log P(target | source), including EOS, in nats.
 
         Args:
             source: [batch, source_length], token ids.
@@ -363,7 +361,7 @@ class Transformer(SourceTargetModel):
         return tf.reduce_sum(self.token_log_probabilities(source, target), axis=1)
 
     def token_log_probabilities(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Log P(target[:, t] | source, target[:, :t]), in nats; 0 where the target is PAD.
+        """Computes log P(target[:, t] | source, target[:, :t]), in nats; 0 for PAD.
 
         Args:
             source: [batch, source_length], token ids.
@@ -392,21 +390,21 @@ class Transformer(SourceTargetModel):
         }
 
 
-def _embed(embedding: SharedEmbedding, ids: tf.Tensor, places: PackedLayout | None) -> Vectors:
-    if places is None:
+def _embed(embedding: SharedEmbedding, ids: tf.Tensor, layout: PackedLayout | None) -> Vectors:
+    if layout is None:
         return embedding(ids)
-    return Packed(embedding(places.pack_ids(ids)), places)
+    return Packed(embedding(layout.pack_ids(ids)), layout)
 
 
 def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Vectors x' and a table E' with x' E'^T = x E^T + b: a softmax's bias is one more column of E.
+    """Returns x' and E' with x' E'^T = x E^T + b: the bias is one more column of E.
 
     Args:
         rows: [tokens, d_model], x.
         table: [vocab, d_model], E.
         bias: [vocab], b.
     """
-    # GPUs multiply fast what has a multiple of 8 columns: the others are zeros.
+    # Columns of zeros up to a multiple of 8, which GPUs multiply faster.
     ones = tf.pad(tf.ones([tf.shape(rows)[0], 1], rows.dtype), [[0, 0], [0, 7]])
     column = tf.pad(bias[:, None], [[0, 0], [0, 7]])
     return tf.concat([rows, ones], axis=1), tf.concat([table, column], axis=1)
@@ -418,3 +416,30 @@ def _check_source_vocab_size(tied: str, source_vocab_size: int | None) -> None:
             f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings={tied!r} "
             "has the source share the target's embedding: bind 'target_softmax' or 'none'."
         )
+
+
+def size_bindings(model: Transformer) -> str:
+    """Returns the gin bindings of a model's sizes, one per line.
+
+    A run that starts from an imported model, by `train.init_from`, includes them. They leave out
+    defaults, and the sizes of the vocabularies, which follow from the subwords.
+    """
+    config = model.get_config()
+    layers = config["config"]
+    of_layers = {
+        field.name: layers[field.name]
+        for field in dataclasses.fields(LayerConfig)
+        if layers[field.name] != field.default
+    }
+    arguments = inspect.signature(Transformer.__init__).parameters
+    of_model = {
+        name: config[name]
+        for name, argument in arguments.items()
+        if name
+        in config.keys()
+        - {"config", "name", "dtype", "trainable", "vocab_size", "source_vocab_size"}
+        and config[name] != argument.default
+    }
+    lines = [f"Transformer.{name} = {value!r}" for name, value in of_model.items()]
+    lines += [f"LayerConfig.{name} = {value!r}" for name, value in of_layers.items()]
+    return "".join(f"{line}\n" for line in lines)

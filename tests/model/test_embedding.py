@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.model.embedding import SharedEmbedding
-from t2t_repro.model.kernels.look_up import look_up
+from t2t_repro.model.kernels.gradients import look_up
 from tests.layer_test import run_layer_test
 
 VOCAB, D_MODEL = 7, 4

@@ -18,7 +18,6 @@ from tests.layer_test import randomize
 WIDTH, VOCAB = 8, 11
 SIZES: dict[str, Any] = {"d_model": WIDTH, "d_ff": 12, "num_heads": 2, "dropout": 0.0}
 PRE = {**SIZES, "normalization": "pre"}
-RECOMPUTED = {**SIZES, "recompute": True}
 IDS = np.array([[5, 3, 9, 2, 4, 1], [7, 7, 1, 0, 0, 0]])
 MEMORY_IDS = np.array([[6, 1, 0, 0], [8, 2, 10, 1]])
 MASK, MEMORY_MASK = tf.constant(IDS != 0), tf.constant(MEMORY_IDS != 0)
@@ -27,21 +26,16 @@ OF_ITSELF: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
     "restricted attention": lambda: RestrictedSelfAttention(2, 3, 5, neighbourhood=3),
     "encoder layer": lambda: EncoderLayer(SIZES),
-    "recomputed encoder layer": lambda: EncoderLayer(RECOMPUTED),
-    "recomputed pre-norm encoder layer": lambda: EncoderLayer({**PRE, "recompute": True}),
     "encoder": lambda: Encoder(2, SIZES),
     "pre-norm encoder": lambda: Encoder(2, PRE),
     "RMS-norm encoder": lambda: Encoder(2, {**PRE, "norm": "RMSNormalization"}),
-    "recomputed encoder": lambda: Encoder(2, RECOMPUTED),
     "restricted encoder": lambda: Encoder(2, SIZES, neighbourhood=3),
 }
 OF_A_MEMORY: dict[str, Callable[[], Any]] = {
     "attention": lambda: MultiHeadAttention(2, 3, 5),
     "restricted decoder layer": lambda: DecoderLayer(SIZES, neighbourhood=3),
-    "recomputed decoder layer": lambda: DecoderLayer(RECOMPUTED, neighbourhood=3),
     "decoder": lambda: Decoder(2, SIZES),
     "pre-norm decoder": lambda: Decoder(2, PRE),
-    "recomputed decoder": lambda: Decoder(2, RECOMPUTED),
     "restricted decoder": lambda: Decoder(2, SIZES, neighbourhood=3),
 }
 
@@ -96,7 +90,6 @@ def test_keras_mask_of_a_memory_is_the_explicit_mask(kind, training):
     assert np.abs(unmasked[0] - output[0])[tokens[0]].max() > 1e-3
 
 
-@pytest.mark.parametrize("sizes", [SIZES, RECOMPUTED])
 def test_a_decoder_does_not_see_padding_on_the_left(sizes):
     ids, x = vectors_of("ids")
     memory = keras.Input((None, WIDTH))
@@ -109,7 +102,6 @@ def test_a_decoder_does_not_see_padding_on_the_left(sizes):
     np.testing.assert_allclose(output[:, 2:], layer(x[:, 2:], memory), atol=1e-5)
 
 
-@pytest.mark.parametrize("sizes", [SIZES, PRE, RECOMPUTED])
 def test_a_decoder_sees_nothing_that_comes_where_it_begins_with_padding(sizes):
     """As where the target is shifted right, behind PAD."""
     ids, x = vectors_of("ids")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.model.attention import MultiHeadAttention, recorded_by
 from t2t_repro.model.encoder import EncoderLayer
-from t2t_repro.model.masks import padding_mask, reach_of
+from t2t_repro.model.masks import padding_mask, window_of
 from t2t_repro.model.restricted_attention import RestrictedSelfAttention, self_attention
 from tests import reference
 from tests.layer_test import run_layer_test
@@ -83,10 +83,10 @@ def test_at_the_seams_of_blocks(length, r, is_causal):
 @pytest.mark.parametrize(("r", "expected"), [(1, 1), (2, 3), (3, 3), (4, 5), (7, 7), (8, 9)])
 def test_r_positions_are_seen_itself_in_the_middle(r, expected):
     """Of an even r one more, since what is centred has a middle."""
-    reach = reach_of(r)
+    reach = window_of(r)
     assert reach.before == reach.after
     assert sum(reach) + 1 == expected == reference.neighbourhood(40, r)[20].sum()
-    assert reach_of(r, is_causal=True) == (reach.before, 0)
+    assert window_of(r, is_causal=True) == (reach.before, 0)
 
 
 def test_with_r_1_a_position_sees_itself_alone():

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gin
 import keras
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from t2t_repro.analysis.parameter_count import parameter_count
 from t2t_repro.errors import UserError
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy, smoothed_cross_entropy, smoothing_entropy
-from t2t_repro.model.transformer import Transformer
+from t2t_repro.model.transformer import Transformer, size_bindings
 from tests.layer_test import randomize, run_layer_test
 
 VOCAB, LENGTH = 13, 6
@@ -310,3 +311,43 @@ def test_xla_is_eager_forward_and_backward(variant):
     np.testing.assert_allclose(xla_logits, logits, atol=1e-4)
     for xla, eager in zip(xla_gradients, gradients, strict=True):
         np.testing.assert_allclose(xla, eager, atol=1e-3)
+
+
+MODELS = [
+    Transformer(90),
+    Transformer(
+        90,
+        2,
+        LayerConfig(16, 24, 2, activation="swish", attention_biases=True, norm_epsilon=1e-5),
+        positional_encoding="halves",
+        logits_bias=True,
+    ),
+    Transformer(
+        90,
+        1,
+        LayerConfig(16, 24, 2, d_k=3, normalization="pre"),
+        positional_encoding="learned",
+        max_length=50,
+        tied_embeddings="none",
+        source_vocab_size=80,
+    ),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bindings_make_a_model_of_the_same_sizes(model):
+    text = size_bindings(model)
+    gin.clear_config()
+    gin.parse_config(text)
+    rows: dict[str, Any] = {"vocab_size": 90}
+    if model.own_source_embedding:
+        rows["source_vocab_size"] = 80
+    again = Transformer(**rows)
+    gin.clear_config()
+    assert {**again.get_config(), "name": ""} == {**model.get_config(), "name": ""}
+    assert "vocab_size" not in text
+
+
+def test_what_is_the_paper_s_is_left_out():
+    assert size_bindings(MODELS[0]) == ""
+    assert "LayerConfig.activation = 'swish'\n" in size_bindings(MODELS[1])

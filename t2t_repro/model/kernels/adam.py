@@ -1,7 +1,7 @@
 """Adam in one pass over each weight.
 
-Replaces the dozen passes of Keras's Adam. An update moves a multiple of the weights through memory
-whatever the batch: on a CPU that is a tenth of a step of the base model.
+Replaces the dozen passes of Keras's Adam. An update reads and writes a multiple of the weights for
+a batch of any size: on a CPU that is a tenth of a step of the base model.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from t2t_repro.model.kernels import gpu
 
 
 class Scalars(NamedTuple):
-    """What all weights of an update share, float32.
+    """The numbers that all weights of an update share, float32.
 
     Attributes:
         rate: the learning rate.
@@ -30,7 +30,7 @@ class Scalars(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
 class FusedAdam(keras.optimizers.Adam):
-    """Keras's Adam, but for its option `amsgrad`.
+    """Keras's Adam without its option `amsgrad`.
 
     m ← m + (1 - β1)(g - m),  v ← v + (1 - β2)(g² - v),
     θ ← θ - rate · sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε)
@@ -38,7 +38,7 @@ class FusedAdam(keras.optimizers.Adam):
 
     def __init__(self, *args: Any, amsgrad: bool = False, **kwargs: Any) -> None:
         if amsgrad:
-            raise ValueError("FusedAdam has no amsgrad; take keras.optimizers.Adam.")
+            raise ValueError("FusedAdam has no amsgrad: use keras.optimizers.Adam.")
         super().__init__(*args, **kwargs)
 
     def _backend_update_step(
@@ -49,8 +49,8 @@ class FusedAdam(keras.optimizers.Adam):
     ) -> None:
         """Updates all weights; Keras calls it.
 
-        Keras has every weight compute β^t for itself: on a GPU some four kernels more a weight,
-        which the host starts one by one. A CPU is faster so, where the weights are large.
+        Keras computes β^t once per weight: on a GPU about four more kernels each. On a CPU that is
+        faster if the weights are large.
         """
         shared = self._scalars(learning_rate) if gpu.has_gpu() else learning_rate
         super()._backend_update_step(grads, trainable_variables, shared)
@@ -68,7 +68,7 @@ class FusedAdam(keras.optimizers.Adam):
         Args:
             gradient: by the weight, of its shape.
             variable: the weight.
-            learning_rate: or all that weights share, computed before.
+            learning_rate: or the numbers that all weights share, already computed.
         """
         if not isinstance(learning_rate, Scalars):
             learning_rate = self._scalars(learning_rate)

@@ -1,8 +1,8 @@
 """Attention to a neighbourhood in time and memory O(r · n · d).
 
-Replaces attention to all positions under a mask. No table of n × n scores is made: queries are cut
-into blocks, and each block is scored against one window of keys: those of its own positions, with
-as many before and after as its outermost queries reach.
+Replaces attention to all positions under a mask. There is no [n, n] table of scores: queries are
+split into blocks, and each block is scored against one range of keys: its own positions, and as
+many before and after them as its outermost queries can see.
 """
 
 from collections.abc import Callable
@@ -10,24 +10,24 @@ from collections.abc import Callable
 import tensorflow as tf
 
 _SMALLEST_BLOCK = 32
-"""Products of smaller blocks take as long on a CPU: a smaller neighbourhood is no cheaper."""
+"""Products of smaller blocks take as long on a CPU."""
 
 Attend = Callable[..., tf.Tensor]
 
 
-def keys_of_query(reach: tuple[int, int], length: float) -> float:
-    """How many keys each query is scored against, those that a mask then hides included.
+def keys_of_query(window: tuple[int, int], length: float) -> float:
+    """Returns how many keys each query is scored against, including those that are then masked.
 
     Args:
-        reach: positions that a query sees before and after its own.
+        window: positions that a query sees before and after its own.
         length: of the sentence.
     """
-    return length if length <= _block(reach) else _block(reach) + sum(reach)
+    return length if length <= _block(window) else _block(window) + sum(window)
 
 
-def _block(reach: tuple[int, int]) -> int:
-    """Queries of a block; a window is no more than twice as wide."""
-    return max(sum(reach), _SMALLEST_BLOCK)
+def _block(window: tuple[int, int]) -> int:
+    """Returns the queries of a block; its range of keys is at most twice as wide."""
+    return max(sum(window), _SMALLEST_BLOCK)
 
 
 def blocked_attention(
@@ -36,9 +36,9 @@ def blocked_attention(
     keys: tf.Tensor,
     values: tf.Tensor,
     may_be_seen: tf.Tensor | None,
-    reach: tuple[int, int],
+    window: tuple[int, int],
 ) -> tf.Tensor:
-    """Attends from every position to those within reach, block by block.
+    """Attends from every position to those in its window, block by block.
 
     Args:
         attend: (queries, keys, values, mask) -> context, all [batch, heads, ...].
@@ -46,13 +46,13 @@ def blocked_attention(
         keys: [batch, heads, length, d_k].
         values: [batch, heads, length, d_v].
         may_be_seen: boolean [batch, 1, length], or None for all.
-        reach: positions that a query sees before and after its own.
+        window: positions that a query sees before and after its own.
 
     Returns:
         [batch, heads, length, d_v].
     """
     batch, heads, length, _ = tf.unstack(tf.shape(queries))
-    blocks = _Blocks(batch * heads, length, reach)
+    blocks = _Blocks(batch * heads, length, window)
 
     def rows(x: tf.Tensor) -> tf.Tensor:
         return tf.reshape(x, [-1, length, x.shape[-1]])
@@ -66,33 +66,33 @@ def blocked_attention(
 
 
 class _Blocks:
-    """Sequences cut into blocks, which take the place of the rows.
+    """Sequences split into blocks, which take the place of the rows.
 
-    The axes are [rows·blocks, block, ...] of queries and [rows·blocks, window, ...] of keys.
+    The axes are [rows·blocks, block, ...] of queries and [rows·blocks, range, ...] of keys.
 
     Args:
         rows: how many sequences.
         length: of each.
-        reach: positions that a query sees before and after its own.
+        window: positions that a query sees before and after its own.
     """
 
-    def __init__(self, rows: tf.Tensor, length: tf.Tensor, reach: tuple[int, int]) -> None:
+    def __init__(self, rows: tf.Tensor, length: tf.Tensor, window: tuple[int, int]) -> None:
         self._rows, self._length = rows, length
-        self._reach = reach
-        self._block = tf.clip_by_value(_block(reach), 1, tf.maximum(self._length, 1))
+        self._window = window
+        self._block = tf.clip_by_value(_block(window), 1, tf.maximum(self._length, 1))
         self._count = -(-self._length // self._block)
         # A block that holds the whole sequence has no neighbours.
-        self._before, self._after = (tf.where(self._count > 1, side, 0) for side in reach)
+        self._before, self._after = (tf.where(self._count > 1, side, 0) for side in window)
 
     def queries(self, x: tf.Tensor) -> tf.Tensor:
         """[rows, length, width] → [rows·blocks, block, width]."""
         return tf.reshape(self._filled(x, 0), [-1, self._block, x.shape[-1]])
 
     def keys(self, x: tf.Tensor) -> tf.Tensor:
-        """[rows, length, width] → [rows·blocks, window, width], zeros beyond the ends."""
+        """[rows, length, width] → [rows·blocks, range, width], zeros beyond the ends."""
         width = x.shape[-1]
         blocks = tf.reshape(self._filled(x, 1), [self._rows, -1, self._block, width])
-        windows = tf.concat(
+        ranges = tf.concat(
             [
                 blocks[:, :-2, self._block - self._before :],
                 blocks[:, 1:-1],
@@ -100,17 +100,17 @@ class _Blocks:
             ],
             axis=2,
         )
-        return tf.reshape(windows, [-1, self._before + self._block + self._after, width])
+        return tf.reshape(ranges, [-1, self._before + self._block + self._after, width])
 
     def mask(self, may_be_seen: tf.Tensor | None) -> tf.Tensor:
-        """[rows, 1, length], boolean, or None → [rows·blocks, block, window]."""
+        """[rows, 1, length], boolean, or None → [rows·blocks, block, range]."""
         if may_be_seen is None:
             may_be_seen = tf.ones([1, 1, self._length], tf.bool)
         keys = tf.broadcast_to(may_be_seen[:, 0, :, None], [self._rows, self._length, 1])
         keys = tf.transpose(self.keys(keys), (0, 2, 1))
-        window = tf.range(-self._before, self._block + self._after)
-        distance = window - tf.range(self._block)[:, None]
-        before, after = self._reach
+        positions = tf.range(-self._before, self._block + self._after)
+        distance = positions - tf.range(self._block)[:, None]
+        before, after = self._window
         is_near = (distance >= -before) & (distance <= after)
         return is_near & (keys | (distance == 0))
 
@@ -120,7 +120,7 @@ class _Blocks:
         return tf.reshape(blocks, [self._rows, -1, width])[:, : self._length]
 
     def _filled(self, x: tf.Tensor, blocks_around: int) -> tf.Tensor:
-        """Fills the last block up with zeros, and adds blocks of zeros on either side."""
+        """Fills the last block with zeros, and adds blocks of zeros on both sides."""
         around = blocks_around * self._block
         missing = self._count * self._block - self._length
         return tf.pad(x, [[0, 0], [around, missing + around], [0, 0]])

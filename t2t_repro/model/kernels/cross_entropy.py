@@ -1,8 +1,8 @@
 """Softmax and label-smoothed cross entropy, some tokens at a time.
 
-Replaces `training.loss.summed_cross_entropy` and its automatic gradient. Logits of a whole batch,
-and as many gradients of them, are what a translation model needs most memory for. Here they live
-for some tokens at a time, which on a CPU stay in its cache.
+Replaces `model.loss.summed_cross_entropy` and its automatic gradient. The logits of a whole batch,
+and their gradients, would take most of a translation model's memory. Here they exist for some
+tokens at a time, few enough for a CPU's cache.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ import tensorflow as tf
 from t2t_repro.model.kernels import gpu
 
 LOGITS_ON_A_GPU, LOGITS_ON_A_CPU = 2**28, 2**22
-"""How many are computed at a time: enough to fill a GPU, few enough for a CPU's cache (16 MiB)."""
+"""Logits computed at a time: enough to fill a GPU, few enough for a CPU's cache (16 MiB)."""
 
 _MULTIPLE_ON_A_GPU = 8
-"""Tokens at a time are a multiple of this; XLA would pad others for the matrix units, by a copy."""
+"""Tokens at a time are a multiple of this; XLA would copy others to pad them."""
 
 
 def summed_cross_entropy(
@@ -27,10 +27,10 @@ def summed_cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes -Σ_t w_t Σ_v q_v log softmax(x_t E^T)_v without keeping the logits.
 
-    Since what is asked for is one sum, its gradient p - q is computed in the same pass.
+    The result is one sum, so its gradient p - q is computed in the same pass.
 
-    Nor are the soft targets q ever made. They are low = ε / (V - 1) everywhere, and 1 - ε, which
-    is low + high, on the label y. So the cross entropy of a token is
+    The smoothed labels q are low = ε / (V - 1) everywhere, and 1 - ε = low + high at the label y.
+    So without a tensor of q, the cross entropy of a token is
 
         log Σ_v exp z_v - low · x·Σ_v E_v - high · x·E_y,
 
@@ -38,14 +38,14 @@ def summed_cross_entropy(
     vocabulary.
 
     Args:
-        x: [tokens, d_model], of any floating-point dtype; z = x E^T is computed in it.
+        x: [tokens, d_model], floating point; z = x E^T is computed in its dtype.
         table: [vocab, d_model], E, float32.
         labels: [tokens] int32, y.
         weights: [tokens] float32, w.
         label_smoothing: ε.
 
     Returns:
-        the sum, and Σ_t w_t (-log p_y), the nll; float32 scalars. The nll has no gradient.
+        The sum, and Σ_t w_t (-log p_y), the nll; float32 scalars. The nll has no gradient.
     """
     low = label_smoothing / (table.shape[0] - 1)
     high = 1.0 - label_smoothing - low
@@ -77,7 +77,7 @@ def summed_cross_entropy(
 def _softmax_passes(
     x: tf.Tensor, table: tf.Tensor, weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """What of cross entropy and gradient is as wide as the vocabulary, with p = softmax(x E^T).
+    """Computes the parts of loss and gradient as wide as the vocabulary, p = softmax(x E^T).
 
     Args:
         x: [tokens, d_model].
@@ -90,7 +90,7 @@ def _softmax_passes(
     """
     tokens, d_model = tf.shape(x)[0], x.shape[1]
     most, multiple = tokens_at_once(table.shape[0])
-    # Blocks of equal size: a last one that is filled up would cost as much as a full one.
+    # Blocks of equal size: a padded last one would cost as much as a full one.
     blocks = tf.maximum(-(-tokens // most), 1)
     at_once = -(-tokens // (blocks * multiple)) * multiple
     table = tf.cast(table, x.dtype)
@@ -107,8 +107,8 @@ def _softmax_passes(
     ) -> tuple:
         x_block = x_blocks[block]
         logits = tf.cast(tf.matmul(x_block, table, transpose_b=True), tf.float32)
-        exponentials = _exponentials_on_a_gpu if gpu.has_gpu() else _exponentials_on_a_cpu
-        e, s, log_normalizer = exponentials(logits)
+        softmax_parts = gpu.softmax_parts if gpu.has_gpu() else _softmax_parts
+        e, s, log_normalizer = softmax_parts(logits)
         e = tf.cast(e, x.dtype)
         weighted = tf.cast(tf.cast(x_block, tf.float32) * (weight_blocks[block] / s), x.dtype)
         p_x += tf.cast(tf.matmul(e, weighted, transpose_a=True), tf.float32)
@@ -135,27 +135,11 @@ def _softmax_passes(
     return tf.reshape(normalizers.stack(), [-1])[:tokens], p_table, p_x
 
 
-def _exponentials_on_a_gpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """What is divided by what in a softmax: e and s with p = e / s, and log Σ_v exp z_v.
+def _softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Computes `gpu.softmax_parts` with e = p and s = 1.
 
-    To divide what is as wide as the model is cheaper than what is as wide as the vocabulary.
-
-    Args:
-        logits: [tokens, vocab], z, float32.
-
-    Returns:
-        e [tokens, vocab]; s and the last [tokens, 1].
-    """
-    largest = tf.reduce_max(logits, axis=1, keepdims=True)
-    e = tf.exp(logits - largest)
-    s = tf.reduce_sum(e, axis=1, keepdims=True)
-    return e, s, largest + tf.math.log(s)
-
-
-def _exponentials_on_a_cpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The same with e = p and s = 1: oneDNN's softmax takes less time than TensorFlow's exp alone.
-
-    log Σ_v exp z_v = z - log p, taken at the largest logit.
+    On a CPU oneDNN's softmax is faster than TensorFlow's exp. log Σ_v exp z_v is z - log p at the
+    largest logit.
     """
     p = tf.nn.softmax(logits)
     largest, of_largest = (tf.reduce_max(v, axis=1, keepdims=True) for v in (logits, p))
@@ -163,7 +147,7 @@ def _exponentials_on_a_cpu(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.
 
 
 def tokens_at_once(vocab_size: int) -> tuple[int, int]:
-    """How many tokens have logits at a time at most, and which multiple their number is of."""
+    """Returns the most tokens that have logits at a time, and the number that divides theirs."""
     if gpu.has_gpu():
         return max(1, LOGITS_ON_A_GPU // vocab_size), _MULTIPLE_ON_A_GPU
     return max(1, LOGITS_ON_A_CPU // vocab_size), 1

@@ -1,8 +1,4 @@
-"""The best one-id extensions of some hypotheses.
-
-Replaces log_softmax and tf.math.top_k, which sorts all extensions: on a CPU a vocabulary takes them
-several times as long.
-"""
+"""Two kernels of decoding: the best extensions of hypotheses, and a cache written in place."""
 
 import math
 
@@ -10,10 +6,11 @@ import tensorflow as tf
 
 
 def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes what `decoding.beam_search.best_extensions` does.
+    """Computes `decoding.beam_search.best_extensions` without sorting all extensions.
 
-    The k best are in those k of several groups of neighbouring ids whose maxima are best. Looking
-    for maxima is far cheaper than sorting.
+    Replaces log_softmax and tf.math.top_k, which take several times as long on a CPU. Ids are
+    divided into groups of neighbours: the k best are in the k groups with the best maxima, and
+    finding maxima is far cheaper than sorting.
 
     Args:
         log_probs: [batch, beam] float32, of the hypotheses.
@@ -21,8 +18,8 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
         k: how many, at most beam·vocab.
 
     Returns:
-        log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
-        Of equal ones the one with the lower index comes first.
+        Log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
+        Of equal ones the lower index comes first.
     """
     _, beam, vocab = logits.shape
     size = _group_size(beam, vocab, k)
@@ -35,7 +32,7 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
     # Rounding is monotonic: the maxima of the sums are the sums of the maxima.
     of_groups = log_probs[..., None] + (maxima - normalizers[..., None])
     _, best = tf.math.top_k(tf.reshape(of_groups, [-1, beam * count]), k)
-    # In the order of their indices, so that equal values stay in it.
+    # In the order of their indices, which equal values keep.
     best = tf.sort(best, axis=-1)  # [batch, k]
     hypotheses = best // count
     candidates = tf.gather(tf.reshape(groups, [-1, beam * count, size]), best, batch_dims=1)
@@ -51,7 +48,7 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
 
 
 def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
-    """Log Σ exp(logits), [batch, beam], from maxima [batch, beam, count] of groups."""
+    """Computes log Σ exp(logits) [batch, beam] from the groups' maxima [batch, beam, count]."""
     _, beam, count = maxima.shape
     # The largest p is 1 / Σ exp(z - max z).
     p = tf.reshape(tf.nn.softmax(logits), [-1, beam, count, logits.shape[-1] // count])
@@ -61,11 +58,10 @@ def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
 
 
 def _group_size(beam: int, vocab: int, k: int) -> int:
-    """The size with which about as many groups as candidates are sorted.
+    """Returns the group size with which about as many groups as candidates are sorted.
 
-    Mostly a divisor of `vocab`. Any other size pads the logits, by a copy: it is taken where that
-    costs less than sorting more.
-    Of equal values the first wins: with k ids or more, padding, which is last, is never found.
+    It divides `vocab`, unless that means so much more sorting that padding the logits by a copy is
+    cheaper. Padding comes last, so with at least k ids it is never among the best.
     """
     best = round(math.sqrt(beam * vocab / k))
     divisors = [size for size in range(1, vocab + 1) if vocab % size == 0]
@@ -76,5 +72,26 @@ def _group_size(beam: int, vocab: int, k: int) -> int:
 
 
 def _sorted(size: int, beam: int, vocab: int, k: int) -> int:
-    """How many numbers are sorted."""
+    """Returns how many numbers are sorted."""
     return beam * math.ceil(vocab / size) + k * size
+
+
+def room(shape: list, dtype: tf.DType) -> tf.Tensor:
+    """Returns zeros that may be overwritten, unlike a constant of the graph."""
+    return tf.raw_ops.Empty(shape=shape, dtype=dtype, init=True)
+
+
+def write_rows(rows: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    """Overwrites rows in place; the given tensor must not be used again.
+
+    Replaces tf.tensor_scatter_nd_update, which copies the whole cache at every step of decoding.
+
+    Args:
+        rows: [rows, depth].
+        places: [new], which rows to write.
+        new: [new, depth].
+
+    Returns:
+        [rows, depth].
+    """
+    return tf.raw_ops.InplaceUpdate(x=rows, i=places, v=new)

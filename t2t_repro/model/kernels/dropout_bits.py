@@ -1,19 +1,19 @@
-"""Random bits for dropout: 16 for every element.
+"""Random bits for dropout, 16 per element.
 
-Replaces a draw of 32 bits an element, as Keras's dropout has it: on a CPU random bits are most of
-what dropout costs. Both draw for every element of its own; which elements fall is another draw.
+Replaces a draw of 32 bits per element, as in Keras's dropout: on a CPU the draw is most of
+dropout's cost. Both drop each element independently; they drop other elements.
 
-In a train step that XLA compiles for a GPU, each element draws its bits itself, the same ones: so
-dropout starts no kernel, and of the bits nothing is written but what they decide.
+In a train step that XLA compiles for a GPU, each element draws the same bits itself, so that
+dropout starts no kernel and writes no random bits to memory.
 
-TensorFlow scrambles the seed at every draw, so that similar seeds give unrelated draws. Here the
-seeds of all draws are scrambled together (`scrambled`): one by one they would be four kernels each.
+TensorFlow scrambles the seed of every draw, so that similar seeds give unrelated bits. A train step
+scrambles the seeds of all draws at once (`scrambled`): one by one they would be four kernels each.
 """
 
 import tensorflow as tf
 
 from t2t_repro.model.kernels import gpu
-from t2t_repro.model.kernels.philox import halves, joined, philox, shifted
+from t2t_repro.model.kernels.gpu import halves, joined, philox, shifted
 
 LEVELS = 2**16
 
@@ -22,12 +22,12 @@ _SCRAMBLING_KEY = 0x3EC8F720, 0x02461E29
 
 
 def random_levels(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Draws 0 ... 2^16 - 1, each as probable as the other.
+    """Draws integers uniformly from 0 ... 2^16 - 1.
 
     Args:
-        shape: of what is drawn, int32.
-        seed: [2], integers: Philox's key, and what the upper half of its counter is. (Draws count
-            in the lower half.) For what TensorFlow draws with a seed, scrambled.
+        shape: of the result, int32.
+        seed: [2] integers: Philox's key, and the upper half of its counter (draws count in the
+            lower half). Scrambled, they give what TensorFlow draws with a seed.
 
     Returns:
         uint16 of that shape, a function of the seed.
@@ -48,21 +48,21 @@ def _all_at_once(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _element_by_element(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """The same: every count of Philox draws eight levels, of which an element takes its own."""
+    """Draws the same bits: each count of Philox gives eight levels, one per element."""
     number = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     count = shifted(number, 3)
     key, upper_half = (halves(part) for part in tf.unstack(seed))
     first, second = joined(philox((count, tf.zeros_like(count), *upper_half), key))
-    of_four = tf.where(number & 4 == 0, first, second)
-    level = shifted(of_four, 16 * (number & 3)) & (LEVELS - 1)
+    four_levels = tf.where(number & 4 == 0, first, second)
+    level = shifted(four_levels, 16 * (number & 3)) & (LEVELS - 1)
     return tf.reshape(tf.cast(level, tf.uint16), shape)
 
 
 def scrambled(seeds: tf.Tensor) -> tf.Tensor:
-    """Makes of seeds what TensorFlow makes of each before it draws.
+    """Scrambles seeds as TensorFlow does before each draw.
 
     Args:
-        seeds: [draws, 2], integers.
+        seeds: [draws, 2] integers.
 
     Returns:
         [draws, 2] int64, each for `random_levels`.

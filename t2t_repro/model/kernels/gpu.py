@@ -1,27 +1,42 @@
-"""Whether there is a GPU, which asks for other programs than a CPU.
+"""Programs for GPUs only, all compiled ahead for an H100 and counted (EXPERIMENTS.md, "Kernels").
 
-On a CPU a fast kernel makes few passes over memory. On a GPU XLA sees to that; there it pays to
-start few kernels, since each start takes some microseconds.
+On a CPU a fast kernel makes few passes over memory. On a GPU XLA fuses passes; there it pays to
+start few kernels, each of which takes some microseconds, and to write little to memory:
+
+    relu                  keeps its output only, not its input too: [tokens, d_ff] less per layer
+    layer_norm_gradient   writes x̂ in the dtype of x instead of float32
+    softmax_parts         divides vectors of d_model instead of those of the vocabulary
+    philox                dropout starts no kernel and writes no random bits
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
 _compiled = ContextVar("compiled", default=False)
 
+_PHILOX_ROUNDS = 10
+_PHILOX_FACTORS = 0xD2511F53, 0xCD9E8D57
+_PHILOX_STEPS = [
+    [step * i % 2**32 for i in range(_PHILOX_ROUNDS)] for step in (0x9E3779B9, 0xBB67AE85)
+]
+
+Words = Sequence[tf.Tensor]
+"""uint32 tensors of one shape."""
+
 
 def has_gpu() -> bool:
-    """Whether what is traced now will run on a GPU."""
+    """Returns whether operations traced now will run on a GPU."""
     return bool(tf.config.list_physical_devices("GPU"))
 
 
 @contextmanager
 def compiled(by_xla: bool) -> Iterator[None]:
-    """Says of what is traced within whether XLA compiles it."""
+    """States whether XLA compiles what is traced within."""
     token = _compiled.set(by_xla)
     try:
         yield
@@ -30,20 +45,140 @@ def compiled(by_xla: bool) -> Iterator[None]:
 
 
 def fuses() -> bool:
-    """Whether there is a GPU, and XLA makes one kernel of many operations of what is traced now."""
+    """Returns whether XLA fuses operations traced now into kernels of a GPU."""
     return _compiled.get() and has_gpu()
 
 
 def apart(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Has XLA compute some tensors first, and fuse nothing across this point (where `fuses`).
+    """Returns the same tensors behind a barrier, where XLA compiles for a GPU.
 
-    Nor does XLA take two equal computations for one, if one is made of these tensors and the other
-    is not. It has no gradient.
+    XLA fuses nothing across it, and does not merge equal computations on its two sides. The barrier
+    has no gradient.
 
     Args:
         tensors: of any shapes and dtypes.
-
-    Returns:
-        the same.
     """
     return list(xla.optimization_barrier(*tensors)) if fuses() else list(tensors)
+
+
+def relu(x: tf.Tensor) -> tf.Tensor:
+    """Computes max(0, x); its gradient is 1 where the result is not 0.
+
+    Replaces tf.nn.relu, for whose gradient XLA tests and therefore keeps the input. That would also
+    prevent the fusion of max(0, x) into the product before it.
+
+    Args:
+        x: of any shape.
+
+    Returns:
+        The shape of `x`.
+    """
+    return _relu(x) if has_gpu() else tf.nn.relu(x)
+
+
+@tf.custom_gradient
+def _relu(x: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    y = tf.nn.relu(x)
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        return tf.where(tf.not_equal(y, 0), upstream, tf.zeros_like(upstream))
+
+    return y, gradient
+
+
+def layer_norm_gradient(
+    x: tf.Tensor,
+    upstream: tf.Tensor,
+    gamma: tf.Tensor,
+    normalized: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Computes ∂x, ∂γ and ∂β of `kernels.layer_norm` for XLA to fuse.
+
+    XLA would write x̂ ∂y in float32, which ∂γ and ∂x both read. Behind the barriers it writes x̂ in
+    the dtype of x for ∂γ only; the kernel of ∂x computes x̂ again.
+
+    Args:
+        x: [..., d_model].
+        upstream: ∂y, the shape of `x`.
+        gamma: [d_model], float32.
+        normalized: x → x̂ and 1 / sqrt(σ² + ε), float32.
+    """
+    dtype = x.dtype
+    # The x̂ of the forward pass would have to be kept until now.
+    x, upstream = apart(x, upstream)
+    upstream = tf.cast(upstream, tf.float32)
+    normal, scale = normalized(x)
+    g = upstream * gamma
+    mean, along = (tf.reduce_mean(v, axis=-1, keepdims=True) for v in (g, g * normal))
+    d_x = (g - mean - normal * along) * scale
+    (written,) = apart(tf.cast(normal, dtype))
+    of_gamma = upstream * tf.cast(written, tf.float32)
+    d_gamma, d_beta = (
+        tf.reduce_sum(tf.reshape(v, [-1, v.shape[-1]]), axis=0) for v in (of_gamma, upstream)
+    )
+    return d_x, d_gamma, d_beta
+
+
+def softmax_parts(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Computes e and s with softmax(z) = e / s, and log Σ_v exp z_v.
+
+    The division by s can then be made where vectors are as wide as the model.
+
+    Args:
+        logits: [tokens, vocab], z, float32.
+
+    Returns:
+        e [tokens, vocab], s [tokens, 1] and the logarithm [tokens, 1].
+    """
+    largest = tf.reduce_max(logits, axis=1, keepdims=True)
+    e = tf.exp(logits - largest)
+    s = tf.reduce_sum(e, axis=1, keepdims=True)
+    return e, s, largest + tf.math.log(s)
+
+
+def philox(counter: Words, key: Words | tuple[int, int]) -> Words:
+    """Computes Philox4x32-10 (Salmon et al., 2011), of which each element needs its own words.
+
+    XLA makes kernels of TensorFlow's operation that write all random bits to memory. These
+    operations are fused into the kernel that uses the bits. A round makes of the words c and k
+
+        (c_0, c_1, c_2, c_3) → (high(M_1 c_2) ⊕ c_1 ⊕ k_0, low(M_1 c_2),
+                                high(M_0 c_0) ⊕ c_3 ⊕ k_1, low(M_0 c_0)),
+
+    with the high and low halves of 64-bit products. After each round W_i is added to k_i.
+
+    Args:
+        counter: c, four words.
+        key: k, two words.
+
+    Returns:
+        Four words of random bits, a function of counter and key.
+    """
+    # The keys of all rounds at once: XLA would make a kernel of each sum.
+    keys = [tf.constant(steps, tf.uint32) + k for k, steps in zip(key, _PHILOX_STEPS, strict=True)]
+    for k_0, k_1 in zip(*map(tf.unstack, keys), strict=True):
+        (low_0, high_0), (low_1, high_1) = (
+            halves(tf.cast(word, tf.uint64) * tf.constant(factor, tf.uint64))
+            for word, factor in zip(counter[::2], _PHILOX_FACTORS, strict=True)
+        )
+        counter = (high_1 ^ counter[1] ^ k_0, low_1, high_0 ^ counter[3] ^ k_1, low_0)
+    return counter
+
+
+def halves(bits: tf.Tensor) -> Words:
+    """Returns the lower and the upper 32 bits of 64, as uint32."""
+    return tf.cast(bits, tf.uint32), tf.cast(shifted(bits, 32), tf.uint32)
+
+
+def joined(words: Words) -> Words:
+    """Joins each two words to 64 bits, the lower half first: the inverse of `halves`."""
+    wide = [tf.cast(word, tf.uint64) for word in words]
+    return [
+        low | tf.bitwise.left_shift(high, tf.constant(32, tf.uint64))
+        for low, high in zip(wide[::2], wide[1::2], strict=True)
+    ]
+
+
+def shifted(bits: tf.Tensor, places: int | tf.Tensor) -> tf.Tensor:
+    """Shifts unsigned integers to the right: bits >> places."""
+    return tf.bitwise.right_shift(bits, tf.cast(places, bits.dtype))

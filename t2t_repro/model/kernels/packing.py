@@ -1,12 +1,12 @@
-"""Vectors without those of padding: the tokens of a batch, one behind the other.
+"""Packing: the vectors of a batch's tokens one after the other, without those of padding.
 
-Replaces [batch, length, d_model] as the ids lie, in training. All but attention works position by
-position and does not care; attention asks for the heads of whole sentences. So how vectors lie in
-memory is known to the vectors (`Packed`) and to the two places where heads are split and joined.
-A tenth to a third of [batch, length] is padding, and no work goes into it.
+Replaces [batch, length, d_model] in training. A tenth to a third of that is padding. All layers
+except attention treat positions independently, so they work on packed vectors unchanged; attention
+unpacks them into sentences. Only `Packed` and the functions that split and join heads know how the
+vectors lie in memory.
 
-There is room for a number of vectors, `slots`. Slot 0 stands for all padding, and the tokens follow
-it. The number of slots, unlike that of tokens, may be known to a compiler: then all shapes are.
+The number of vectors, `capacity`, is fixed. Slot 0 stands for all padding, and the tokens follow
+it. Unlike the number of tokens, the capacity can be known to a compiler: then all shapes are.
 """
 
 import functools
@@ -21,47 +21,47 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 class Packed(NamedTuple):
-    """Vectors [1, slots, width], and where each stands in [batch, length].
+    """Vectors [1, capacity, width], and where each belongs in [batch, length].
 
-    All padding can share one vector: no token reads what padding computes, and padding gets no
-    gradient. (Padding follows a sentence: as a key it is masked, or hidden by the causal mask; and
-    a row with a target has a source.) Slots beyond the last token stand for padding, too.
+    All padding can share one vector: no token reads padding's result, and padding has no gradient.
+    (Padding follows a sentence; as a key it is masked, or hidden by the causal mask; and a row with
+    a target has a source.) Slots after the last token stand for padding, too.
 
-    Gathering rows into heads costs what transposing padded vectors costs. To Keras this is a plain
+    Gathering rows into heads costs as much as transposing padded vectors. To Keras this is a plain
     structure of tensors.
 
     Attributes:
-        vectors: [1, slots, width].
-        places: of the tokens.
+        vectors: [1, capacity, width].
+        layout: of the tokens.
     """
 
     vectors: tf.Tensor
-    places: "PackedLayout"
+    layout: "PackedLayout"
 
     @property
     def shape(self) -> tf.TensorShape:
-        """[1, slots, width]."""
+        """[1, capacity, width]."""
         return self.vectors.shape
 
     @property
     def length(self) -> tf.Tensor:
-        """Length of the sentences, padding included."""
-        return self.places.length
+        """The length of the sentences, padding included."""
+        return self.layout.length
 
     def map(self, function: Callable[[tf.Tensor], tf.Tensor]) -> "Packed":
-        """Applies to the vectors what treats all of them alike."""
-        return Packed(function(self.vectors), self.places)
+        """Applies a function that treats all vectors alike."""
+        return Packed(function(self.vectors), self.layout)
 
     def __add__(self, other: "Packed") -> "Packed":  # type: ignore[override]
         return self.map(lambda vectors: vectors + other.vectors)
 
     def split_heads(self, num_heads: int) -> tf.Tensor:
-        """The vectors, of width heads·depth → [batch, heads, length, depth]."""
-        return self.places.split_heads(self.vectors, num_heads)
+        """Unpacks vectors of width heads·depth: [batch, heads, length, depth]."""
+        return self.layout.split_heads(self.vectors, num_heads)
 
     def with_heads(self, heads: tf.Tensor) -> "Packed":
-        """[batch, heads, length, depth] → vectors of width heads·depth, packed as these are."""
-        return Packed(self.places.join_heads(heads), self.places)
+        """Packs [batch, heads, length, depth] as these vectors: width heads·depth."""
+        return Packed(self.layout.join_heads(heads), self.layout)
 
 
 Vectors: TypeAlias = tf.Tensor | Packed
@@ -69,35 +69,35 @@ Vectors: TypeAlias = tf.Tensor | Packed
 
 
 def positionwise(call: Call) -> Call:
-    """Lets a layer's `call`, which treats every vector alike, read packed vectors too."""
+    """Lets a layer's `call`, which treats all vectors alike, read packed vectors too."""
 
     @functools.wraps(call)
-    def of_any(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_any(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         return map_positions(lambda vectors: call(self, vectors, *args, **kwargs), x)
 
-    return of_any  # type: ignore[return-value]
+    return call_any  # type: ignore[return-value]
 
 
 def map_positions(function: Callable[[tf.Tensor], tf.Tensor], x: Vectors) -> Vectors:
-    """Applies what treats every vector alike to vectors, packed or not."""
+    """Applies a function that treats all vectors alike to vectors, packed or not."""
     return x.map(function) if isinstance(x, Packed) else function(x)
 
 
 def with_empty_row(ids: tf.Tensor) -> tf.Tensor:
-    """Adds a row of PAD to ids [batch, length], where slots without a token stand."""
+    """Adds a row of PAD to ids [batch, length], to which slots without a token belong."""
     return tf.pad(ids, [[0, 1], [0, 0]], constant_values=PAD_ID)
 
 
 class PackedLayout(NamedTuple):
-    """Which slot stands where in [batch, length], and back.
+    """The slot of each position of [batch, length], and the position of each slot.
 
     Attributes:
         batch: scalar.
         length: scalar, padding included.
-        position_of_slot: [slots], where in [batch · length] each slot stands; without a token, at
-            the end.
-        holds_token: [slots], boolean.
-        slot_of_position: [batch · length], which slot stands there; 0 for padding.
+        position_of_slot: [capacity], the position in [batch·length] of each slot; the last one for
+            slots without a token.
+        holds_token: [capacity], boolean.
+        slot_of_position: [batch·length], the slot of each position; 0 for padding.
     """
 
     batch: tf.Tensor
@@ -107,26 +107,26 @@ class PackedLayout(NamedTuple):
     slot_of_position: tf.Tensor
 
     @classmethod
-    def of(cls, ids: tf.Tensor, num_slots: int | tf.Tensor | None = None) -> "PackedLayout":
-        """Says where the tokens of ids go, one behind the other.
+    def of(cls, ids: tf.Tensor, capacity: int | tf.Tensor | None = None) -> "PackedLayout":
+        """Packs the tokens of ids one after the other.
 
         Args:
-            ids: [batch, length], PAD behind the tokens of a row, and at the end of the last one:
-                see `with_empty_row`.
-            num_slots: how many vectors there is room for, at least one more than there are tokens
-                (not checked); by default just as many.
+            ids: [batch, length], PAD after the tokens of a row, and at the end of the last one: see
+                `with_empty_row`.
+            capacity: the number of slots, at least one more than there are tokens (not checked);
+                by default exactly that.
         """
         batch, length = tf.unstack(tf.shape(ids))
         is_token = tf.reshape(tf.cast(tf.not_equal(ids, PAD_ID), tf.int32), [-1])
         tokens = tf.reduce_sum(is_token)
-        num_slots = tokens + 1 if num_slots is None else tf.cast(num_slots, tf.int32)
+        capacity = tokens + 1 if capacity is None else tf.cast(capacity, tf.int32)
         slot_of_token = tf.cumsum(is_token) * is_token
-        # Static, where a boolean mask would have as many entries as there are tokens.
-        found = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of_token, num_slots)
-        number = tf.range(num_slots)
+        # Of a static shape, unlike a boolean mask.
+        position = tf.math.unsorted_segment_max(tf.range(batch * length), slot_of_token, capacity)
+        number = tf.range(capacity)
         holds_token = (number > 0) & (number <= tokens)
-        position_of_slot = tf.where(holds_token, found, batch * length - 1)
-        # The same as `slot_of_token`, which XLA would add up anew wherever it is read.
+        position_of_slot = tf.where(holds_token, position, batch * length - 1)
+        # Equals `slot_of_token`, which XLA would sum again wherever it is read.
         slot_of_position = tf.math.unsorted_segment_max(
             tf.where(holds_token, number, 0), position_of_slot, batch * length
         )
@@ -134,47 +134,47 @@ class PackedLayout(NamedTuple):
 
     @property
     def positions(self) -> tf.Tensor:
-        """[slots], the position in its sentence of each token."""
+        """[capacity], the position of each token in its sentence."""
         return self.position_of_slot % self.length
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """[batch, length] ids → [1, slots], as the vectors lie; PAD where there is no token."""
+        """Packs ids [batch, length] → [1, capacity]; PAD in slots without a token."""
         packed = tf.gather(tf.reshape(ids, [-1]), self.position_of_slot)
         return tf.where(self.holds_token, packed, PAD_ID)[None]
 
     def split_heads(self, x: tf.Tensor, num_heads: int) -> tf.Tensor:
-        """[1, slots, heads·depth] → [batch, heads, length, depth]."""
+        """Unpacks [1, capacity, heads·depth] → [batch, heads, length, depth]."""
         depth = x.shape[-1] // num_heads
-        there, back = self._head_rows(num_heads)
-        heads = _move(tf.reshape(x, [-1, depth]), there, back)
+        unpack, pack = self._head_rows(num_heads)
+        heads = _move(tf.reshape(x, [-1, depth]), unpack, pack)
         return tf.reshape(heads, [self.batch, num_heads, self.length, depth])
 
     def join_heads(self, heads: tf.Tensor) -> tf.Tensor:
-        """[batch, heads, length, depth] → [1, slots, heads·depth]."""
+        """Packs [batch, heads, length, depth] → [1, capacity, heads·depth]."""
         _, num_heads, _, depth = heads.shape
-        there, back = self._head_rows(num_heads)
-        rows = _move(tf.reshape(heads, [-1, depth]), back, there)
+        unpack, pack = self._head_rows(num_heads)
+        rows = _move(tf.reshape(heads, [-1, depth]), pack, unpack)
         return tf.reshape(rows, [1, -1, num_heads * depth])
 
     def _head_rows(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Where each row of [batch, heads, length] is found in [slots, heads], and back."""
+        """Returns the row in [capacity, heads] of each in [batch, heads, length], and back."""
         head = tf.range(num_heads)
         slot = tf.reshape(self.slot_of_position, [self.batch, 1, self.length])
-        there = slot * num_heads + head[:, None]
+        unpack = slot * num_heads + head[:, None]
         sentence = self.position_of_slot // self.length
-        back = (sentence[:, None] * num_heads + head) * self.length + self.positions[:, None]
-        return tf.reshape(there, [-1]), tf.reshape(back, [-1])
+        pack = (sentence[:, None] * num_heads + head) * self.length + self.positions[:, None]
+        return tf.reshape(unpack, [-1]), tf.reshape(pack, [-1])
 
 
-def _move(rows: tf.Tensor, there: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
+def _move(rows: tf.Tensor, sources: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
     """Gathers rows; the gradient gathers them back.
 
-    TensorFlow's own gradient of a gather adds up slices, for rows that are read more than once.
-    Here only padding is, and its gradient is zero.
+    TensorFlow's gradient of a gather sums slices, for rows that are read more than once. Here only
+    padding is, and its gradient is zero.
 
     Args:
         rows: [rows, depth].
-        there: [moved], which row is read.
+        sources: [moved], the row to read.
         back: [rows], where a row was moved to; one of the places if there are several.
 
     Returns:
@@ -183,6 +183,6 @@ def _move(rows: tf.Tensor, there: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
 
     @tf.custom_gradient
     def gather(rows: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        return tf.gather(rows, there), lambda upstream: tf.gather(upstream, back)
+        return tf.gather(rows, sources), lambda upstream: tf.gather(upstream, back)
 
     return gather(rows)

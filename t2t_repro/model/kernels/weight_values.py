@@ -1,4 +1,4 @@
-"""Other values in the place of a layer's weights."""
+"""Runs a layer with other weight values."""
 
 from collections.abc import Iterable
 
@@ -7,14 +7,14 @@ import tensorflow as tf
 
 
 def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.StatelessScope:
-    """A scope in which variables have other values, in the dtype that these have.
+    """Returns a scope in which variables have other values, in the dtypes of these values.
 
     Args:
-        values: variables, each with the tensor to read in its place.
+        values: variables, each with its value.
     """
     scope = keras.StatelessScope()
     for variable, value in values:
-        # The constructor's state_mapping would cast values to the variable's own dtype, and layers
+        # `state_mapping` of the constructor would cast values to the variable's dtype, and layers
         # would cast them back whenever they read them.
         scope.add_update((variable, value))
     return scope

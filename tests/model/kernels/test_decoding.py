@@ -5,6 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding import beam_search
+from t2t_repro.model import cache
+from t2t_repro.model.kernels import decoding
 from t2t_repro.model.kernels.decoding import _group_size, _sorted, best_extensions
 
 
@@ -67,3 +69,19 @@ def test_wide_beams_never_find_what_stands_behind_the_last_id():
     found = best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
     expected = beam_search.best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+@settings(max_examples=30)
+@given(rows=st.integers(1, 6), depth=st.integers(1, 3), data=st.data())
+def test_rows_are_written_as_a_copy_would_have_them(rows, depth, data):
+    places = data.draw(st.lists(st.integers(0, rows - 1), unique=True))
+    before = np.arange(rows * depth, dtype=np.float32).reshape(rows, depth)
+    new = -np.ones((len(places), depth), np.float32)
+    arguments = tf.constant(places, tf.int32), tf.constant(new)
+    copied = cache.write_rows(tf.constant(before), *arguments)
+    room = decoding.room([rows, depth], tf.float32)
+    assert not room.numpy().any()
+    in_place = decoding.write_rows(room + before, *arguments)
+    np.testing.assert_array_equal(in_place, copied)
+    before[places] = -1
+    np.testing.assert_array_equal(copied, before)

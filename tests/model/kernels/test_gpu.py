@@ -1,9 +1,10 @@
+"""Programs for GPUs only, tried on the CPU."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_repro.model.kernels import gpu
-from t2t_repro.model.kernels import relu as kernel
 
 X = np.array([[-2.0, -1e-30, -0.0, 0.0, 1e-30, 3.0]], np.float32)
 UPSTREAM = np.array([[5.0, 6.0, 7.0, 8.0, 9.0, 10.0]], np.float32)
@@ -22,7 +23,7 @@ def test_value_and_gradient_are_those_of_tensorflow(dtype, jit_compile, has_gpu,
             y = function(x)
         return y, tape.gradient(y, x, tf.cast(UPSTREAM, dtype))
 
-    found = tf.function(lambda: value_and_gradient(kernel.relu), jit_compile=jit_compile)()
+    found = tf.function(lambda: value_and_gradient(gpu.relu), jit_compile=jit_compile)()
     for ours, theirs in zip(found, value_and_gradient(tf.nn.relu), strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)
@@ -36,10 +37,36 @@ def test_the_gradient_keeps_what_comes_out_alone(monkeypatch):
     def gradient(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = kernel.relu(x)
+            y = gpu.relu(x)
         return tape.gradient(y, x)
 
     operations = gradient.get_concrete_function(tf.TensorSpec([2, 3])).graph.get_operations()
     kinds = {operation.type for operation in operations}
     assert "Relu" in kinds
     assert "ReluGrad" not in kinds
+
+
+PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0]
+
+
+# The known answers that come with Random123, the authors' own program.
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+        ([2**32 - 1] * 4, [2**32 - 1] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+        (*PI, [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]),
+    ],
+)
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_known_answers(counter, key, expected, jit_compile):
+    counter, key = (tf.unstack(tf.constant(words, tf.uint32)) for words in (counter, key))
+    words = tf.function(gpu.philox, jit_compile=jit_compile)(counter, key)
+    np.testing.assert_array_equal(tf.stack(words), np.array(expected, np.uint32))
+
+
+@pytest.mark.parametrize("bits", [0, 1, 2**32, 2**63 + 5, 2**64 - 1])
+def test_halves(bits):
+    low, high = gpu.halves(tf.constant(bits, tf.uint64))
+    assert (int(low), int(high)) == (bits % 2**32, bits // 2**32)
+    assert [int(number) for number in gpu.joined([low, high])] == [bits]
