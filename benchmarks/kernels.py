@@ -2,10 +2,10 @@
 
     python benchmarks/kernels.py --sizes=base --dtype=float32 --rounds=5
 
-For the files of t2t_repro/kernels that gain speed on a CPU: target tokens/s of training, or
+For the kernels of t2t_repro/model/kernels that gain speed on a CPU: target tokens/s of training, or
 sentences/s of decoding (beam 4), with all kernels over that with all but this one. Left out are
-those for GPUs (relu, global_norm), for memory (blocked_attention, recompute), and for the right
-gradient (bias). The work is that of `training.py` and `decoding.py`: make it with make_work.py.
+those for GPUs (gpu.py), for memory (blocked_attention), and for the right gradient (bias). The work
+is that of `training.py` and `decoding.py`: make it with make_work.py.
 """
 
 import argparse
