@@ -114,11 +114,6 @@ def test_query_without_any_permitted_key_gives_finite_numbers():
     assert np.isfinite(layer(normal(2, 4, D_MODEL), attention_mask=mask)).all()
 
 
-def test_a_single_key_is_nothing_to_warn_of(recwarn):
-    MultiHeadAttention(2, 3, 3)(normal(1, 1, D_MODEL))
-    assert not recwarn.list
-
-
 def test_dropout_acts_on_the_attention_weights():
     """Values of ones: without dropout every context is 1, with it the sum of what is left."""
     layer = MultiHeadAttention(1, 2, 2, dropout=0.5)
@@ -131,16 +126,6 @@ def test_dropout_acts_on_the_attention_weights():
     np.testing.assert_allclose(sums, sums.round(), atol=1e-3)
     assert 0.8 < sums.mean() / 32 < 1.2
     assert len(np.unique(sums.round())) > 5
-
-
-def test_projections_start_as_glorot_uniform():
-    layer = MultiHeadAttention(4, 8, 16)
-    layer.build((None, None, 96))
-    for kernel in layer.weights:
-        limit = np.sqrt(6 / sum(kernel.shape))
-        values = kernel.numpy()
-        assert 0.99 * limit < np.abs(values).max() <= limit
-        assert values.std() == pytest.approx(limit / np.sqrt(3), rel=0.03)
 
 
 def test_no_width_but_the_built_one():

@@ -17,9 +17,7 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
-from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.commands import outcomes_of
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.layer_test import randomize
 from tests.model.test_transformer import SOURCE, VOCAB, small_config, small_model
@@ -133,57 +131,12 @@ def test_translations_have_the_score_that_the_mean_gives_them(subwords):
         assert (found_by([model], subwords)[1].ids.numpy() != found.ids.numpy()).any()
 
 
-def test_what_takes_one_model_says_so(subwords):
-    model = random_model(subwords.target)
-    with pytest.raises(UserError, match="an ensemble of 2 models, expected one model"):
-        _ = Translator([model, model], subwords).model
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, subwords):
-    """Model directories: two of one vocabulary, and one of another."""
-    folder = tmp_path_factory.mktemp("directories")
-    SubwordTraining(vocab_size=280).train(["the red bird sees a tree"], folder / "words")
-    of_models = {
-        "one": (random_model(subwords.target), subwords),
-        "two": (random_model(subwords.target, "float32", 8, 2, 7), subwords),
-        "other": (random_model(subwords.target), shared(SentencePieceModel(folder / "words"))),
-    }
-    for name, (model, its_subwords) in of_models.items():
-        directory = ModelDirectory(folder / name)
-        directory.describe(model, its_subwords, "BeamSearch.beam_size = 2\n", "")
+def test_model_directories_are_loaded_as_an_ensemble(tmp_path, subwords):
+    models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
+    for name, model in zip("ab", models, strict=True):
+        directory = ModelDirectory(tmp_path / name)
+        directory.describe(model, subwords, "BeamSearch.beam_size = 2\n", "")
         save_weights(model, directory.checkpoints, 5)
-    (folder / "source").write_text("\n".join(LINES) + "\n")
-    return folder
-
-
-def test_in_python_and_at_the_command_line(folder):
-    def given(*ensemble):
-        flags = ["--model_dir=one", "--input=source", "--scores"]
-        return ("translate", [*flags, *(f"--ensemble={name}" for name in ensemble)], "")
-
-    scored = ["--model_dir=one", "--ensemble=two", "--source=source", "--reference=source"]
-    both, other, evaluated, nobody = outcomes_of(
-        [
-            given("two"),
-            given("two", "other"),
-            ("evaluate", [*scored, "--output=translated"], ""),
-            ("evaluate", ["--translations=source", *scored[1::2], scored[3]], ""),
-        ],
-        folder,
-    )
-    translator = load_translator(folder / "one", ensemble=[(folder / "two", None)])
-    expected = [
-        f"{number}\t{found[0].score:.4f}\t{found[0].text}"
-        for number, found in enumerate(translator.translate(LINES), start=1)
-    ]
-    assert both.out.splitlines() == expected
-    assert "using checkpoints/step-5 of two" in both.err
-    assert other.status == nobody.status == 2
-    assert other.err.splitlines()[-1].startswith(
-        "error: other was trained with other subwords than one, expected the same"
-    )
-    assert evaluated.status == 0
-    translated = (folder / "translated").read_text(encoding="utf-8").splitlines()
-    assert translated == [line.split("\t")[2] for line in expected]
-    assert "error: --ensemble is for a model: give --model_dir too" in nobody.err
+    loaded = load_translator(tmp_path / "a", ensemble=[(tmp_path / "b", None)])
+    expected = Translator(models, subwords, TranslatorSettings(BeamSearch(2)))
+    assert loaded.translate(LINES) == expected.translate(LINES)

@@ -115,18 +115,6 @@ def test_a_decoder_sees_nothing_that_comes_where_it_begins_with_padding(sizes):
     assert np.abs(first[2:] - second[2:]).max() > 1e-3
 
 
-def test_an_explicit_mask_is_one_more():
-    ids, x = vectors_of("ids")
-    mask = keras.Input((None, None), dtype="bool")
-    layer = MultiHeadAttention(2, 3, 5)
-    model = keras.Model([ids, mask], [x, layer(x, attention_mask=mask)])
-    no_first = np.ones((2, 1, 6), bool)
-    no_first[:, :, 0] = False
-    vectors, output = (np.asarray(one) for one in model([IDS, no_first]))
-    both = tf.constant(no_first) & MASK[:, None]
-    np.testing.assert_allclose(output, layer(vectors, attention_mask=both), atol=1e-5)
-
-
 def functional_model():
     """Everything in one: what layers behind them read is masked, too."""
     (source, x), (target, y) = vectors_of("source"), vectors_of("target")
@@ -161,26 +149,3 @@ def test_a_functional_model_is_saved_and_trained(tmp_path, dtype):
         layer.get_config() for layer in model.layers
     ]
     np.testing.assert_array_equal(again.predict([MEMORY_IDS, IDS], verbose=0), expected)
-
-
-class Classifier(keras.Model):
-    """A model of a class, which Keras builds as it is called."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = keras.layers.Embedding(VOCAB, WIDTH, mask_zero=True)
-        self.encoder, self.decoder = Encoder(1, SIZES), Decoder(1, SIZES)
-        self.attention = MultiHeadAttention(2, 4, 4)
-
-    def call(self, ids):
-        x = self.embedding(ids)
-        return self.attention(self.decoder(x, self.encoder(x)))
-
-
-def test_summary_of_a_model_that_was_called():
-    model = Classifier()
-    model(IDS)
-    lines: list[str] = []
-    model.summary(print_fn=lambda line, **_: lines.append(line))
-    assert "?" not in "\n".join(lines)
-    assert "\n".join(lines).count(f"(2, 6, {WIDTH})") == 4

@@ -11,21 +11,13 @@ import tensorflow as tf
 
 import t2t_repro
 from t2t_repro import (
-    BeamSearch,
     LabelSmoothedCrossEntropy,
     LayerConfig,
     Transformer,
     TransformerSchedule,
-    Translator,
-    TranslatorSettings,
 )
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy
-from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.weights import save_weights
-from t2t_repro.text.sentencepiece import SentencePieceModel
-from t2t_repro.text.subword_model import shared
-from tests.decoding.random_translator import random_model, write_subwords
 from tests.processes import output_of
 from tests.training.tiny import devices
 
@@ -136,15 +128,6 @@ def test_evaluate_counts_tokens_alone(fitted):
     assert accuracy == pytest.approx(is_right[is_token].mean(), rel=1e-5)
 
 
-def test_summary_says_every_shape(fitted):
-    lines: list[str] = []
-    fitted.model.summary(print_fn=lambda line, **_: lines.append(line))
-    text = "\n".join(lines)
-    assert "?" not in text
-    assert text.count("(None, None, 16)") == len(fitted.model.layers)
-    assert f"{fitted.model.count_params():,}" in text
-
-
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_ids_may_be_of_any_integers_and_in_any_pair(fitted, dtype):
     expected = fitted.model.predict(PAIR, verbose=0)
@@ -231,24 +214,6 @@ def test_xla_on_one_device_and_no_further(fitted):
         fit(model)
 
 
-SEVERAL_WORKERS = """
-import tensorflow as tf
-strategy = tf.distribute.MultiWorkerMirroredStrategy()
-from t2t_repro import Transformer
-with strategy.scope():
-    model = Transformer(20, 1, {"d_model": 16, "d_ff": 32, "num_heads": 2})
-    model.compile("adam", "sparse_categorical_crossentropy")
-try:
-    model.fit(([[2, 1]], [[2, 1]]), [[2, 1]])
-except ValueError as error:
-    print(error)
-"""
-
-
-def test_several_workers_are_for_the_trainer():
-    assert "python -m t2t_repro.trainer" in output_of("-c", SEVERAL_WORKERS)
-
-
 # What is given wrongly
 
 
@@ -269,26 +234,3 @@ def test_several_workers_are_for_the_trainer():
 def test_what_is_given_wrongly_is_said_in_one_line(fitted, call, message):
     with pytest.raises(ValueError, match=message):
         call(fitted.model)
-
-
-# Text
-
-
-def test_text_is_one_call_away(tmp_path):
-    directory = ModelDirectory(tmp_path / "model")
-    vocabulary = write_subwords(tmp_path / "subwords.model")
-    subwords = shared(SentencePieceModel(vocabulary))
-    model = random_model(subwords.target)
-    directory.describe(model, subwords, "BeamSearch.beam_size = 3\n", "")
-    save_weights(model, directory.checkpoints, 5)
-    lines = ["the red bird sees a tree", "", "a house"]
-    translator = t2t_repro.load_translator(str(directory.path))
-    assert translator.settings.search.beam_size == 3
-    expected = Translator([model], subwords, TranslatorSettings(BeamSearch(beam_size=3))).translate(
-        lines
-    )
-    assert translator.translate(lines) == expected
-    assert len(expected[0][0].text) > 0
-    # Another one, in the same process.
-    greedy = t2t_repro.load_translator(directory.path, ["BeamSearch.beam_size = 1"])
-    assert greedy.settings.search.beam_size == 1

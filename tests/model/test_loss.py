@@ -93,12 +93,6 @@ def test_sums_and_gradients_are_the_formulas(monkeypatch, logits, has_gpu, multi
     assert_like_the_slow_one(random_batch(), epsilon)
 
 
-def test_a_gpu_has_as_many_logits_at_a_time_as_fill_it(monkeypatch):
-    assert blocks.tokens_at_once(37_000) == (113, 1)
-    monkeypatch.setattr(gpu, "has_gpu", lambda: True)
-    assert blocks.tokens_at_once(37_000) == (7_255, 8)
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_the_plain_formula_is_the_formula(monkeypatch, epsilon):
     """What computes where T2T_REPRO_PLAIN=1."""
@@ -164,13 +158,6 @@ def test_padding_counts_for_nothing():
     assert sums.tokens == np.count_nonzero(target)
 
 
-def test_a_batch_of_padding_alone_is_zero():
-    vectors, table, target = random_batch()
-    sums, gradients = sums_and_gradients(vectors, table, np.zeros_like(target), 0.1)
-    assert [float(value) for value in sums] == [0.0, 0.0, 0.0]
-    assert not any(gradient.numpy().any() for gradient in gradients)
-
-
 def test_the_best_possible_loss_is_zero():
     """With a table of unit vectors the logits are the vectors: log of the soft targets."""
     epsilon, target = 0.1, np.array([[3, 7, 10, 0]], np.int32)
@@ -184,13 +171,6 @@ def test_the_best_possible_loss_is_zero():
     sharper, _ = sums_and_gradients(1.2 * np.log(soft), table, target, epsilon)
     flatter, _ = sums_and_gradients(0.8 * np.log(soft), table, target, epsilon)
     assert min(sharper.loss, flatter.loss) > 0.01
-
-
-def test_without_smoothing_loss_is_nll():
-    vectors, table, target = random_batch()
-    sums, _ = sums_and_gradients(vectors, table, target, 0.0)
-    assert sums.loss == sums.nll
-    assert smoothing_entropy(VOCAB, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -252,23 +232,6 @@ def test_keras_minimises_the_trainers_loss(epsilon, ids):
     assert float(ours[0]) == pytest.approx(float(sums.loss / sums.tokens), rel=1e-5)
     for gradient, expected in zip(ours[1], gradients, strict=True):
         np.testing.assert_allclose(gradient, expected / sums.tokens, atol=1e-6)
-
-
-def test_keras_sums_tokens_where_it_is_asked_to_sum():
-    vectors, table, target = random_batch()
-    sums = loss_sums(vectors, table, tf.constant(target), 0.1)
-    loss = LabelSmoothedCrossEntropy(0.1, reduction="sum")
-    value, _ = keras_loss_and_gradients(vectors, table, target, loss)
-    assert float(value) == pytest.approx(float(sums.loss), rel=1e-5)
-
-
-def test_bfloat16_logits_are_summed_in_float32():
-    vectors, table, target = random_batch()
-    loss = LabelSmoothedCrossEntropy()
-    value, _ = keras_loss_and_gradients(vectors, table, target, loss, tf.bfloat16)
-    expected, _ = keras_loss_and_gradients(vectors, table, target, loss)
-    assert value.dtype == tf.float32
-    assert float(value) == pytest.approx(float(expected), rel=0.01)
 
 
 def test_keras_loss_is_described_whole():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from t2t_repro.model.attention import MultiHeadAttention, recorded_by
 from t2t_repro.model.encoder import EncoderLayer
 from t2t_repro.model.masks import padding_mask, window_of
-from t2t_repro.model.restricted_attention import RestrictedSelfAttention, self_attention
+from t2t_repro.model.restricted_attention import RestrictedSelfAttention
 from tests import reference
 from tests.layer_test import run_layer_test
 
@@ -89,13 +89,6 @@ def test_r_positions_are_seen_itself_in_the_middle(r, expected):
     assert window_of(r, is_causal=True) == (reach.before, 0)
 
 
-def test_with_r_1_a_position_sees_itself_alone():
-    layer, _ = pair_of_layers((1, D_MODEL, D_MODEL), 1)
-    x = normal(2, 70, D_MODEL)
-    expected = x @ layer.value_projection.kernel.numpy() @ layer.output_projection.kernel.numpy()
-    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
-
-
 def test_nothing_depends_on_padding_and_all_is_finite():
     layer, _ = pair_of_layers((2, 3, 3), 9)
     x = normal(2, 80, D_MODEL)
@@ -155,18 +148,6 @@ def test_no_tensor_has_an_entry_for_every_pair(is_causal):
     assert not tables_of_pairs(EncoderLayer(sizes, neighbourhood=8), length)
 
 
-def test_memory_grows_with_the_length():
-    """The most numbers that a tensor holds: twice as many for a sequence twice as long."""
-    layer, _ = pair_of_layers((2, 3, 3), 17)
-
-    def largest(length):
-        step = tf.function(lambda x: output_and_gradients(layer, x, None, tf.ones_like(x)))
-        graph = step.get_concrete_function(tf.TensorSpec([1, length, D_MODEL])).graph
-        return max(shape.num_elements() for _, shape in shapes_in(graph))
-
-    assert largest(1280) == 2 * largest(640)
-
-
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_the_weights_given_are_a_band_and_those_it_attends_with(is_causal):
     length, heads, r = 70, 2, 9
@@ -223,9 +204,3 @@ def test_masks_of_pairs_and_empty_neighbourhoods_are_refused():
         layer(normal(1, 4, D_MODEL), attention_mask=tf.ones([1, 4, 4], tf.bool))
     with pytest.raises(ValueError, match="neighbourhood is 0, expected at least 1"):
         EncoderLayer({"d_model": D_MODEL, "num_heads": 2}, neighbourhood=0)
-
-
-def test_without_a_neighbourhood_nothing_is_restricted():
-    layer = EncoderLayer({"d_model": D_MODEL, "num_heads": 2})
-    assert type(layer.self_attention) is MultiHeadAttention
-    assert type(self_attention(layer.config, 3)) is RestrictedSelfAttention

@@ -195,11 +195,6 @@ def test_keras_file_round_trip(variant, tmp_path):
     np.testing.assert_array_equal(loaded((SOURCE, TARGET)), logits)
 
 
-def test_names_of_weights_are_unique():
-    paths = [weight.path for weight in small_model("learned").weights]
-    assert len(set(paths)) == len(paths)
-
-
 @pytest.mark.parametrize("which", ["source", "target"])
 def test_ids_must_be_a_batch(which):
     inputs = (SOURCE[0], TARGET) if which == "source" else (SOURCE, TARGET[0])

@@ -13,7 +13,6 @@ from t2t_repro.model.kernels.packing import Packed, PackedLayout, with_empty_row
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.training.gradients import MicroBatchGradients
 from tests.layer_test import randomize
 
 HEADS, DEPTH, VOCAB = 2, 3, 11
@@ -131,16 +130,15 @@ def test_the_model_has_the_same_loss_and_gradients(options, data):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_learned_positions_have_the_same_gradients_where_a_graph_knows_no_length(jit_compile):
+def test_a_graph_that_knows_no_length_has_the_same_loss_and_gradients():
     source, target = np.array([[5, 4, 1, 0], [3, 1, 0, 0]]), np.array([[7, 1, 0], [6, 8, 1]])
     model = small_model(positional_encoding="learned", max_length=9)
-    micro_batches = MicroBatchGradients(model, CrossEntropy(0.1), seed=1, jit_compile=jit_compile)
+    ids = tf.TensorSpec([None, None], tf.int32)
+    step = tf.function(loss_and_gradients).get_concrete_function(
+        model, ids, ids, tf.TensorSpec([2], tf.int32)
+    )
     batch = [tf.constant(ids, tf.int32) for ids in (source, target)]
-    source_slice, target_slice = (ids[None] for ids in batch)
-    step, capacity, scale = tf.constant(0, tf.int64), tf.constant([6, 7]), tf.constant(1.0)
-    found = micro_batches(step, 0, source_slice, target_slice, capacity, scale)
-    expected = loss_and_gradients(model, *batch)
+    found, expected = step(*batch, tf.constant([6, 7])), loss_and_gradients(model, *batch)
     for one, other in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
