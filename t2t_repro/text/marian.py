@@ -202,16 +202,8 @@ class MarianSubwords:
         Returns:
             One name per id; EOS is <EOS>, and a mark without a word U+2581.
         """
-        begins = self.word_marks.begins(ids)
-        return [self._label(*each) for each in zip(ids, begins, strict=True)]
-
-    def _label(self, token: int, begins: bool) -> str:
-        piece = self.content.pieces[token]
-        if token == EOS_ID:
-            return "<EOS>"
-        if not self._is_text(token) or piece == SPACE_MARK or _CODE.match(piece):
-            return piece
-        return label(piece, begins)
+        pieces = [self.content.pieces[token] for token in ids]
+        return list(map(label, ids, pieces, self.word_marks.begins(ids)))
 
     @cached_property
     def word_marks(self) -> WordMarks:

@@ -152,16 +152,12 @@ class SentencePieceModel:
             One name per id; EOS is <EOS>, a byte <0x41>, and a mark without a word U+2581.
         """
         tokens = [int(token) for token in ids]
+        pieces: list[str] = self._model.id_to_piece(tokens)
         begins = self.word_marks.begins(tokens)
-        return [self._label(*each) for each in zip(tokens, begins, strict=True)]
-
-    def _label(self, token: int, begins: bool) -> str:
-        piece: str = self._model.id_to_piece(token)
-        if token == EOS_ID:
-            return "<EOS>"
-        if token in (PAD_ID, UNK_ID) or self._model.is_byte(token) or piece == SPACE_MARK:
-            return piece
-        return label(piece, begins)
+        return [
+            piece if self._model.is_byte(token) else label(token, piece, begin)
+            for token, piece, begin in zip(tokens, pieces, begins, strict=True)
+        ]
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one line, as white space splits them.

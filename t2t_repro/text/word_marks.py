@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_repro.vocabulary import CONTINUES, NO_WORD, text_ids
+from t2t_repro.vocabulary import CONTINUES, EOS_ID, NO_WORD, PAD_ID, UNK_ID, text_ids
 
 SPACE_MARK = "\u2581"
 """SentencePiece's character for a space."""
@@ -79,6 +79,10 @@ class WordMarks(NamedTuple):
         ]
 
 
-def label(piece: str, begins: bool) -> str:
-    """Returns a piece as shown to a reader: with ## in front where it continues a word."""
+def label(token: int, piece: str, begins: bool) -> str:
+    """Names a subword for a reader: with ## in front where it continues a word, EOS as <EOS>."""
+    if token == EOS_ID:
+        return "<EOS>"
+    if token in (PAD_ID, UNK_ID) or piece == SPACE_MARK:
+        return piece
     return ("" if begins else CONTINUES) + piece.strip(SPACE_MARK)
