@@ -31,9 +31,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
         d_v: depth of a head's values.
         neighbourhood: r.
         is_causal: whether later positions are hidden.
-        dropout: rate of dropout on the attention weights.
-        use_bias: whether the projections have biases.
-        kwargs: `initialization` of `MultiHeadAttention`; a Keras layer's `name` and `dtype`.
+        kwargs: `dropout`, `use_bias` and `initialization` of `MultiHeadAttention`; a Keras layer's
+            `name` and `dtype`.
     """
 
     def __init__(
@@ -43,11 +42,9 @@ class RestrictedSelfAttention(MultiHeadAttention):
         d_v: int,
         neighbourhood: int,
         is_causal: bool = False,
-        dropout: float = 0.0,
-        use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, d_k, d_v, dropout, use_bias, **kwargs)
+        super().__init__(num_heads, d_k, d_v, **kwargs)
         self.neighbourhood = neighbourhood
         self.is_causal = is_causal
         self._window = window_of(neighbourhood, is_causal)
