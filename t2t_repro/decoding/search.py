@@ -14,7 +14,7 @@ import tensorflow as tf
 from t2t_repro.vocabulary import PAD_ID
 
 Cache = Any
-"""What the model keeps from step to step: nested tensors, each [batch, ...]."""
+"""The state of a model between steps: nested tensors, each [batch, ...]."""
 
 UNFILLED_SCORE = -1e7
 """The score of a hypothesis that does not exist, as in tensor2tensor."""
@@ -39,7 +39,7 @@ class Translation(NamedTuple):
 
 
 class StepModel(Protocol):
-    """What a search calls: a model that scores the next id."""
+    """A model that scores the next id, as a search calls it."""
 
     def make_room(self, cache: Cache, positions: int) -> Cache:
         """Enlarges a cache by so many steps."""

@@ -49,7 +49,7 @@ class RequestQueue:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is running."""
+        """True while a call is running."""
         return self._idle < self._workers
 
     async def answer(self, request: Request) -> Columns:

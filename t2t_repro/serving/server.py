@@ -72,9 +72,9 @@ class Server:
         Raises:
             UserError: the port cannot be opened.
         """
-        options, loop, is_told_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
+        options, loop, has_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, is_told_to_end.set)
+            loop.add_signal_handler(number, has_to_end.set)
         runner = web.AppRunner(
             self.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1
         )
@@ -88,7 +88,7 @@ class Server:
             ) from error
         host, port = runner.addresses[0][:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
-        await is_told_to_end.wait()
+        await has_to_end.wait()
         logging.info("ending: %d requests to finish", self._open_requests)
         self._is_draining = True
         deadline = loop.time() + options.drain_seconds

@@ -11,9 +11,7 @@ from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk, sentence_ble
 from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
-from tests.decoding.random_translator import random_model, write_subwords
 
 TEXTS = ["the red bird", "the red bird sees", "a red bird", "the blue house", "", "the red bird."]
 
@@ -81,24 +79,14 @@ def test_a_utility_that_is_none(given):
         MinimumBayesRisk(lambda hypotheses, references: given).rerank(translations(["a", "b"]))
 
 
-@pytest.fixture(scope="module")
-def parts(tmp_path_factory):
-    subwords = SentencePieceModel(
-        write_subwords(tmp_path_factory.mktemp("subwords") / "made.model")
-    )
-    return random_model(subwords), shared(subwords)
-
-
 LINES = ["the red bird", "", "a tree", "stone"]
 
 
-def test_the_translator_chooses_among_all_that_its_search_has_found(parts):
-    model, subwords = parts
+def test_the_translator_chooses_among_all_that_its_search_has_found(model, subwords):
+    pair = shared(subwords)
     search = BeamSearch(beam_size=4)
-    plain = Translator([model], subwords, TranslatorSettings(search, 8)).translate(LINES, n_best=4)
-    translator = Translator(
-        [model], subwords, TranslatorSettings(search, 8, rerank=MinimumBayesRisk())
-    )
+    plain = Translator([model], pair, TranslatorSettings(search, 8)).translate(LINES, n_best=4)
+    translator = Translator([model], pair, TranslatorSettings(search, 8, rerank=MinimumBayesRisk()))
     chosen = translator.translate(LINES, n_best=4)
     expected = [MinimumBayesRisk().rerank(found) for found in plain]
     expected[1] = plain[1]  # Nothing was searched for in a blank line.

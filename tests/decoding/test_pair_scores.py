@@ -6,22 +6,16 @@ import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
-from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
+from tests.decoding.random_translator import ODD_LINES
 
 TARGETS = ["a house", "", "the river", " \u2028 ", *ODD_LINES[4:][::-1]]
 
 
 @pytest.fixture(scope="module")
-def subwords(tmp_path_factory):
-    return SentencePieceModel(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
-
-
-@pytest.fixture(scope="module")
-def translator(subwords):
+def translator(model, subwords):
     search = BeamSearch(beam_size=2)
-    return Translator([random_model(subwords)], shared(subwords), TranslatorSettings(search, 8, 24))
+    return Translator([model], shared(subwords), TranslatorSettings(search, 8, 24))
 
 
 def by_definition(translator, subwords, source, target):
@@ -74,12 +68,11 @@ def test_what_is_too_long_is_cut_off_with_a_warning(translator, caplog):
     found = translator.score(["a", long, "a"], [long, "a", "a"], first=10)
     assert [score.truncated for score in found] == [True, True, False]
     assert len(found[0].subwords) == 24 + 8
-    assert [record.getMessage() for record in caplog.records] == [
-        "line 11: the source has 201 subwords, only the first 24 are scored",
-        "line 10: the target has 201 subwords, only the first 32 are scored",
-    ]
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("line 11: the source has 201")
+    assert second.startswith("line 10: the target has 201")
 
 
 def test_there_is_a_target_for_every_source(translator):
-    with pytest.raises(ValueError, match="there are 2 sources and 1 targets, expected a target"):
+    with pytest.raises(ValueError, match="2 sources and 1 targets"):
         translator.score(["a", "b"], ["a"])

@@ -2,7 +2,6 @@
 
 import functools
 
-import gin
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +12,6 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.random_numbers import hashed
 from t2t_repro.decoding.sampling import Sampling, draw, draw_from_nucleus, draw_from_top_k
 from t2t_repro.decoding.search import DecodingConstraints
-from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.test_beam_search import (
     TableModel,
@@ -189,13 +187,6 @@ def test_a_sentence_has_the_same_samples_in_any_batch(rows, nucleus, samples):
     assert texts_of(some) == [all_drawn(nucleus)[row][:samples] for row in rows]
 
 
-def test_the_first_samples_are_those_of_fewer():
-    all_three = drawn(Sampling(3), TABLES, LIMITS, ROW_KEYS)
-    of_three = drawn(Sampling(3), TABLES, LIMITS, ROW_KEYS, n_best=2)
-    np.testing.assert_array_equal(of_three.ids, all_three.ids[:, :2])
-    np.testing.assert_array_equal(of_three.scores, all_three.scores[:, :2])
-
-
 def test_other_seeds_keys_and_numbers_give_other_samples():
     tables, limits = np.tile(TABLES[:1], [3, 1, 1]), [5] * 3
     tables = np.log(np.full_like(tables, 0.2))  # nothing is more probable
@@ -258,19 +249,3 @@ def test_eager_and_graph_agree():
     np.testing.assert_array_equal(found.ids, eager.ids)
     np.testing.assert_array_equal(found.scores, eager.scores)
     assert int(found.steps) == int(eager.steps)
-
-
-def test_gin_binds_it():
-    gin.parse_config("Sampling.samples = 4\nSampling.top_k = 9\nSampling.nucleus = 0.5")
-    assert Sampling() == Sampling(samples=4, top_k=9, nucleus=0.5)
-    assert Sampling().beam_size == 4
-    gin.clear_config()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("samples", 0), ("temperature", 0.0), ("top_k", 0), ("nucleus", 0.0), ("nucleus", 1.5)],
-)
-def test_constructor_refuses(name, value):
-    with pytest.raises(UserError, match=f"Sampling.{name} is {value!r}, expected"):
-        Sampling(**{name: value})

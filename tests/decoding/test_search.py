@@ -1,4 +1,4 @@
-"""A search of one's own: epsilon sampling, as docs/extending.md has it."""
+"""Your own search (epsilon sampling of docs/extending.md), and what holds for all searches."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.batch_plan import padded
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.pair_scores import padded
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import DecodingConstraints
@@ -27,18 +27,17 @@ EpsilonSampling = _made["EpsilonSampling"]
 
 
 def found_by(search, limits):
-    model = small_model("paper")
-    decoder = StepDecoder(model, search.beam_size)
-    begun, given = (
-        decoder.begin(tf.constant(SOURCE)),
-        DecodingConstraints(keys_of(tf.constant(SOURCE))),
-    )
-    return search.search(decoder, begun, tf.constant(limits), max(limits), 1, given)
+    decoder, source = StepDecoder(small_model("paper"), search.beam_size), tf.constant(SOURCE)
+    constraints = DecodingConstraints(keys_of(source))
+    cache = decoder.begin(source)
+    return search.search(decoder, cache, tf.constant(limits), max(limits), 1, constraints)
 
 
 def test_where_no_id_is_probable_enough_it_is_greedy():
     limits = [9, 4, 7][: len(SOURCE)]
-    greedy, drawn = (found_by(search, limits) for search in (BeamSearch(1), EpsilonSampling(1.0)))
+    gin.parse_config("Translator.search = @EpsilonSampling()\nEpsilonSampling.epsilon = 1.0")
+    drawn = found_by(TranslatorSettings().search, limits)
+    greedy = found_by(BeamSearch(1), limits)
     np.testing.assert_array_equal(drawn.ids, greedy.ids)
     np.testing.assert_array_equal(drawn.finished, greedy.finished)
 
@@ -51,53 +50,18 @@ def test_other_seeds_give_other_translations():
     assert (first != other).any()
 
 
-class Words:
-    """Subwords enough for a translator: a word's id is its length."""
-
-    def encode(self, lines):
-        return [[2 + len(word) % 9 for word in line.split()] + [EOS_ID] for line in lines]
-
-    def decode(self, ids):
-        return " ".join(str(token) for token in ids if token > EOS_ID)
-
-
-def translator_with(search: Any) -> Translator:
-    words: Any = Words()
-    return Translator([small_model("paper")], shared(words), TranslatorSettings(search))
-
-
-def test_gin_binds_it():
-    gin.parse_config("Translator.search = @EpsilonSampling()\nEpsilonSampling.epsilon = 1.0")
-    words: Any = Words()
-    translator = Translator([small_model("paper")], shared(words))
-    assert isinstance(translator.settings.search, EpsilonSampling)
-    lines = ["a bird sees a tree", "", "the house"]
-    drawn = [found[0].text for found in translator.translate(lines)]
-    gin.clear_config()
-    greedy = translator_with(BeamSearch(1)).translate(lines)
-    assert drawn == [found[0].text for found in greedy]
-
-
-@pytest.mark.parametrize(
-    "search", [BeamSearch(1), BeamSearch(3), Sampling(2), EpsilonSampling(0.1)]
-)
-def test_pad_that_is_forbidden_leaves_its_probability_or_gives_it_away(search):
-    """The others share what PAD had, where that is asked for: scores are those without it."""
-    words: Any = Words()
+@pytest.mark.parametrize("search", [BeamSearch(3), Sampling(2), EpsilonSampling(0.1)])
+def test_forbidden_pad_keeps_its_probability_or_gives_it_to_the_others(search):
     model = small_model("Marian's")
     bias = np.zeros(model.vocab_size, np.float32)
     bias[PAD_ID] = 9.0
     model.logits_bias.assign(bias)
-    lines = ["a bird sees a tree", "the house"]
+    sources = tf.constant(padded([[3, 6, 6, 3, 6, EOS_ID], [5, 7, EOS_ID]]))
+    no_subwords: Any = None
     found = {}
     for forbid, renormalize in ((False, False), (True, False), (True, True)):
-        translator = Translator(
-            [model],
-            shared(words),
-            TranslatorSettings(search, 3, forbid_pad=forbid, renormalize=renormalize),
-        )
-        sources = tf.constant(padded(words.encode(lines)))
-        result = translator.search_batch(sources, 1)
+        settings = TranslatorSettings(search, 3, forbid_pad=forbid, renormalize=renormalize)
+        result = Translator([model], shared(no_subwords), settings).search_batch(sources, 1)
         found[forbid, renormalize] = result.ids.numpy()[:, 0], result.scores.numpy()[:, 0]
     ids, scores = found[True, False]
     assert (found[False, False][0][:, 0] == PAD_ID).all()
@@ -105,11 +69,11 @@ def test_pad_that_is_forbidden_leaves_its_probability_or_gives_it_away(search):
         length = row.index(PAD_ID) if PAD_ID in row else len(row)
         assert row[length - 1] == EOS_ID or length in (6, 9)
         assert not any(row[length:])
-    # Of some 9 nats that PAD is above the others, each id has got most.
+    # PAD is some 9 nats above the others, each of which gets most of that.
     assert (found[True, True][1] > scores + 3).all()
 
 
 @pytest.mark.parametrize("search", [4, "beam", BeamSearch])
-def test_what_is_no_search(search):
-    with pytest.raises(UserError, match=r"Translator.search is .*, expected a Search, @name\(\)"):
-        translator_with(search)
+def test_what_is_not_a_search(search):
+    with pytest.raises(UserError, match="search"):
+        TranslatorSettings(search)

@@ -8,40 +8,26 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
-from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.decoding.random_translator import ODD_LINES, random_model, write_subwords
+from tests.decoding.random_translator import ODD_LINES
 
 ALPHA = 0.6
 
 
-class RecordingSubwords(SentencePieceModel):
-    """Remembers the ids that it was last asked to decode."""
+@pytest.fixture(scope="module")
+def make(model, subwords):
+    """Makes a translator with a search and other settings."""
 
-    def decode(self, ids):
-        self.decoded = [int(token) for token in ids]
-        return super().decode(ids)
+    def make(search, **settings):
+        return Translator([model], shared(subwords), TranslatorSettings(search, 8, 24, **settings))
+
+    return make
 
 
 @pytest.fixture(scope="module")
-def subwords(tmp_path_factory):
-    return RecordingSubwords(write_subwords(tmp_path_factory.mktemp("subwords") / "made.model"))
-
-
-@pytest.fixture(scope="module")
-def model(subwords):
-    return random_model(subwords)
-
-
-@pytest.fixture(scope="module")
-def translator(model, subwords):
-    search = BeamSearch(beam_size=4, length_penalty=ALPHA)
-    return Translator(
-        [model],
-        shared(subwords),
-        TranslatorSettings(search, max_extra_length=8, max_source_length=24),
-    )
+def translator(make):
+    return make(BeamSearch(beam_size=4, length_penalty=ALPHA))
 
 
 def assert_same(found, expected):
@@ -75,15 +61,9 @@ def test_a_sentence_is_translated_the_same_alone_and_in_company(translator):
     assert_same(translator.translate(ODD_LINES[::-1], n_best=2), together[::-1])
 
 
-@pytest.mark.parametrize("tokens_per_batch", [1, 70, 10**6])
-def test_how_much_is_decoded_together_has_no_influence(
-    translator, model, subwords, tokens_per_batch
-):
-    other = Translator(
-        [model],
-        shared(subwords),
-        TranslatorSettings(translator.settings.search, 8, 24, tokens_per_batch),
-    )
+@pytest.mark.parametrize("tokens_per_batch", [1, 10**6])
+def test_how_much_is_decoded_together_has_no_influence(translator, make, tokens_per_batch):
+    other = make(translator.settings.search, tokens_per_batch=tokens_per_batch)
     assert_same(other.translate(ODD_LINES, n_best=2), translator.translate(ODD_LINES, n_best=2))
 
 
@@ -168,10 +148,9 @@ def test_scores_that_are_no_numbers_are_an_error(translator, model):
         table.assign(weights)
 
 
-@pytest.mark.parametrize("search", [BeamSearch(1), Sampling()], ids=["greedy", "sampling"])
-def test_its_own_beginning_gives_a_translation_again(model, subwords, search):
+def test_its_own_beginning_gives_a_translation_again(make):
     """Of ids: a text need not have the subwords that were found. Each row has another length."""
-    translator = Translator([model], shared(subwords), TranslatorSettings(search, 8, 24))
+    translator = make(BeamSearch(1))
     sources = [ids for ids in translator._encode("source", ODD_LINES).ids if len(ids) > 1]
     ids = tf.ragged.constant(sources, dtype=tf.int32).to_tensor()
     decode = tf.function(translator.search_batch, autograph=False)
@@ -184,22 +163,14 @@ def test_its_own_beginning_gives_a_translation_again(model, subwords, search):
     np.testing.assert_allclose(found.scores, free.scores, rtol=1e-5, atol=1e-5)
 
 
-def test_samples_are_the_same_in_any_company(model, subwords):
-    """However they are translated together, and by however many workers."""
+def test_samples_are_the_same_in_any_company(make):
+    """In other batches, with another number of workers, and not with another seed."""
     search = Sampling(2, nucleus=0.95)
-    expected = Translator([model], shared(subwords), TranslatorSettings(search, 8, 24)).translate(
-        ODD_LINES, 2
-    )
+    expected = make(search).translate(ODD_LINES, 2)
     assert len({some[0].text for some in expected}) > 5
-    assert_same(expected[-1:], expected[:1])
-    for tokens_per_batch, workers, some in ((1, 1, slice(None)), (99, 2, slice(None, None, -2))):
-        other = Translator(
-            [model], shared(subwords), TranslatorSettings(search, 8, 24, tokens_per_batch, workers)
-        )
-        assert_same(other.translate(ODD_LINES[some], 2), expected[some])
-    other = Translator(
-        [model], shared(subwords), TranslatorSettings(Sampling(2, nucleus=0.95, seed=2), 8, 24)
-    )
+    other = make(search, tokens_per_batch=99, workers=2)
+    assert_same(other.translate(ODD_LINES[::-2], 2), expected[::-2])
+    other = make(Sampling(2, nucleus=0.95, seed=2))
     assert other.translate(ODD_LINES[:1], 2) != expected[:1]
 
 

@@ -1,35 +1,11 @@
 """What starts TensorFlow Serving: the script and the manifest say the same."""
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import yaml
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-
-
-def test_the_script_starts_a_container_on_an_export(tmp_path):
-    (tmp_path / "docker").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
-    (tmp_path / "docker").chmod(0o755)
-    configs = ("models.config", "batching_params.pbtxt", "monitoring.config")
-    for name in configs:
-        (tmp_path / name).write_text('name: "made"')
-    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
-
-    def run(*arguments):
-        command = ["bash", str(SCRIPTS / "serve.sh"), *arguments]
-        return subprocess.run(command, env={"PATH": path}, capture_output=True, text=True)
-
-    started = run(str(tmp_path), "made")
-    words = started.stdout.split()
-    assert started.returncode == 0, started.stderr
-    assert f"{tmp_path}:/models/made:ro" in words
-    for name in configs:
-        assert any(word.endswith(f"=/models/made/{name}") for word in words)
-    for wrong in ([], ["nowhere"], [str(tmp_path), "other"]):
-        assert run(*wrong).returncode == 2
 
 
 def test_the_manifest_starts_the_same_server():
