@@ -1,4 +1,4 @@
-"""Which devices of a process train: every visible GPU, or the CPU."""
+"""Chooses the devices of a process: every visible GPU, or the CPU; with XLA or without."""
 
 from typing import Annotated
 
@@ -13,22 +13,19 @@ Replicas = Annotated[int, Range(least=1, most=256)]
 @gin.configurable
 @validated
 def choose_strategy(cpu_replicas: Replicas = 1) -> tf.distribute.Strategy:
-    """Chooses how replicas are laid out.
+    """Chooses the strategy of a single worker; several have `Workers.strategy`.
 
-    All visible GPUs under one MirroredStrategy (CUDA_VISIBLE_DEVICES narrows them); without a GPU
-    the CPU, which can be split into logical devices to try out several replicas.
-
-    Several workers have a strategy of their own, see `Workers.strategy`.
+    It has a replica per visible GPU (see CUDA_VISIBLE_DEVICES). Without a GPU it has the CPU, which
+    can be split into logical devices to try out several replicas.
 
     Args:
-        cpu_replicas: how many logical devices the CPU is split into where there is no GPU, and
-            one process.
+        cpu_replicas: number of logical devices that the CPU is split into.
 
     Returns:
-        the strategy; TensorFlow's default one where there is one device only.
+        a MirroredStrategy; TensorFlow's default one for a single device.
 
     Raises:
-        RuntimeError: if TensorFlow has computed already when the CPU is to be split.
+        RuntimeError: TensorFlow has computed already when the CPU is to be split.
     """
     gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
     if len(gpus) > 1:
@@ -45,10 +42,10 @@ def choose_strategy(cpu_replicas: Replicas = 1) -> tf.distribute.Strategy:
 @gin.configurable
 @validated
 def use_xla(jit_compile: bool | None = None) -> bool:
-    """Whether XLA compiles forward and backward pass.
+    """Returns whether XLA compiles the forward and backward pass.
 
     Args:
-        jit_compile: None means on GPUs only. (On a CPU XLA is slower than oneDNN.)
+        jit_compile: None means on GPUs only; on a CPU XLA is slower than oneDNN.
     """
     if jit_compile is None:
         return bool(tf.config.list_logical_devices("GPU"))
@@ -56,7 +53,7 @@ def use_xla(jit_compile: bool | None = None) -> bool:
 
 
 def own_replicas(strategy: tf.distribute.Strategy) -> range:
-    """Returns the replicas of this process, as numbers among those of all workers."""
+    """Returns the numbers of this process's replicas among those of all workers."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return range(strategy.num_replicas_in_sync)
     resolver = strategy.cluster_resolver

@@ -20,7 +20,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         peak: the rate at step = warmup_steps, the highest.
-        warmup_steps: how many steps the rate rises.
+        warmup_steps: number of steps in which the rate rises.
 
     Raises:
         UserError: an argument is not positive.
@@ -31,7 +31,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
 
     def __call__(self, step: int | tf.Tensor) -> tf.Tensor:
-        """Returns the rate, a float32 scalar, of the update after `step` updates."""
+        """Returns the rate of the update after `step` updates, a float32 scalar."""
         step = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)
         return self.peak * ops.minimum(step / warmup, ops.sqrt(warmup / step))
@@ -52,7 +52,7 @@ class TransformerSchedule(InverseSquareRoot):
 
     Args:
         d_model: the model's width.
-        warmup_steps: how many steps the rate rises; 4,000 in the paper.
+        warmup_steps: number of steps in which the rate rises; 4,000 in the paper.
         constant: a factor on the whole.
 
     Raises:

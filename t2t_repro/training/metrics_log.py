@@ -23,14 +23,6 @@ from t2t_repro.training.train_step import StepResult
 # Speed is measured over at least so many updates: the host reads results later than they are there.
 _LEAST_UPDATES = 10
 
-_DESCRIPTIONS = {
-    "train/loss": "The loss that is minimised: cross-entropy with label smoothing, less the "
-    "smoothing's own entropy, so that its minimum is 0. It may lie below nll.",
-    "train/nll": "Cross-entropy without label smoothing, in nats per target token; perplexity is "
-    "e^nll.",
-    "train/padding_share": "The share of the computed vectors that hold no token.",
-}
-
 
 class MetricsLog(AbstractContextManager["MetricsLog"]):
     """Reports a training run to the terminal, to TensorBoard and to callbacks.
@@ -176,7 +168,7 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
     def _scalars(self, values: dict[str, float], step: int) -> None:
         with self._writing():
             for name, value in values.items():
-                tf.summary.scalar(name, value, step=step, description=_DESCRIPTIONS.get(name))
+                tf.summary.scalar(name, value, step=step)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

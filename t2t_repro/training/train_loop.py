@@ -5,7 +5,7 @@ import math
 import signal
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -13,22 +13,13 @@ from absl import logging
 from t2t_repro.data.batches import Batches
 from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
+from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.optimizer import LARGEST_NORM
-from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
+from t2t_repro.training.run_state import RunState, TrainingSchedule
 from t2t_repro.training.signals import Interrupted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
 from t2t_repro.training.workers import Workers
-
-
-class Evaluation(Protocol):
-    """Scores the dev set with the current weights, several workers together."""
-
-    def share(self) -> Any:
-        """Computes this worker's share of the evaluation, as values that JSON can hold."""
-
-    def scores(self, shares: list[Any]) -> DevScores:
-        """Returns the scores, the same on every worker, from the shares of all in their order."""
 
 
 class _Update(NamedTuple):
@@ -69,7 +60,7 @@ class TrainLoop:
     batches: Batches
     checkpoints: Checkpoints
     schedule: TrainingSchedule
-    evaluation: Evaluation
+    evaluation: DevEvaluation
     workers: Workers
     log: MetricsLog
 

@@ -258,22 +258,17 @@ def log_start(
     is_over = schedule.is_over(state)
     if not is_over:
         logging.info("train: going on after step %d", state.step)
-    elif state.step >= schedule.steps:
-        logging.info(
-            f"train: finished already, after step {state.step}; to train longer, bind "
-            f"TrainingSchedule.steps to more than {state.step}"
-        )
     else:
+        longer = f"TrainingSchedule.steps to more than {state.step}"
+        if schedule.is_out_of_patience(state):
+            longer = f"TrainingSchedule.patience to more than {state.stale}, or to None"
         logging.info(
-            f"train: finished already, after step {state.step}, out of patience: dev "
-            f"{state.judged_by} has not improved in {state.stale} evaluations; to train longer, "
-            f"bind TrainingSchedule.patience to more than {state.stale}, or to None"
+            f"train: finished already, after step {state.step}; to train longer, bind {longer}"
         )
     for difference in differing:
         doing = "the run had" if is_over else "going on with"
         logging.warning("train: %s another configuration: %s", doing, difference)
-    is_longer = all(difference.startswith("TrainingSchedule.") for difference in differing)
-    if is_over or not is_longer:
+    if is_over or differing:
         logging.info(
             "train: to start from this model's weights with a fresh optimizer, on the same or "
             f"other data, give another --model_dir with {directory.as_parent()}"
@@ -295,9 +290,8 @@ def log_end(
     updates = end.step - start.step
     if not updates:
         return
-    made = f"the last {updates:,} of {end.step:,}" if start.step else f"{updates:,}"
     logging.info(
-        f"train: finished {made} steps in {in_words(seconds)}; next: "
+        f"train: finished step {end.step:,}; {updates:,} updates took {in_words(seconds)}; next: "
         f"{', then '.join(_next_commands(directory, data_dir))}"
     )
 

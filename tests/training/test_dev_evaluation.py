@@ -57,7 +57,7 @@ def mixed(data):
 def evaluation(data):
     """Makes a DevEvaluation of untranslated sentences."""
     config = LayerConfig(d_model=8, d_ff=8, num_heads=2)
-    model = Transformer(data.subwords.target.size, num_layers=2, config=config)
+    model = Transformer(data.subwords.target.size, num_layers=1, config=config)
     model.build()
 
     def make(data=data, workers=None, **settings):
@@ -77,16 +77,17 @@ def scores(evaluation):
 
 def test_attention_is_drawn_where_asked_for_with_the_current_weights(evaluation):
     pytest.importorskip("matplotlib")
-    assert scores(evaluation(sentences=1)).images == []
+    share = (SOURCE[:1], [1.0], [1.0])
+    assert evaluation(sentences=1).scores([share]).images == []
     # The sentence need not be among those that are translated.
     images = functools.partial(attention_images, sentence=3)
     drawing = evaluation(sentences=1, images=images)
-    first = dict(scores(drawing).images)
+    first = dict(drawing.scores([share]).images)
     assert list(first) == ["attention/encoder", "attention/decoder", "attention/cross"]
     assert all(pixels.dtype == np.uint8 and pixels.shape[2] == 3 for pixels in first.values())
     table = drawing.model.embedding.table
     table.assign(table * 10)
-    second = dict(scores(drawing).images)
+    second = dict(drawing.scores([share]).images)
     table.assign(table / 10)
     assert all((pixels != second[name]).any() for name, pixels in first.items())
 
@@ -101,10 +102,12 @@ def test_a_sentence_to_draw_is_one_of_the_dev_set(evaluation, number):
 
 def test_a_metric_returns_a_score_and_says_which_way_it_goes(evaluation):
     mean: Any = lambda *_: 3.5  # noqa: E731
+    share = (SOURCE, [6.0], [3.0])
     with pytest.raises(UserError, match=r"DevEvaluation\.metric gave 3\.5"):
-        scores(evaluation(metric=mean))
+        evaluation(metric=mean).scores([share])
     for metric, name, higher_is_better in [(ter, "TER", False), (bleu, "BLEU", True)]:
-        result = scores(evaluation(metric=metric))
+        result = evaluation(metric=metric).scores([share])
+        assert result.nll == 2.0
         assert (result.metric, result.higher_is_better) == (name, higher_is_better)
 
 
@@ -123,12 +126,13 @@ def test_every_corpus_of_a_mixture_is_scored_by_itself_too(evaluation, data, mix
     lines = result.samples.splitlines()
     assert len(lines) == 5
     # So many of each corpus, not of all together.
-    assert scores(evaluation(mixed, sentences=1)).samples.splitlines() == lines[:4]
+    few = evaluation(mixed, sentences=1).scores([(SOURCE[:2], [1.0, 1.0], [1.0, 1.0])])
+    assert few.samples.splitlines() == lines[:4]
 
 
-@pytest.mark.parametrize("count", [2, 4])
-def test_workers_that_share_the_dev_set_have_the_scores_of_one(evaluation, mixed, count):
-    """Also where there are more of them than sentences."""
+def test_workers_that_share_the_dev_set_have_the_scores_of_one(evaluation, mixed):
+    """Even more of them than sentences."""
+    count = len(SOURCE) + 1
     expected = scores(evaluation(mixed))
     workers: list[Any] = [
         SimpleNamespace(index=i, count=count, is_chief=i == 0) for i in range(count)

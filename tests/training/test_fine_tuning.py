@@ -29,6 +29,8 @@ from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import read_ancestry, weights_hash
 from t2t_repro.runs.weights import name_of, named_values, save_weights
+from t2t_repro.text.subword_model import SubwordPair
+from t2t_repro.text.training import SubwordTraining
 from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import configured_preparation, new_model
@@ -180,19 +182,6 @@ def test_the_optimizer_is_fresh_and_frozen_parts_stay(begun):
         assert is_same == (name_of(one) != "embedding/table")
 
 
-def test_a_third_model_remembers_both(initial, begun, other):
-    start = [from_model(begun.folder), "train.init_checkpoint = 'checkpoints/step-2'"]
-    with recorded() as record:
-        train(other, *start, "TrainingSchedule.steps = 1", "MovingAverage.decay = 0.9")
-    used = ModelDirectory(begun.folder / "model").load_model("latest")
-    assert record.evaluations[0] == (0, dev_nll(used, other))
-    first, second = read_ancestry(ModelDirectory(other / "model").ancestry_json)
-    assert first.model_dir == str(begun.folder / "model")
-    assert first.checkpoint == "checkpoints/step-2"
-    assert first.weights_sha256 == weights_hash(named_values(used))
-    assert second.model_dir == str(initial / "model")
-
-
 def test_an_imported_model_is_trained_on(other):
     """A Marian model: two subword files, and the same ids in both."""
     subwords = read_marian_text(write_marian_text(other / "theirs")).write(other)
@@ -220,21 +209,24 @@ def test_an_imported_model_is_trained_on(other):
 
 def test_both_vocabularies_of_a_model_are_taken(other):
     """By datagen too, from the same file; a macro may name the model."""
-    two = [
-        "prepare.source_subwords = @source/SubwordTraining()",
-        "source/SubwordTraining.vocab_size = 285",
+    lines = ["ant bee", "cat dog"] * 9
+    sides = [
+        SubwordTraining(vocab_size=size).train(lines, other / f"{size}") for size in (270, 272)
     ]
-    bindings = ["Transformer.tied_embeddings = 'target_softmax'", "TrainingSchedule.steps = 1"]
-    train(other, *two, *bindings, model="two", data="two_data")
+    subwords, two = SubwordPair(*sides), ModelDirectory(other / "two")
+    config = LayerConfig(d_model=16, d_ff=16, num_heads=2)
+    model = Transformer(272, 1, config, tied_embeddings="none", source_vocab_size=270)
+    model.build()
+    two.describe(model, subwords, DECODING, DECODING)
+    save_weights(model, two.checkpoints, 0)
     with pytest.raises(UserError, match=r"bind Transformer\.tied_embeddings = 'target_softmax'"):
         train(other, from_model(other, "two"))
-    configure(other, f"initial = '{other}/two'", "train.init_from = %initial", *bindings)
+    bindings = ["train.init_from = %initial", "Transformer.tied_embeddings = 'none'"]
+    configure(other, f"initial = '{other}/two'", *bindings)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(other)
         data = experiment.prepare_data(other / "data")
-    theirs = ModelDirectory(other / "two").subwords()
-    assert data.subwords.contents() == theirs.contents()
-    assert len(theirs.contents()) == 2
+    assert data.subwords.contents() == subwords.contents()
 
 
 @pytest.mark.parametrize(("count", "rows"), [(2, 290), (12, 292)])
@@ -276,18 +268,31 @@ def killed_at(folder, step, *bindings):
             train(folder, *bindings)
 
 
-def test_killed_and_resumed_is_uninterrupted_even_where_the_initial_model_is_gone(initial, other):
-    shutil.copytree(initial / "model", other / "initial")
+def test_killed_and_resumed_is_uninterrupted_even_where_the_initial_model_is_gone(
+    initial, begun, other
+):
+    """It remembers that model, and the one that it started from."""
+    shutil.copytree(begun.folder / "model", other / "initial")
     whole = other.with_name(f"{other.name}_whole")
     shutil.copytree(other, whole)
     bindings = [
         "train.init_from = 'initial'",
+        "train.init_checkpoint = 'checkpoints/step-2'",
         "Checkpoints.every_steps = 2",
         "TrainingSchedule.steps = 4",
         "MovingAverage.decay = 0.9",
         "TrainStep.frozen = ['encoder']",
     ]
-    train(whole, *bindings)
+    with recorded() as record:
+        train(whole, *bindings)
+    used = ModelDirectory(whole / "initial").load_model("latest")
+    assert record.evaluations[0] == (0, dev_nll(used, whole))
+    first, second = read_ancestry(ModelDirectory(whole / "model").ancestry_json)
+    assert first.model_dir == str(whole / "initial")
+    assert first.checkpoint == "checkpoints/step-2"
+    assert first.weights_sha256 == weights_hash(named_values(used))
+    assert second.model_dir == str(initial / "model")
+
     killed_at(other, 3, *bindings)
     shutil.rmtree(other / "initial")
     with recorded() as record:

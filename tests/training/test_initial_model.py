@@ -63,9 +63,10 @@ def tables(model):
 @pytest.mark.parametrize(
     ("before", "now"),
     [
-        *(("all", tied) for tied in ("all", "target_softmax", "source_target", "none")),
+        ("all", "all"),
+        ("all", "none"),
+        ("source_target", "source_target"),
         ("target_softmax", "none"),
-        ("none", "none"),
     ],
 )
 def test_rows_are_copied_by_subword_whatever_is_tied(before, now, subwords, tmp_path):

@@ -1,101 +1,101 @@
 """The moving average of the weights: its formula, on any devices, in checkpoints, in use."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import load_weights
 from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
-from t2t_repro.training.moving_average import MovingAverageSettings
+from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
+from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
-from tests.training.tiny import (
-    assert_close,
-    assert_same,
-    copies,
-    global_batches,
-    tiny_model,
-    tiny_step,
-)
+from tests.training.tiny import assert_close, assert_same, copies, devices, tiny_model
 
 # The first updates have less, the others this.
 DECAY = 0.3
 
 
-def averaging_step(replicas=1, decay=DECAY):
-    return tiny_step(replicas, micro_batches=2, decay=decay)
-
-
-@pytest.fixture(scope="module")
-def two_replicas():
-    """A step of two replicas after eight updates."""
-    step = averaging_step(2)
-    for number, batch in enumerate(global_batches(8, 2)):
-        step(number, *batch)
-    return step
-
-
-def averages(step):
-    return [value.numpy() for value in step.average.values]
-
-
-def checkpoints_of(step, folder):
-    return Checkpoints(
-        ModelDirectory(folder), step.model, step.optimizer, CheckpointSettings(), step.average
-    )
-
-
-def test_the_formula_on_one_replica_and_on_two(two_replicas):
-    step = averaging_step()
-    expected = copies(step.model)
-    for number, batch in enumerate(global_batches(8, 2)):
-        step(number, *batch)
-        decay = min(DECAY, (2 + number) / (11 + number))
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_formula(replicas):
+    rng = np.random.default_rng(0)
+    strategy = devices(replicas)
+    with strategy.scope():
+        weights = [keras.Variable(rng.normal(size=shape)) for shape in ((2, 3), (4,))]
+        average = MovingAverage(weights, MovingAverageSettings(DECAY))
+    update = tf.function(average.update)
+    expected = [weight.numpy() for weight in weights]
+    for step in range(1, 9):
+        for weight in weights:
+            weight.assign(rng.normal(size=weight.shape))
+        update(tf.constant(step))
+        decay = min(DECAY, (1 + step) / (10 + step))
         expected = [
-            decay * old + (1 - decay) * new
-            for old, new in zip(expected, copies(step.model), strict=True)
+            decay * old + (1 - decay) * weight.numpy()
+            for old, weight in zip(expected, weights, strict=True)
         ]
-    assert_close(averages(step), expected, atol=1e-6)
-    assert_close(averages(two_replicas), averages(step), atol=1e-6)
-    for value in two_replicas.average.values:
-        here, there = two_replicas.strategy.experimental_local_results(value)
-        np.testing.assert_array_equal(here, there)
+    for value, numbers in zip(average.values, expected, strict=True):
+        for local in strategy.experimental_local_results(value):
+            np.testing.assert_allclose(local, numbers, rtol=1e-5)
 
 
-def test_a_checkpoint_is_used_with_its_average_and_resumed_with_both(two_replicas, tmp_path):
-    checkpoints = checkpoints_of(two_replicas, tmp_path)
-    checkpoints.save(RunState(step=8))
+class Run:
+    """A model with an average of other values, and the checkpoints of both."""
+
+    def __init__(self, folder, decay, seed=0):
+        self.model = tiny_model(seed=seed)
+        weights = self.model.trainable_variables
+        self.average = MovingAverage(weights, MovingAverageSettings(decay))
+        optimizer = adam(learning_rate=0.1)
+        optimizer.build(weights)
+        for weight in weights:
+            weight.assign(weight + 1.0)
+        parts = ModelDirectory(folder), self.model, optimizer, CheckpointSettings(), self.average
+        self.checkpoints = Checkpoints(*parts)
+
+    def averages(self):
+        return [value.numpy() for value in self.average.values]
+
+
+def test_a_checkpoint_is_used_with_its_average_and_resumed_with_both(tmp_path):
+    run = Run(tmp_path, DECAY)
+    run.checkpoints.save(RunState(step=8))
     model = tiny_model(seed=5)
-    load_weights(model, checkpoints.newest)
-    assert_same(copies(model), averages(two_replicas))
-    resumed = averaging_step()
-    checkpoints_of(resumed, tmp_path).restore()
-    assert_same(averages(resumed), averages(two_replicas))
-    assert_same(copies(resumed.model), copies(two_replicas.model))
+    load_weights(model, str(run.checkpoints.newest))
+    assert_same(copies(model), run.averages())
+    assert (copies(model)[0] != copies(run.model)[0]).any()
+    resumed = Run(tmp_path, DECAY, seed=6)
+    resumed.checkpoints.restore()
+    assert_same(resumed.averages(), run.averages())
+    assert_same(copies(resumed.model), copies(run.model))
 
 
-def test_the_average_stands_in_for_the_weights_for_a_while(two_replicas):
-    before = copies(two_replicas.model)
+def test_the_average_stands_in_for_the_weights_for_a_while(tmp_path):
+    run = Run(tmp_path, DECAY)
+    before = copies(run.model)
 
     def use():
-        with two_replicas.average.in_place():
-            assert_same(copies(two_replicas.model), averages(two_replicas))
-            assert (copies(two_replicas.model)[0] != before[0]).any()
+        with run.average.in_place():
+            assert_same(copies(run.model), run.averages())
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         use()
-    assert_same(copies(two_replicas.model), before)
+    assert_same(copies(run.model), before)
+    run.average.restart()
+    assert_close(run.averages(), before, atol=0)
 
 
 def test_the_paper_has_none(tmp_path):
-    step = averaging_step(decay=None)
-    before = copies(step.model)
-    with step.average.in_place():
-        assert_same(copies(step.model), before)
-    checkpoints_of(step, tmp_path).save(RunState(step=1))
+    run = Run(tmp_path, decay=None)
+    before = copies(run.model)
+    with run.average.in_place():
+        assert_same(copies(run.model), before)
+    run.checkpoints.save(RunState(step=1))
     with pytest.raises(UserError, match="step-1 does not fit this model"):
-        checkpoints_of(averaging_step(), tmp_path).restore()
+        Run(tmp_path, DECAY).checkpoints.restore()
 
 
 @pytest.mark.parametrize("decay", [0.0, 1.0, "0.9"])

@@ -1,19 +1,72 @@
-"""One replica or four, with XLA or without, give the same losses; so does going on.
+"""The same training on one, two and eight devices, with XLA or not, resumed or not: one loss."""
 
-`python -m tests.training.one_loss` does it with eight, each of which is traced and compiled.
-"""
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
 
-from tests.training.one_loss import STEPS, all_losses
+import tests.conftest  # noqa: F401 (eight logical devices in every process)
+from t2t_repro.data.batches import Batches, BatchSettings
+from t2t_repro.data.token_store import TokenStore
+from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
+from t2t_repro.training.run_state import RunState
+from tests.token_stores import write_token_store
+from tests.training.tiny import VOCAB, tiny_step
 
 pytestmark = pytest.mark.long
 
+STEPS = 30
+MICRO_BATCHES = 8
+
 
 def test_all_devices_have_one_loss(tmp_path):
-    found = np.array(list(all_losses(tmp_path, [(1, 20), (4, STEPS)]).values()))
-    assert found.shape == (5, STEPS)
-    np.testing.assert_allclose(found, np.broadcast_to(found[0], found.shape), rtol=1e-5)
-    # It learns, and what is compared is no constant.
-    assert found[0, -5:].mean() < found[0, :5].mean() - 0.3
+    """And so has a run that goes on with other devices: 1, then 2 with XLA, then 8."""
+    rng = np.random.default_rng(0)
+    sources = [rng.integers(2, VOCAB, rng.integers(1, 24)).tolist() for _ in range(200)]
+    pairs = [([*source, 1], [*source[::-1], 1]) for source in sources]
+    write_token_store(tmp_path / "store", pairs, vocab_size=VOCAB)
+    losses, resumed = [], []
+    for replicas, jit_compile, last in ((1, False, 8), (2, True, 20), (8, False, STEPS)):
+        # All strategies of a process have to be of one size.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            whole, part = process.submit(_train, tmp_path, replicas, jit_compile, last).result()
+        losses.append(whole)
+        resumed += part
+    table = np.array([*losses, resumed])
+    assert table.shape == (4, STEPS)
+    np.testing.assert_allclose(table, np.broadcast_to(table[0], table.shape), rtol=1e-5)
+    # The loss falls: the curves that are compared are not constant.
+    assert table[0, -5:].mean() < table[0, :5].mean() - 0.2
+
+
+def _train(folder, replicas, jit_compile, last):
+    """Returns all losses, and those from the newest checkpoint to the last update.
+
+    The same TrainStep makes both: its first training must leave nothing behind.
+    """
+    store = TokenStore(folder / "store")
+    batches = Batches(store, BatchSettings(800, max_shapes=1), 3, MICRO_BATCHES, jit_compile)
+    step = tiny_step(replicas, dropout=0.2, micro_batches=MICRO_BATCHES, jit_compile=jit_compile)
+    step.compile(batches.shapes)
+    parts = ModelDirectory(folder / "model"), step.model, step.optimizer
+    checkpoints = Checkpoints(*parts, CheckpointSettings())
+    if not checkpoints.newest:
+        checkpoints.save(RunState())
+    losses, _ = _losses(step, batches, RunState(), STEPS)
+    part, state = _losses(step, batches, checkpoints.restore(), last)
+    checkpoints.save(state)
+    return losses, part
+
+
+def _losses(step, batches, state, last):
+    """The loss of every update behind a state up to the last, and the state then."""
+    losses = []
+    while state.step < last:
+        for batch in batches.epoch(state.epoch, state.batch).take(last - state.step):
+            losses.append(float(step(state.step, *batch).loss))
+            state = state.after_update()
+        if state.batch == len(batches.plan(state.epoch)):
+            state = state.after_epoch()
+    return losses, state

@@ -9,7 +9,7 @@ import signal
 import time
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -129,12 +129,12 @@ class Run:
         return DevScores(nll, bleu, "| a |")
 
     def go(self):
-        state = self.checkpoints.restore()
+        state, evaluation = self.checkpoints.restore(), cast(Any, self)
         self.checkpoints.tidy()
         callbacks = Callbacks([], self.model, self.optimizer, self.schedule.steps)
         with MetricsLog(self.directory.tensorboard, self.schedule, state, callbacks) as log:
             loop = TrainLoop(
-                self.step, self.batches, self.checkpoints, self.schedule, self, Workers(), log
+                self.step, self.batches, self.checkpoints, self.schedule, evaluation, Workers(), log
             )
             state = loop.run(state)
         self.stopped_by = loop.stopped_by
