@@ -1,1 +1,1 @@
-"""Beam search, and the translator that turns text into text with it."""
+"""Searches, and the translator that turns text into text with them."""

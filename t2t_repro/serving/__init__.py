@@ -1,1 +1,1 @@
-"""Servables: a trained model in the forms that start without t2t_repro."""
+"""A REST server for trying a trained model on this machine."""
