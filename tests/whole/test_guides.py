@@ -11,7 +11,7 @@ import pytest
 
 from t2t_repro import experiment
 from t2t_repro.__main__ import VERBS as LISTED
-from t2t_repro.config.configurables import parameters_of
+from t2t_repro.config.checks import parameters_of
 
 ROOT = Path(__file__).parents[2]
 
