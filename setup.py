@@ -58,6 +58,7 @@ setup(
         "t2t_repro": ["py.typed", "*.pyi"],
         "t2t_repro.attention": ["*.html"],
         "t2t_repro.serving": ["*.html"],
+        "t2t_repro.formats.marian": ["*.md"],
         "t2t_repro.formats.saved_model": ["for_server/*"],
     },
     cmdclass={"build_py": BuildWithExperiments},
@@ -81,6 +82,7 @@ setup(
         "sacremoses>=0.1.1,<0.3",
         "absl-py>=2.1",
         "h5py>=3.10",
+        "safetensors>=0.5,<1",
         "gin-config>=0.5,<0.6",
         "filelock>=3.32,<4",  # earlier ones do not notice that a lock was deleted
         "numpy>=1.26",

@@ -1,15 +1,16 @@
-r"""Makes a model directory of a Marian model of Hugging Face, such as OPUS-MT's.
+r"""Makes a model directory of a Marian model in Hugging Face's form, such as OPUS-MT's.
 
     python -m t2t_repro.import_marian --model=Helsinki-NLP/opus-mt-en-de --model_dir=runs/ende/model
 
---model is a directory that `MarianMTModel.save_pretrained` and its tokenizer's have written, or the
-name of a model on the hub, which is downloaded: pip install 't2t_repro[hub]'.
+--model is a directory that `MarianMTModel.save_pretrained` and its tokenizer's wrote, or the name
+of a model on the hub, which is downloaded: pip install 't2t_repro[hub]'.
 
-The directory is complete in itself, as a training run's is: translate, evaluate and the others
-take it. Decoding is set to what the model came with.
+The directory is like that of a training run: translate, evaluate and the other commands take it.
+Decoding is set to what the model came with.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,67 +18,65 @@ from absl import flags, logging
 
 from t2t_repro.command_line.flags import check_extra, check_new, define_path
 from t2t_repro.command_line.program import run
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
 
 WEIGHTS = ("model.safetensors", "tf_model.h5")
-"""Of these the first that a model has."""
+"""Files of weights; the first that a model has is downloaded."""
 
 SMALL_FILES = (
     "config.json", "generation_config.json", "vocab.json", "target_vocab.json", "source.spm",
     "target.spm", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
 )  # fmt: skip
-"""What a model has besides its weights; not every model has all of them."""
+"""Other files that a model can have."""
 
 
-class _Model(NamedTuple):
-    """Where a model lies, and where it is from."""
+class _Source(NamedTuple):
+    """Where a model comes from.
+
+    Attributes:
+        folder: with its files.
+        name: its absolute path, or its name on the hub.
+        commit: its revision on the hub.
+    """
 
     folder: Path
-    origin: str
+    name: str
     commit: str | None
 
 
 def main() -> None:
-    """Runs the import on its flags."""
+    """Imports what the flags name."""
     check_new("model_dir")
-    found = _find_model()
-    from t2t_repro.formats.marian.config import read_marian_config
-    from t2t_repro.formats.marian.hugging_face_import import transformer_from_marian, weights_file
-    from t2t_repro.formats.marian.text import read_marian_text
+    source = _find_model()
+    from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
     from t2t_repro.model.transformer import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
     from t2t_repro.runs.weights import named_values, save_weights
 
-    # Of a model of another kind, its kind is told, and not which files it lacks.
-    theirs = read_marian_config(found.folder)
-    text = read_marian_text(found.folder)
-    file = weights_file(found.folder)
-    model = transformer_from_marian(found.folder, theirs, text, file)
-    longest = min(theirs.positions, text.max_length or theirs.positions)
-    limit = f"Translator.max_source_length = {longest}\n"
-    config = theirs.decoding + limit + size_bindings(model)
-    checkpoint = file.path.name + (f"@{found.commit}" if found.commit else "")
-    ancestor = Ancestor(found.origin, checkpoint, weights_hash(named_values(model)), {}, {})
-    with whole_directory(Path(FLAGS.model_dir)) as aside:
-        directory = ModelDirectory(aside)
-        directory.describe(model, text.write(aside), config, config)
-        save_weights(model, directory.checkpoints, 0)
+    marian = read_hugging_face(source.folder)
+    config = marian.decoding + size_bindings(marian.model)
+    checkpoint = f"{marian.weights}@{source.commit}" if source.commit else marian.weights
+    ancestor = Ancestor(source.name, checkpoint, weights_hash(named_values(marian.model)), {}, {})
+    with whole_directory(Path(FLAGS.model_dir)) as partial:
+        directory = ModelDirectory(partial)
+        directory.describe(marian.model, marian.text.write(partial), config, config)
+        save_weights(marian.model, directory.checkpoints, 0)
         write_ancestry(directory.ancestry_json, [ancestor])
-        check_new("model_dir")
     logging.info(
-        "imported %s parameters of %s into %s",
-        f"{model.count_params():,}",
-        found.origin if found.commit is None else f"{found.origin} at {found.commit}",
+        "imported %s parameters of %s, %s, into %s",
+        f"{marian.model.count_params():,}",
+        source.name,
+        checkpoint,
         FLAGS.model_dir,
     )
 
 
-def _find_model() -> _Model:
-    """The directory that --model names, or what it names on the hub, downloaded."""
+def _find_model() -> _Source:
+    """Finds the directory that --model names, or downloads what it names on the hub."""
     given = os.path.expanduser(FLAGS.model)
     if os.path.isdir(given):
         if FLAGS.revision:
@@ -85,44 +84,47 @@ def _find_model() -> _Model:
                 f"--revision={FLAGS.revision} is for a model of the hub, but --model={given} is a "
                 "directory: leave it out."
             )
-        return _Model(Path(given), os.path.abspath(given), None)
-    from t2t_repro.formats.marian.hub import download, is_hub_name
-
-    if not is_hub_name(given):
+        return _Source(Path(given), os.path.abspath(given), None)
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         raise UserError(
             f"--model={given}: no such directory; expected one with what "
             "MarianMTModel.save_pretrained writes, or the name of a model on the Hugging Face hub, "
             "such as Helsinki-NLP/opus-mt-en-de."
         )
     check_extra("hub", "huggingface_hub")
-    small = download(given, SMALL_FILES, FLAGS.revision)
-    # One file of weights is enough: the first that there is.
-    for name in WEIGHTS:
-        with_weights = download(given, (*SMALL_FILES, name), small.commit)
-        if (with_weights.folder / name).is_file():
-            return _Model(with_weights.folder, given, small.commit)
-    of_commit = f"from_pretrained({given!r}, revision={small.commit!r})"
-    raise UserError(
-        f"{given} at {small.commit} has no {' or '.join(WEIGHTS)} on the hub: convert it once, "
-        "with pip install transformers torch sentencepiece and python -c "
-        f'"from transformers import MarianMTModel as M, MarianTokenizer as T; '
-        f"[c.{of_commit}.save_pretrained('converted') for c in (M, T)]\", and give "
-        "--model=converted."
-    )
+    safetensors, h5 = WEIGHTS
+    folder = _download(given, [*SMALL_FILES, safetensors], FLAGS.revision)
+    # The hub's cache names the folder after the commit.
+    if not (folder / safetensors).exists():
+        folder = _download(given, [*SMALL_FILES, h5], folder.name)
+    return _Source(folder, given, folder.name)
+
+
+def _download(name: str, files: list[str], revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
+    # ValueError: an impossible name. OSError: no network.
+    except (HfHubHTTPError, ValueError, OSError) as error:
+        raise UserError(
+            f"--model={name} cannot be downloaded from the Hugging Face hub ({reason_of(error)}): "
+            "check the name, --revision and the network, or give a directory with its files."
+        ) from error
 
 
 def cli() -> None:
-    """Defines the flags, reads the command line, and imports."""
+    """Runs the command."""
     flags.DEFINE_string(
         "model",
         None,
-        "A directory of MarianMTModel.save_pretrained, or the name of a model on the hub.",
+        "A directory as MarianMTModel.save_pretrained writes it, or the name of a model on the "
+        "Hugging Face hub.",
         required=True,
     )
-    define_path("model_dir", None, "The directory to be made.", is_required=True)
-    flags.DEFINE_string(
-        "revision", None, "Of a model on the hub: a branch, a tag or a commit; the newest if not."
-    )
+    define_path("model_dir", None, "The directory to make.", is_required=True)
+    flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
     run(main)
 
 

@@ -42,7 +42,6 @@ def main() -> None:
         directory = ModelDirectory(partial)
         directory.describe(model, shared(subwords), config, config)
         save_weights(model, directory.checkpoints, step_of_t2t(FLAGS.checkpoint))
-        check_new("model_dir")
     logging.info(
         "imported %s parameters and %d subwords into %s",
         f"{model.count_params():,}",

@@ -46,7 +46,7 @@ class Marian:
     def __init__(self, config, weights):
         self.config, self.weights = config, weights
         assert self.config["scale_embedding"]
-        assert not self.config["normalize_before"]
+        assert not self.config.get("normalize_before")
         self.act = ACTIVATIONS[self.config["activation_function"]]
 
     def table(self, name):

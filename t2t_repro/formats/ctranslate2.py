@@ -1,27 +1,26 @@
-"""A trained model as CTranslate2, an engine in C++, reads it.
+"""Exports a trained model as a directory of CTranslate2, an engine in C++.
 
 export_dir/
   model.bin                the weights
-  config.json              which tokens are special
+  config.json              the special tokens
   shared_vocabulary.json   the token of every id; or source_ and target_vocabulary.json
-  subwords.model           SentencePiece's; or one for each side, see `data.subword_model`. Of a
-                           Marian model too: what an id is called, the vocabularies say
+  subwords.model           SentencePiece's; or one for each side, see `text.subword_model`
 
-CTranslate2's log-probabilities, and what it writes with a beam of 1, are ours: the very ids, with
+CTranslate2's log-probabilities are ours. With a beam of 1 its ids are ours too, with
 `min_decoding_length=0` and as long as no limit cuts them off. (Its default of 1 forbids the empty
-translation; its `max_decoding_length` is the same for all sentences, ours grows with the source.)
-With a wider beam it searches differently:
+translation. Its `max_decoding_length` is the same for all sentences; ours grows with the source.)
+With a wider beam its search differs:
 
-- it divides by length^α, EOS not counted, where we have ((5 + length) / 6)^α, EOS counted, unless
-  another penalty is bound;
+- it divides by length^α, EOS not counted, instead of ((5 + length) / 6)^α, EOS counted, or of
+  another penalty that is bound;
 - it stops at beam_size finished hypotheses (times its `patience`), or with α = 0 when the best
   candidate is finished; ours goes on while a better one is possible;
-- of candidates that end it takes those among the best beam_size, ours among 2·beam_size;
+- it keeps candidates that end among the best beam_size, ours among 2·beam_size;
 - hypotheses that reach the limit unfinished compete with finished ones, ours only where there is
   no finished one.
 
-So with α = 0 and no limit reached, the scores of equal ids are equal, and none of its translations
-has a higher one than ours. With α > 0 scores mean different things.
+So with α = 0 and no limit reached, scores of equal ids are equal, and none of its translations
+scores higher than ours. With α > 0 scores mean different things.
 """
 
 from pathlib import Path
@@ -37,7 +36,7 @@ from numpy.typing import NDArray
 
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.formats.export_directory import export_directory
+from t2t_repro.files import whole_directory
 from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.layer_norm import LayerNorm
@@ -46,7 +45,7 @@ from t2t_repro.model.sublayer import SublayerConnection
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Spec = Any
-"""A part of CTranslate2's description of a model; the package has no types."""
+"""A part of CTranslate2's specification of a model; the package has no types."""
 
 _ACTIVATIONS = {
     "gelu": Activation.GELU,
@@ -56,19 +55,17 @@ _ACTIVATIONS = {
     "swish": Activation.SWISH,
     "tanh": Activation.Tanh,
 }
-"""Keras's names of what CTranslate2 computes too."""
+"""CTranslate2's activations, by Keras's names."""
 
 _NEVER = -1e9
-"""The logit of what is never written."""
+"""The logit of an id that is never written."""
 
 _MAX_INPUT_LENGTH = 1024
-"""Where CTranslate2 cuts a source off unless told otherwise."""
+"""CTranslate2's default."""
 
 
 def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Path) -> None:
     """Writes a model directory of CTranslate2, whole or not at all.
-
-    It is written aside and renamed.
 
     Args:
         translator: its model, in float32, its subwords and its limits are used; not its search.
@@ -76,15 +73,18 @@ def write_ctranslate2_model(translator: Translator, weights: str, export_dir: Pa
         export_dir: the directory to make.
 
     Raises:
-        UserError: the model is one that CTranslate2 cannot express, or the directory is there
-            already or cannot be written.
+        UserError: CTranslate2 cannot express the model.
+        OSError: the directory is not empty, or cannot be written.
     """
     converter = _TransformerConverter(translator)
-    with export_directory(export_dir) as aside:
-        # The directory is there, if empty.
-        converter.convert(str(aside), quantization=weights, force=True)
-        for name, content in converter.subword_files().items():
-            (aside / name).write_bytes(content)
+    # One model, where both sides share it.
+    models = [side.sentencepiece() for side in dict.fromkeys(translator.subwords)]
+    files = dict(zip(translator.subwords.files(), models, strict=True))
+    with whole_directory(export_dir) as partial:
+        # The directory exists, and is empty.
+        converter.convert(str(partial), quantization=weights, force=True)
+        for name, content in files.items():
+            (partial / name).write_bytes(content)
 
 
 class _TransformerConverter(Converter):
@@ -98,34 +98,25 @@ class _TransformerConverter(Converter):
     """
 
     def __init__(self, translator: Translator) -> None:
-        self._subwords = translator.subwords
-        # A UserError, where they are not SentencePiece's.
-        self._subwords.each(lambda model: model.sentencepiece())
-        self._pieces = self._subwords.each(lambda model: model.pieces())
-        if translator.model.neighbourhood is not None:
-            raise UserError(
-                f"the model has neighbourhood={translator.model.neighbourhood}, which CTranslate2 "
-                "cannot express; expected full attention: give --format=saved_model."
-            )
-        for name, known in (("activation", _ACTIVATIONS), ("norm", ["LayerNorm"])):
-            if (found := getattr(translator.model.config, name)) not in known:
+        self._model = model = translator.model
+        self._pieces = translator.subwords.each(lambda side: side.pieces())
+        for name, value, supported in (
+            ("neighbourhood", model.neighbourhood, [None]),
+            ("activation", model.config.activation, sorted(_ACTIVATIONS)),
+            ("norm", model.config.norm, ["LayerNorm"]),
+        ):
+            if value not in supported:
                 raise UserError(
-                    f"the model has {name}={found!r}, expected {' or '.join(map(repr, known))}, "
-                    "which is exported to CTranslate2: give --format=saved_model."
+                    f"the model has {name}={value!r}, expected "
+                    f"{' or '.join(map(repr, supported))}: CTranslate2 cannot express others; give "
+                    "--format=saved_model."
                 )
-        self._model = translator.model
         self._forbid_pad = translator.settings.forbid_pad
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
         self._positions = longest_source + translator.settings.max_extra_length
 
-    def subword_files(self) -> dict[str, bytes]:
-        """SentencePiece's models, by the names that they have in the directory."""
-        # One model, where both sides share it.
-        models = (model.sentencepiece() for model in dict.fromkeys(self._subwords))
-        return dict(zip(self._subwords.files(), models, strict=True))
-
     def _load(self) -> Spec:
-        """What CTranslate2 asks a converter for: the description, filled in."""
+        """Returns the specification of the model, with its weights."""
         model, layer = self._model, self._model.config
         sizes = {"num_layers": model.num_layers, "num_heads": layer.num_heads}
         options = {
@@ -153,7 +144,7 @@ class _TransformerConverter(Converter):
         return spec
 
     def _logits_bias(self) -> NDArray[np.float32]:
-        """[vocab]; CTranslate2 cannot be told in the model to leave PAD out in another way."""
+        """[vocab]; the only way in which a CTranslate2 model can forbid PAD."""
         model = self._model
         bias = np.zeros(model.vocab_size, np.float32)
         if model.logits_bias is not None:
@@ -163,11 +154,11 @@ class _TransformerConverter(Converter):
         return bias
 
     def _head_depth(self) -> int:
-        """CTranslate2's heads have one depth: the smaller of d_k and d_v is filled with zeros."""
+        """The one depth of CTranslate2's heads: the smaller of d_k and d_v is padded with zeros."""
         return max(self._model.config.key_depth, self._model.config.value_depth)
 
     def _encodings(self, encoding: PositionalEncoding) -> NDArray[np.float32]:
-        """[positions, d_model]: all that were learned, or as many as sources and targets need."""
+        """[positions, d_model]: all learned ones, or as many as sources and targets need."""
         positions = ops.arange(encoding.max_length or self._positions)
         return np.array(encoding.encode(positions))
 
@@ -185,7 +176,7 @@ class _TransformerConverter(Converter):
         layers = (
             attention.query_projection, attention.key_projection, attention.value_projection,
         )  # fmt: skip
-        # Self-attention has one product for Q, K and V; attention to the source one for K and V.
+        # Self-attention has one matrix for Q, K and V; attention to the source one for K and V.
         is_self = len(spec.linear) == 2
         products = [layers] if is_self else [layers[:1], layers[1:]]
         for linear, parts in zip(spec.linear, products, strict=False):
@@ -201,15 +192,15 @@ class _TransformerConverter(Converter):
         _fill_norm(spec.layer_norm, around.norm)
 
     def _of_heads(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[heads·depth, width] → the same with zeros behind each head, up to the common depth."""
+        """[heads·depth, width] → the same, each head padded with zeros to the common depth."""
         heads = rows.reshape(self._model.config.num_heads, -1, rows.shape[1])
         missing = self._head_depth() - heads.shape[1]
         return np.pad(heads, ((0, 0), (0, missing), (0, 0))).reshape(-1, heads.shape[2])
 
     def _fill_texts(self, spec: Spec) -> None:
-        """The token of every id, and which of them are special."""
+        """Sets the token of every id, and the special tokens."""
         source, tokens = self._pieces
-        # Rows beyond the vocabulary count as UNK, as in `Subwords.decode`.
+        # Rows beyond the vocabulary count as UNK, as in `SentencePieceModel.decode`.
         unknown = [tokens[UNK_ID]]
         spec.register_source_vocabulary(
             source + unknown * (self._model.source_vocab_size - len(source))

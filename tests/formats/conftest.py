@@ -6,7 +6,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.formats.saved_model.export import write_saved_model
-from t2t_repro.formats.saved_model.servable import Servable
+from t2t_repro.formats.saved_model.servable import MORE_SIGNATURES, Servable
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
 from tests.decoding.random_translator import random_model, write_subwords
@@ -37,9 +37,9 @@ def translator(make_translator):
 
 @pytest.fixture(scope="session")
 def export_dir(translator, tmp_path_factory):
-    """Holds version 3 of the model "made"."""
+    """Holds version 3 of the model "made", with all signatures."""
     export_dir = tmp_path_factory.mktemp("exported")
-    write_saved_model(Servable(translator, "float32"), export_dir, 3, "made")
+    write_saved_model(Servable(translator, "float32", MORE_SIGNATURES), export_dir, 3, "made")
     return export_dir
 
 

@@ -1,76 +1,82 @@
-"""A trained model as Hugging Face's transformers read it: a directory of `MarianMTModel`.
+"""Exports a trained model as a directory of Hugging Face's `MarianMTModel`.
 
 export_dir/
   model.safetensors       the weights
   config.json             sizes
-  generation_config.json  how `generate` searches unless it is told otherwise
+  generation_config.json  the default search of `generate`
   source.spm, target.spm, vocab.json, tokenizer_config.json
-                          the text, see `marian_tokenizer`
+                          the text, see `formats.marian.text`
   README.md               the model card
 
-The weights are ours, in the order of `models.marian_weights`. What differs:
+Logits are ours. Marian's form differs in these points:
 
-- PAD begins a translation and looks up as zero, so its row there is zero. Ours has a row that
-  takes part in the softmax. Where look-up and softmax share a table, that row stands once more at
-  its end, as an id that no text has; PAD's own logit is so low that it weighs nothing. So
-  probabilities are the same. Where PAD is forbidden there is no such row: the others share its
-  probability, which `renormalize` has them do here too.
-- ε of their layer norm is always 1e-5. With vectors that are four times ours that is 6.25e-7 for
-  ours, near the paper's 1e-6; of 1e-5 nothing has to be scaled.
-- Their `generate` divides log P by length^α, EOS counted, as our `power_penalty` does. The paper's
-  penalty becomes the α that grows as fast at the length of the training data's sentences.
-- Of candidates that end it takes those among the best beam_size, ours among 2·beam_size; and it
-  stops sooner.
-- A translation may be as long as positions last; ours as its source and 50 more.
+- Position: theirs has all sines first, then all cosines; the paper's alternate. The exported axes
+  of length d_model are put in that order.
+- ε of layer norm is always 1e-5. A norm with ε of s·x is a norm with ε / s² of x. So between the
+  first and the last norm of a stack, all exported vectors are s times ours: norms, and what is
+  added to these vectors, have s times our weights; what reads them has ours divided by s. s is a
+  power of two, which loses no bit. For the paper's 1e-6, s = 4, and theirs is 6.25e-7.
+- PAD begins a translation and is looked up as zero, so its row is zero. Our row of PAD takes part
+  in the softmax. Where look-up and softmax share a table, that row is exported once more as the
+  last id, which no text has, and PAD's own logit is -1000. Where PAD is forbidden no such row is
+  needed: the other ids share its probability, as with `Translator.renormalize`.
+- `generate` divides log P by length^α, EOS counted, as our `power_penalty` does. The paper's
+  penalty becomes the α that grows as fast at the mean length of the training data's sentences.
+- `generate` keeps candidates that end among the best beam_size, ours among 2·beam_size, and stops
+  sooner.
+- The longest translation is the same for all sentences; ours grows with the source.
 """
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.formats.export_directory import export_directory
-from t2t_repro.formats.marian.config import ACTIVATIONS
-from t2t_repro.formats.marian.marian_order import (
-    THEIR_EPSILON,
-    layers_as_marians,
-    reordered,
-    their_order,
+from t2t_repro.files import whole_directory, write_json
+from t2t_repro.formats.marian.config import ACTIVATIONS, CONFIG, GENERATION
+from t2t_repro.formats.marian.text import marian_file, tokenizer_files
+from t2t_repro.formats.marian.weights import (
+    LOGITS_BIAS,
+    OWN_TABLES,
+    SAFETENSORS,
+    SHARED,
+    SOFTMAX,
+    Array,
+    layer_weights,
 )
-from t2t_repro.formats.marian.marian_tokenizer import MarianSide, as_json, tokenizer_files
-from t2t_repro.formats.marian.safetensors_file import write_safetensors
-from t2t_repro.formats.marian.weights import LOGITS_BIAS, OWN_TABLES, SHARED, SOFTMAX
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
-_ACTIVATIONS = {"silu": "swish", **{name: name for name in ACTIVATIONS.values()}}
-"""Keras's names of what transformers compute too, and theirs."""
+THEIR_EPSILON = 1e-5
 
 NEVER = -1000.0
 """A logit that adds nothing to a sum of exponentials in float32."""
 
+_ACTIVATIONS = {"silu": "swish", **{name: name for name in ACTIVATIONS.values()}}
+"""Names of activations in transformers, by Keras's."""
+
 _POSITIONS = ("interleaved", "halves")
 _COLUMN = "<pad_column>"
 _MEAN_LENGTH = 25.0
-"""How many subwords a sentence has, EOS included, where nothing is known of the data."""
 
 
 class HuggingFaceModel:
     """A translator in Marian's form.
 
     Args:
-        translator: its model, in float32, its subwords, its limits and its beam search are taken.
-        mean_length: how many subwords a target sentence of the training data has on average, EOS
-            included; None where that is not known.
+        translator: with a model in float32; its subwords, limits and search are exported too.
+        mean_length: mean number of subwords of a target sentence of the training data, EOS
+            included; None where it is not known.
 
     Attributes:
-        generation: the settings of `generate`, what generation_config.json holds.
-        differences: what transformers will do otherwise, a line each.
+        generation: the settings of `generate`.
+        differences: what transformers do differently, a line each.
 
     Raises:
         UserError: Marian's form cannot hold the model.
@@ -78,115 +84,97 @@ class HuggingFaceModel:
 
     def __init__(self, translator: Translator, mean_length: float | None = None) -> None:
         self._model = model = translator.model
-        _check_held(model)
-        self._source, self._target = translator.subwords.each(MarianSide.of)
+        _check_supported(model)
+        self._source, self._target = translator.subwords.each(marian_file)
         self._longest_source = translator.max_source_length
         self._positions = translator.max_source_length + translator.settings.max_extra_length
-        self._has_own_softmax = model.tied_embeddings in OWN_SOFTMAX
-        column = np.array(model.softmax.table)[PAD_ID]
-        is_lost = not self._has_own_softmax and column.any()
-        # What is never written needs no column, by which it could be written under another name.
-        self._column = [column] if is_lost and not translator.settings.forbid_pad else []
-        self._never_pad = is_lost
         self._mean_length = mean_length or _MEAN_LENGTH
+        self._is_shared = model.tied_embeddings not in OWN_SOURCE_EMBEDDING
+        self._has_softmax = model.tied_embeddings in OWN_SOFTMAX
+        pad_row = np.array(model.softmax.table)[None, PAD_ID]
+        self._loses_pad = not self._has_softmax and bool(pad_row.any())
+        # [0 or 1, d_model]: rows that stand once more at the end.
+        self._column = pad_row[: int(self._loses_pad and not translator.settings.forbid_pad)]
         self.generation = self._generation(translator)
         self.differences = list(self._differences(translator))
 
     def write(self, export_dir: Path, card: str) -> None:
-        """Writes the directory, whole or not at all: aside, and then renamed.
+        """Writes the directory, whole or not at all.
 
         Args:
             export_dir: the directory to make.
             card: the text of README.md.
 
         Raises:
-            UserError: the directory is there already or cannot be written.
+            OSError: the directory is not empty, or cannot be written.
         """
-        files = {
-            **self._text(),
-            "config.json": as_json(self._config()),
-            "generation_config.json": as_json(self.generation),
-            "README.md": card.encode(),
-        }
-        with export_directory(export_dir) as aside:
-            for name, content in files.items():
-                (aside / name).write_bytes(content)
-            write_safetensors(aside / "model.safetensors", self.weights())
+        with whole_directory(export_dir) as partial:
+            for name, content in self._text().items():
+                (partial / name).write_bytes(content)
+            write_json(partial / CONFIG, self._config())
+            write_json(partial / GENERATION, self.generation)
+            (partial / "README.md").write_text(card, encoding="utf-8")
+            # Readers expect the metadata.
+            save_file(self.weights(), partial / SAFETENSORS, {"format": "pt"})
 
-    def weights(self) -> dict[str, NDArray[np.float32]]:
+    def weights(self) -> dict[str, Array]:
         """Returns all weights by their names."""
         order = their_order(self._model)
-        found = layers_as_marians(self._model)
-        tables = self._tables()
-        found |= {name: reordered(table, order, (1,)) for name, table in tables.items()}
-        return found | {LOGITS_BIAS: self._logits_bias()[None]}
+        tables = {name: np.take(table, order, 1) for name, table in self._tables().items()}
+        weights = layers_as_marians(self._model) | tables | {LOGITS_BIAS: self._logits_bias()}
+        return {name: np.ascontiguousarray(weight) for name, weight in weights.items()}
 
-    def _tables(self) -> dict[str, NDArray[np.float32]]:
+    def _tables(self) -> dict[str, Array]:
         model = self._model
-        target = np.concatenate([model.embedding.looked_up(), *(c[None] for c in self._column)])
+        target = np.concatenate([model.embedding.looked_up(), self._column])
         tables = {SHARED: target} if self._is_shared else {}
-        if self._has_own_softmax:
+        if self._has_softmax:
             tables[SOFTMAX] = np.array(model.softmax.table)
-        if not self._is_shared or self._has_own_softmax:
-            # With a softmax of its own theirs ties nothing: what is shared has to be there twice.
+        if not self._is_shared or self._has_softmax:
+            # A model with its own softmax ties nothing there, so a shared table is written twice.
             tables[OWN_TABLES["source"]] = model.source_embedding.looked_up()
-            tables[OWN_TABLES["target"]] = target
+            tables[OWN_TABLES["target"]] = target.copy()
         return tables
 
-    @property
-    def _is_shared(self) -> bool:
-        return self._model.tied_embeddings not in OWN_SOURCE_EMBEDDING
-
-    def _logits_bias(self) -> NDArray[np.float32]:
-        """[rows of the target]; where PAD's own row is lost, its bias forbids it."""
+    def _logits_bias(self) -> Array:
+        """[1, rows of the target]; the bias of a lost PAD forbids it."""
         model = self._model
         bias = np.zeros(model.vocab_size, np.float32)
         if model.logits_bias is not None:
             bias = np.array(model.logits_bias)
-        if self._column:
-            bias = np.append(bias, bias[PAD_ID])
-        if self._never_pad:
+        bias = np.append(bias, bias[[PAD_ID] * len(self._column)])
+        if self._loses_pad:
             bias[PAD_ID] = NEVER
-        return bias
+        return bias[None]
 
     def _rows(self) -> tuple[int, int]:
-        """How many ids source and target have."""
+        """Returns the numbers of ids of source and target."""
         target = self._model.vocab_size + len(self._column)
         return (target if self._is_shared else self._model.source_vocab_size), target
 
     def _text(self) -> dict[str, bytes]:
         rows, last = self._rows(), [_COLUMN] * len(self._column)
-        ids = (
-            self._source.ids(rows[0], *(last if self._is_shared else [])),
-            self._target.ids(rows[1], *last),
-        )
-        return tokenizer_files(self._source, self._target, ids, self._longest_source)
+        source_ids = _names(self._source.pieces, rows[0], last if self._is_shared else [])
+        target_ids = _names(self._target.pieces, rows[1], last)
+        limit = self._longest_source
+        return tokenizer_files(self._source, self._target, source_ids, target_ids, limit)
 
     def _config(self) -> dict[str, Any]:
         model, layer = self._model, self._model.config
-        rows = self._rows()
-        sizes = {
-            "layers": model.num_layers,
-            "attention_heads": layer.num_heads,
-            "ffn_dim": layer.d_ff,
-            "layerdrop": 0.0,
-        }
-        return {
+        source_rows, target_rows = self._rows()
+        config = {
             "model_type": "marian",
             "architectures": ["MarianMTModel"],
             "dtype": "float32",
             "d_model": layer.d_model,
-            **{f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sizes.items()},
-            "vocab_size": rows[0],
-            "decoder_vocab_size": rows[1],
+            "vocab_size": source_rows,
+            "decoder_vocab_size": target_rows,
             "share_encoder_decoder_embeddings": self._is_shared,
-            "tie_word_embeddings": not self._has_own_softmax,
+            "tie_word_embeddings": not self._has_softmax,
             "max_position_embeddings": self._positions,
             "static_position_embeddings": True,
             "scale_embedding": True,
             "normalize_before": False,
-            "normalize_embedding": False,
-            "add_final_layer_norm": False,
             "activation_function": _ACTIVATIONS[layer.activation],
             "dropout": layer.dropout,
             "attention_dropout": layer.attention_dropout,
@@ -198,10 +186,15 @@ class HuggingFaceModel:
             "decoder_start_token_id": PAD_ID,
             "forced_eos_token_id": None,
         }
+        for stack in ("encoder", "decoder"):
+            config[f"{stack}_layers"] = model.num_layers
+            config[f"{stack}_attention_heads"] = layer.num_heads
+            config[f"{stack}_ffn_dim"] = layer.d_ff
+        return config
 
     def _generation(self, translator: Translator) -> dict[str, Any]:
         search = translator.settings.search
-        found: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "pad_token_id": PAD_ID,
             "eos_token_id": EOS_ID,
             "decoder_start_token_id": PAD_ID,
@@ -212,41 +205,90 @@ class HuggingFaceModel:
             "num_beams": 1,
         }
         if isinstance(search, BeamSearch) and search.beam_size > 1:
-            found["num_beams"] = search.beam_size
-            found["length_penalty"] = round(equal_exponent(search, self._mean_length), 3)
-            found["early_stopping"] = False
+            settings["num_beams"] = search.beam_size
+            settings["length_penalty"] = round(equal_exponent(search, self._mean_length), 3)
+            settings["early_stopping"] = False
         if translator.settings.forbid_pad and translator.settings.renormalize:
-            found["renormalize_logits"] = True
-        return found
+            settings["renormalize_logits"] = True
+        return settings
 
     def _differences(self, translator: Translator) -> Iterator[str]:
-        search = translator.settings.search
+        settings, alpha = translator.settings, self.generation.get("length_penalty")
+        search = settings.search
         if not isinstance(search, BeamSearch):
             yield f"{type(search).__name__} is left out: transformers will translate greedily"
-        elif self.generation["num_beams"] > 1:
-            alpha = self.generation["length_penalty"]
-            if alpha != round(search.length_penalty, 3):
-                yield (
-                    f"transformers divide log P by length^{alpha}, which grows as fast as this "
-                    f"model's own penalty for sentences of {self._mean_length:.0f} subwords"
-                )
-        if (
-            self._never_pad
-            and translator.settings.forbid_pad
-            and not translator.settings.renormalize
-        ):
+        elif alpha is not None and alpha != round(search.length_penalty, 3):
+            yield (
+                f"transformers divide log P by length^{alpha}, which grows as fast as this "
+                f"model's own penalty for sentences of {self._mean_length:.0f} subwords"
+            )
+        if self._loses_pad and settings.forbid_pad and not settings.renormalize:
             yield (
                 "scores leave PAD its probability here, though it is never written; transformers "
                 "share it among the other subwords"
             )
-        if translator.settings.rerank:
+        if settings.rerank:
             yield "Translator.rerank is left out: transformers answer what their search finds"
 
 
-def equal_exponent(search: BeamSearch, length: float) -> float:
-    """Returns the α with which length^α grows as fast at some length as the search's penalty does.
+def _names(pieces: list[str], rows: int, last: list[str]) -> list[str]:
+    """Names all ids; those without a piece get names that no text has."""
+    return [*pieces, *(f"<row_{number}>" for number in range(len(pieces), rows - len(last))), *last]
 
-    Of `power_penalty` that is its own; of the paper's α·length / (length + 5).
+
+def scale_for(epsilon: float) -> float:
+    """Returns s, the power of two for which 1e-5 / s² comes nearest to an ε."""
+    return float(2.0 ** round(math.log2(math.sqrt(THEIR_EPSILON / epsilon))))
+
+
+def their_order(model: Transformer) -> np.ndarray:
+    """Returns for each place of their vectors its place in ours: [d_model]."""
+    places = np.arange(model.config.d_model)
+    if model.positional_encoding.kind == "halves":
+        return places
+    return np.concatenate([places[0::2], places[1::2]])
+
+
+def layers_as_marians(model: Transformer) -> dict[str, Array]:
+    """Returns the weights of all layers, by their names there; missing biases are zeros.
+
+    Args:
+        model: built, post-norm, with num_heads heads of depth d_model / num_heads.
+    """
+    order, scale = their_order(model), scale_for(model.config.norm_epsilon)
+    weights: dict[str, Array] = {}
+    units = 0
+    for weight in layer_weights(model):
+        if weight.variable is None:
+            weights[weight.name] = np.zeros(units, np.float32)
+            continue
+        axis, power = _axis_and_power(weight.name, model.num_layers)
+        value = weight.theirs(np.array(weight.variable)) * np.float32(scale**power)
+        weights[weight.name] = value if axis is None else np.take(value, order, axis)
+        units = len(value)
+    return weights
+
+
+def _axis_and_power(name: str, num_layers: int) -> tuple[int | None, int]:
+    """Returns the axis of their weight that runs over d_model, and the power of s it is ours by."""
+    number, *parts = name.split(".")[3:]
+    sublayer, part, kind = parts[0], *parts[-2:]
+    if part.endswith("layer_norm"):
+        is_last = part == "final_layer_norm" and int(number) == num_layers - 1
+        return 0, int(not is_last)
+    # Inputs of a stack, and the memory, are not scaled.
+    reads_input = sublayer == "self_attn" and number == "0"
+    reads_memory = sublayer == "encoder_attn" and part in ("k_proj", "v_proj")
+    power = int(not reads_input and not reads_memory)
+    if part in ("out_proj", "fc2"):
+        return 0, power
+    return (1, -power) if kind == "weight" else (None, 0)
+
+
+def equal_exponent(search: BeamSearch, length: float) -> float:
+    """Returns the α with which length^α grows as fast at some length as a search's penalty.
+
+    For `power_penalty` that is its own α; for the paper's, α·length / (length + 5).
 
     Args:
         search: with any penalty.
@@ -257,11 +299,10 @@ def equal_exponent(search: BeamSearch, length: float) -> float:
     return float(np.diff(np.log(penalties))[0] / np.diff(np.log(around))[0])
 
 
-def _check_held(model: Transformer) -> None:
-    """Says what of a model Marian's form cannot hold."""
+def _check_supported(model: Transformer) -> None:
     layer = model.config
-    depth = layer.d_model / layer.num_heads
-    for name, found, known in (
+    depth = layer.d_model // layer.num_heads
+    for name, value, supported in (
         ("LayerConfig.normalization", layer.normalization, ["post"]),
         ("LayerConfig.norm", layer.norm, ["LayerNorm"]),
         ("LayerConfig.activation", layer.activation, sorted(_ACTIVATIONS)),
@@ -270,13 +311,13 @@ def _check_held(model: Transformer) -> None:
         ("Transformer.positional_encoding", model.positional_encoding.kind, _POSITIONS),
         ("Transformer.neighbourhood", model.neighbourhood, [None]),
     ):
-        if found not in known:
+        if value not in supported:
             raise UserError(
-                f"the model has {name} = {found!r}, which Hugging Face's MarianMTModel cannot "
-                f"hold; expected {' or '.join(map(repr, known))}: give --format=saved_model."
+                f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "
+                "Hugging Face's MarianMTModel cannot hold others; give --format=saved_model."
             )
     if layer.norm_epsilon > THEIR_EPSILON:
         raise UserError(
-            f"the model has LayerConfig.norm_epsilon = {layer.norm_epsilon}, where Hugging Face's "
-            f"MarianMTModel has {THEIR_EPSILON}; expected that at most: give --format=saved_model."
+            f"the model has LayerConfig.norm_epsilon = {layer.norm_epsilon}, expected at most "
+            f"{THEIR_EPSILON}, that of Hugging Face's MarianMTModel: give --format=saved_model."
         )

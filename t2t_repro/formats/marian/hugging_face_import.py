@@ -1,88 +1,90 @@
 """Builds our `Transformer` of the files of a Marian model, as Hugging Face saves it."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.config import CONFIG, MarianConfig
-from t2t_repro.formats.marian.text import MarianText
+from t2t_repro.formats.marian.config import CONFIG, MarianConfig, read_marian_config
+from t2t_repro.formats.marian.text import MarianText, read_marian_text
 from t2t_repro.formats.marian.weights import (
     LOGITS_BIAS,
     OWN_TABLES,
+    SAFETENSORS,
+    TF_WEIGHTS,
     Side,
-    check_shapes,
+    WeightsFile,
     load_weights,
 )
-from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
-from t2t_repro.strangers.safetensors_file import SafetensorsFile
-from t2t_repro.strangers.weights_file import WeightsFile
-
-SAFETENSORS, TF_WEIGHTS, TORCH = "model.safetensors", "tf_model.h5", "pytorch_model.bin"
-SHARDS = "model.safetensors.index.json"
-"""What a model has whose weights are more than a file of safetensors is to hold: 5 GB or 50."""
+from t2t_repro.model.transformer import Transformer
 
 
-def weights_file(directory: Path) -> WeightsFile:
-    """Opens the weights of a model: model.safetensors or, in older ones, tf_model.h5.
+class MarianModel(NamedTuple):
+    """A Marian model, in our terms.
+
+    Attributes:
+        model: the Transformer, built and loaded; ids are in our order.
+        text: its subwords.
+        decoding: gin bindings of its search and limits.
+        weights: the name of the file that had its weights.
+    """
+
+    model: Transformer
+    text: MarianText
+    decoding: str
+    weights: str
+
+
+def read_hugging_face(directory: Path) -> MarianModel:
+    """Reads a directory that `MarianMTModel.save_pretrained` and its tokenizer's wrote.
 
     Args:
-        directory: where the model lies.
+        directory: config.json, weights, and the files of the tokenizer.
 
     Raises:
-        UserError: there is neither, or it cannot be used.
+        UserError: a file is missing or damaged, the files do not belong together, or the model is
+            one that `Transformer` cannot be.
     """
-    if (path := directory / SAFETENSORS).exists():
-        return SafetensorsFile(path)
-    if (path := directory / TF_WEIGHTS).exists():
-        # HDF5's library takes a moment.
-        from t2t_repro.strangers.tf_weights_file import TFWeightsFile
-
-        return TFWeightsFile(path)
-    found = "no weights"
-    if (directory / TORCH).exists():
-        found = f"{TORCH} alone, which is a program"
-    elif (directory / SHARDS).exists():
-        found = "weights in several files"
-    raise UserError(
-        f"{directory} has {found}, expected {SAFETENSORS} or {TF_WEIGHTS}: convert the model once, "
-        f'with pip install transformers torch and python -c "from transformers import '
-        f"MarianMTModel as M; M.from_pretrained('{directory}').save_pretrained('{directory}')\"."
-    )
-
-
-def transformer_from_marian(
-    directory: Path, config: MarianConfig, text: MarianText, file: WeightsFile
-) -> Transformer:
-    """Builds the Transformer of a Marian model, with its weights; ids are in our order.
-
-    Args:
-        directory: where the model lies.
-        config: its settings.
-        text: of the same model.
-        file: its weights.
-
-    Returns:
-        the model, built and loaded.
-
-    Raises:
-        UserError: the file of weights cannot be used, or files do not fit one another.
-    """
+    # First, so that a model of another kind is called by its kind, not by the files it lacks.
+    config = read_marian_config(directory)
+    text = read_marian_text(directory)
+    file = WeightsFile(_weights_path(directory))
     _check_sizes(config, file)
     rows: dict[Side, NDArray[np.int64]] = {
         "source": _rows(directory, text.source.ids, config.source_rows),
-        "target": _rows(directory, text.target.ids, config.target_rows),
+        "target": _rows(directory, text.target.ids, config.model["vocab_size"]),
     }
-    _check_special(directory, config, rows, text)
-    model = Transformer(**config.model())
+    _check_special_ids(directory, config, rows)
+    if not text.shares_ids and config.model["source_vocab_size"] is None:
+        raise UserError(
+            f"{directory / CONFIG} has source and target share an embedding, but they have "
+            "vocabularies of their own: give the files of one model."
+        )
+    model = Transformer(**config.model)
     model.build()
     load_weights(model, file, rows)
-    return model
+    longest = min(config.positions, text.max_length or config.positions)
+    decoding = f"{config.decoding}Translator.max_source_length = {longest}\n"
+    return MarianModel(model, text, decoding, file.path.name)
+
+
+def _weights_path(directory: Path) -> Path:
+    for name in (SAFETENSORS, TF_WEIGHTS):
+        if (path := directory / name).exists():
+            return path
+    raise UserError(
+        f"{directory} has no {SAFETENSORS} or {TF_WEIGHTS} (a pytorch_model.bin is a pickle, which "
+        "can run any program): convert the model once, with pip install transformers torch "
+        'sentencepiece and python -c "from transformers import MarianMTModel as M, MarianTokenizer '
+        "as T; [c.from_pretrained('NAME').save_pretrained('converted') for c in (M, T)]\", where "
+        "NAME is its directory or its name on the hub, and give --model=converted."
+    )
 
 
 def _rows(directory: Path, ids: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Their row of each of ours: those of pieces, then those that no piece has."""
+    """Returns their row of each of our ids: those of pieces, then those without a piece."""
     if len(ids) > count:
         raise UserError(
             f"{directory} has a vocabulary of {len(ids)} pieces, but config.json has room for "
@@ -91,35 +93,25 @@ def _rows(directory: Path, ids: NDArray[np.int64], count: int) -> NDArray[np.int
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
 
 
-def _check_sizes(config: MarianConfig, file: WeightsFile) -> None:
-    """Holds what the settings describe against the file, before anything of that size is made."""
-    last = f"model.decoder.layers.{config.num_layers - 1}.fc1.weight"
-    if last not in file.shapes:
-        raise UserError(
-            f"{file.path} has no {last}, expected {config.num_layers} layers as config.json says: "
-            "give the files of one model."
-        )
-    d_model, d_ff = config.layer.d_model, config.layer.d_ff
-    expected = {last: (d_ff, d_model), LOGITS_BIAS: (1, config.target_rows)}
-    if config.tied_embeddings in OWN_SOURCE_EMBEDDING:
-        expected[OWN_TABLES["source"]] = (config.source_rows, d_model)
-    check_shapes(expected, file)
-
-
-def _check_special(
-    directory: Path, config: MarianConfig, rows: dict[Side, NDArray[np.int64]], text: MarianText
+def _check_special_ids(
+    directory: Path, config: MarianConfig, rows: dict[Side, NDArray[np.int64]]
 ) -> None:
-    for side, of_side in rows.items():
-        found = dict(zip(("pad_token_id", "eos_token_id"), of_side.tolist(), strict=False))
-        expected = {"pad_token_id": config.pad, "eos_token_id": config.eos}
-        for name, number in expected.items():
-            if found[name] != number:
-                raise UserError(
-                    f"{directory / CONFIG} has {name} = {number}, but the vocabulary of the {side} "
-                    f"has it at {found[name]}: give the files of one model."
-                )
-    if config.tied_embeddings in ("all", "source_target") and not text.shares_ids:
-        raise UserError(
-            f"{directory / CONFIG} has source and target share an embedding, but they have "
-            "vocabularies of their own: give the files of one model."
-        )
+    for side, (pad, eos, *_) in rows.items():
+        if (config.pad, config.eos) != (pad, eos):
+            raise UserError(
+                f"{directory / CONFIG} has pad_token_id = {config.pad} and eos_token_id = "
+                f"{config.eos}, but the {side}'s vocabulary has them at {pad} and {eos}: give the "
+                "files of one model."
+            )
+
+
+def _check_sizes(config: MarianConfig, file: WeightsFile) -> None:
+    """Compares config.json with the file, before anything of that size is built."""
+    layer, last = config.model["config"], config.model["num_layers"] - 1
+    expected = {
+        f"model.decoder.layers.{last}.fc1.weight": (layer.d_ff, layer.d_model),
+        LOGITS_BIAS: (1, config.model["vocab_size"]),
+    }
+    if config.model["source_vocab_size"]:
+        expected[OWN_TABLES["source"]] = (config.source_rows, layer.d_model)
+    file.check_shapes(expected)

@@ -1,26 +1,31 @@
-"""Weights of Hugging Face's Marian models, and where they are in our `Transformer`.
+"""The weights of Marian models in Hugging Face's form: their files, names and layout.
 
-PyTorch has matrices the other way round, [outputs, inputs], and a bias of the logits with one row.
-Rows of pieces are in the order of their vocabulary. All else is a matter of names.
+PyTorch stores matrices as [outputs, inputs], the transpose of ours, and the bias of the logits with
+one row. Rows of embeddings are in the order of the model's own vocabulary.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
+import h5py
 import keras
 import numpy as np
-from keras import ops
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.decoder import Decoder, DecoderLayer
 from t2t_repro.model.dense import Dense
 from t2t_repro.model.encoder import Encoder, EncoderLayer
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.strangers.weights_file import WeightsFile
 
 Side = Literal["source", "target"]
+Array = NDArray[np.float32]
+
+SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
 
 LOGITS_BIAS = "final_logits_bias"
 SHARED, SOFTMAX = "model.shared.weight", "lm_head.weight"
@@ -30,50 +35,42 @@ OWN_TABLES: dict[Side, str] = {
 }
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
+_MAX_BYTES = 2**34
+_TYPES = {"float32", "float16", "bfloat16"}
+_KERAS_NAMES = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "beta": "bias"}
+
 
 class Weight(NamedTuple):
-    """A weight of both.
+    """A weight in both forms.
 
     Attributes:
         name: theirs.
-        variable: ours; None for a bias that our layer has not.
-        rows: whose pieces its rows are of, if they are.
+        variable: ours; None for a bias that our layer lacks.
+        rows: the side whose vocabulary its rows belong to, if any.
     """
 
     name: str
     variable: keras.Variable | None
     rows: Side | None = None
 
-    def theirs(self, value: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Our value in their shape; its rows stay in our order."""
+    def theirs(self, value: Array) -> Array:
+        """Returns our value in their layout; rows stay in our order."""
         if self.name == LOGITS_BIAS:
             return value[None]
         return value if self.rows else value.T
 
-    def ours(self, value: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Their value in our shape; its rows stay in their order."""
+    def ours(self, value: Array) -> Array:
+        """Returns their value in our layout; rows stay in their order."""
         if self.name == LOGITS_BIAS:
             return value[0]
         return value if self.rows else value.T
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of their value."""
-        assert self.variable is not None
-        shape = tuple(self.variable.shape)
-        if self.name == LOGITS_BIAS:
-            return (1, *shape)
-        return shape if self.rows else shape[::-1]
-
 
 def weights_of(model: Transformer) -> Iterator[Weight]:
-    """Lists all weights of a model, each with its name there.
+    """Lists all weights of a model.
 
     Args:
         model: built, with all that Marian's models have: biases in attention and of the logits.
-
-    Yields:
-        weights whose `variable` is there.
     """
     if model.own_source_embedding is None:
         yield Weight(SHARED, model.embedding.table, "target")
@@ -82,7 +79,6 @@ def weights_of(model: Transformer) -> Iterator[Weight]:
         yield Weight(OWN_TABLES["target"], model.embedding.table, "target")
     if model.own_softmax is not None:
         yield Weight(SOFTMAX, model.own_softmax.table, "target")
-    assert model.logits_bias is not None
     yield Weight(LOGITS_BIAS, model.logits_bias, "target")
     yield from layer_weights(model)
 
@@ -123,83 +119,106 @@ def _of_norm(name: str, norm: keras.layers.LayerNormalization) -> Iterator[Weigh
     yield Weight(f"{name}.bias", norm.beta)
 
 
-def load_weights(
-    model: Transformer, file: WeightsFile, rows: Mapping[Side, NDArray[np.int64]]
-) -> None:
+class WeightsFile:
+    """The tensors of a file, by the names of PyTorch's model.
+
+    Args:
+        path: of a model.safetensors or tf_model.h5.
+
+    Attributes:
+        tensors: of the types that they have in the file.
+
+    Raises:
+        UserError: the file cannot be read, or holds other types than floats.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            if (size := path.stat().st_size) > _MAX_BYTES:
+                raise ValueError(f"it has {size:,} bytes, at most {_MAX_BYTES:,} are read")
+            self.tensors = _read_h5(path) if path.name == TF_WEIGHTS else load_file(path)
+            if other := {tensor.dtype.name for tensor in self.tensors.values()} - _TYPES:
+                raise ValueError(f"it has tensors of {', '.join(other)}")
+        # h5py raises several kinds of errors for damaged files.
+        except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+            raise UserError(
+                f"{path} cannot be used ({reason_of(error)}), expected a {SAFETENSORS} or "
+                f"{TF_WEIGHTS} with {', '.join(sorted(_TYPES))}: copy it again."
+            ) from error
+
+    def check_shapes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
+        """Checks that the file has tensors of these shapes.
+
+        Raises:
+            UserError: one is missing, or has another shape.
+        """
+        for name, shape in expected.items():
+            actual = self.tensors[name].shape if name in self.tensors else "no such tensor"
+            if actual != shape:
+                raise UserError(
+                    f"{self.path} has {actual} for {name}, expected {shape} as config.json says: "
+                    "give the files of one model."
+                )
+
+
+def _read_h5(path: Path) -> dict[str, np.ndarray]:
+    """Reads what `TFMarianMTModel.save_pretrained` wrote, in PyTorch's names and layout."""
+    tensors: dict[str, np.ndarray] = {}
+    size = path.stat().st_size
+
+    def add(name: str, dataset: Any) -> None:
+        if not isinstance(dataset, h5py.Dataset):
+            return
+        # A compressed or empty dataset could claim any amount of memory.
+        if sum(tensor.nbytes for tensor in tensors.values()) + dataset.nbytes > size:
+            raise ValueError(f"{name} claims more bytes than the file has")
+        *parts, last = name.split(":")[0].split("/")
+        tensors[_pytorch_name(parts, last)] = dataset[()].T if last == "kernel" else dataset[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(add)
+    return tensors
+
+
+def _pytorch_name(parts: list[str], last: str) -> str:
+    """Translates Keras's path of a weight, in which outer names are repeated."""
+    if last == LOGITS_BIAS:
+        return last
+    if parts[-1].endswith("shared"):
+        return SHARED
+    stack = max(place for place, part in enumerate(parts) if part in ("encoder", "decoder"))
+    return ".".join(["model", *parts[stack:], _KERAS_NAMES.get(last, last)])
+
+
+def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[Side, NDArray]) -> None:
     """Gives a model the weights of a file.
 
     Args:
         model: built, see `weights_of`.
-        file: their weights, all of them and no others.
-        rows: of either side, which of their ids each of ours is: [ids], every one once.
+        file: all of its weights. It may repeat tied embeddings and have sinusoids, as PyTorch's
+            model does: they are not read.
+        rows: for each side, their id of each of our ids: [ids], every one once.
 
     Raises:
-        UserError: the file is of another model.
+        UserError: the file belongs to another model.
     """
-    weights = list(weights_of(model))
-    check_shapes({weight.name: weight.shape for weight in weights}, file)
-    _check_no_others([weight.name for weight in weights], file)
-    for weight in weights:
-        assert weight.variable is not None
-        value = weight.ours(_finite(file, weight.name))
-        weight.variable.assign(value[rows[weight.rows]] if weight.rows else value)
-    _check_copies(model, file)
+    weights = [(weight, weight.variable) for weight in weights_of(model)]
+    known = {SHARED, SOFTMAX, *OWN_TABLES.values(), *POSITIONS, *(w.name for w, _ in weights)}
+    if others := file.tensors.keys() - known:
+        raise UserError(
+            f"{file.path} has {', '.join(sorted(others)[:3])}, expected the weights of a "
+            "MarianMTModel with the layers of config.json: give such a model."
+        )
+    for weight, variable in weights:
+        assert variable is not None
+        file.check_shapes({weight.name: weight.theirs(np.empty(variable.shape)).shape})
+        value = weight.ours(file.tensors[weight.name].astype(np.float32))
+        if not np.isfinite(value).all():
+            raise UserError(f"{file.path} has values that are not finite in {weight.name}.")
+        variable.assign(value[rows[weight.rows]] if weight.rows else value)
     if np.any(model.embedding.table[0]):
         raise UserError(
             f"{file.path} has numbers in the row of PAD, with which the decoder begins, expected "
-            "zeros: only models that begin with a vector of zeros can be imported."
+            "zeros: another model cannot be imported."
         )
-
-
-def check_shapes(expected: Mapping[str, tuple[int, ...]], file: WeightsFile) -> None:
-    """Checks that a file has tensors of these shapes, by name.
-
-    Raises:
-        UserError: it has not.
-    """
-    for name, shape in expected.items():
-        if (there := file.shapes.get(name)) != shape:
-            found = "no such weight" if there is None else f"the shape {list(there)}"
-            raise UserError(
-                f"{file.path} has {found} for {name}, expected {list(shape)} as config.json says: "
-                "give the files of one model."
-            )
-
-
-def _check_no_others(names: Collection[str], file: WeightsFile) -> None:
-    known = {*names, SHARED, SOFTMAX, *OWN_TABLES.values(), *POSITIONS}
-    if others := sorted(file.shapes.keys() - known):
-        raise UserError(
-            f"{file.path} has {', '.join(others[:3])}, expected the weights of a MarianMTModel and "
-            "no others: give such a model."
-        )
-
-
-def _finite(file: WeightsFile, name: str) -> NDArray[np.float32]:
-    value = file.read(name)
-    if not np.isfinite(value).all():
-        raise UserError(
-            f"{file.path} has values that are not finite in {name}: give weights that can be used."
-        )
-    return value
-
-
-def _check_copies(model: Transformer, file: WeightsFile) -> None:
-    """Holds what a file says twice, or need not say, against what the model has."""
-    names = {weight.name for weight in weights_of(model)}
-    table = SHARED if SHARED in names else OWN_TABLES["target"]
-    copies = {name: table for name in (SHARED, SOFTMAX, *OWN_TABLES.values()) if name not in names}
-    for name, original in copies.items():
-        if name in file.shapes and not np.array_equal(file.read(name), file.read(original)):
-            raise UserError(
-                f"{file.path} has {name} and {original} with other values, expected the same as "
-                "config.json ties them: give the files of one model."
-            )
-    for name in filter(file.shapes.__contains__, POSITIONS):
-        there = file.read(name)
-        expected = np.asarray(model.positional_encoding.encode(ops.arange(len(there))))
-        if there.shape != expected.shape or not np.allclose(there, expected, atol=1e-3):
-            raise UserError(
-                f"{file.path} has {name} with positions of its own, expected sines and cosines: "
-                "only models with these can be imported."
-            )

@@ -1,44 +1,51 @@
-"""Servable directories as TensorFlow Serving watches them.
+"""Writes SavedModels as TensorFlow Serving expects them.
 
 export_dir/
   <version>/               a SavedModel; the largest number is served
     assets.extra/tf_serving_warmup_requests
-  models.config            what the server is started with, see `server_files`
+  models.config            files for the server's start; each says with which flag
   batching_params.pbtxt
   monitoring.config
 """
 
-import shutil
+from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import UserError
+from t2t_repro.files import whole_directory, write_whole
 from t2t_repro.formats.saved_model.servable import Servable
-from t2t_repro.formats.saved_model.server_files import write_server_files
-from t2t_repro.formats.saved_model.version_numbers import LARGEST_VERSION
-from t2t_repro.formats.saved_model.warm_up import warm_up_requests, write_warm_up
+from t2t_repro.text.subword_model import SubwordModel, SubwordPair
+from t2t_repro.vocabulary import EOS_ID, UNK_ID
+
+SERVER_FILES = ("models.config", "batching_params.pbtxt", "monitoring.config")
+"""Their templates are in the folder for_server, with `{{model}}` for the model's name."""
+
+WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
+
+# Sentences of a request, and subwords of its longest; the others are shorter.
+_SHAPES = ((1, 6), (1, 24), (4, 12), (16, 24))
 
 
 def next_version(export_dir: Path, asked: int | None = None) -> int:
-    """The number of the version to write: the one asked for, or that after the largest there is.
+    """Returns the version that was asked for, or one more than the largest that exists.
 
     Raises:
-        UserError: the one asked for is there already, or is no number that a server would take;
-            or `export_dir` is a file.
+        UserError: the version exists already.
     """
-    if export_dir.exists() and not export_dir.is_dir():
-        raise UserError(f"--export_dir={export_dir}: expected a directory, found a file.")
-    entries = export_dir.iterdir() if export_dir.exists() else ()
-    numbers = {int(entry.name) for entry in entries if entry.name.isdecimal()}
-    there = {number for number in numbers if number <= LARGEST_VERSION}
-    version = max(there, default=0) + 1 if asked is None else asked
-    if not 1 <= version <= LARGEST_VERSION:
-        raise UserError(f"--version={version}: expected 1 or more, at most {LARGEST_VERSION}.")
-    if version in there:
+    entries = export_dir.iterdir() if export_dir.is_dir() else ()
+    existing = {int(entry.name) for entry in entries if entry.name.isdecimal()}
+    version = asked or max(existing, default=0) + 1
+    if version in existing:
         raise UserError(
-            f"--version={asked}: {export_dir} holds that version already, and a server may be "
-            f"reading it: give a larger number, or none for {max(there) + 1}."
+            f"--version={version}: {export_dir} has that version already, and a server may be "
+            f"reading it: give a larger number, or none for {max(existing) + 1}."
         )
     return version
 
@@ -46,35 +53,74 @@ def next_version(export_dir: Path, asked: int | None = None) -> int:
 def write_saved_model(servable: Servable, export_dir: Path, version: int, model_name: str) -> Path:
     """Writes a version of a servable, whole or not at all, with its warm-up requests.
 
-    It is written aside, under a name that no server looks at, and renamed.
-
     Args:
         servable: what to write.
-        export_dir: where the versions are; made where it is missing.
+        export_dir: the directory of all versions. Server files that it has are left as they are.
         version: the number of this one; see `next_version`.
-        model_name: of the model, as clients name it.
+        model_name: the model's name, as clients give it.
 
     Returns:
-        the version's directory.
+        The version's directory.
 
     Raises:
-        UserError: the directory cannot be written to.
+        OSError: the directory cannot be written.
     """
-    aside = export_dir / f".{version}.partial"
-    try:
-        export_dir.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(aside, ignore_errors=True)
-        # Nobody trains a servable: its functions have no gradients.
+    path = export_dir / str(version)
+    with whole_directory(path) as partial:
+        # Nobody trains a servable: its functions need no gradients.
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         signatures = servable.signatures()
-        tf.saved_model.save(servable, str(aside), signatures, options)
-        write_warm_up(aside, warm_up_requests(servable.subwords, signatures), model_name)
-        write_server_files(export_dir, model_name)
-        return aside.rename(export_dir / str(version))
-    except (OSError, tf.errors.OpError) as error:
-        reason = error.strerror if isinstance(error, OSError) else reason_of(error)
-        raise UserError(
-            f"--export_dir={export_dir}: {reason}; expected a directory that can be written to."
-        ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        tf.saved_model.save(servable, str(partial), signatures, options)
+        _write_warm_up(partial, servable.subwords, set(signatures), model_name)
+    templates = resources.files(__package__) / "for_server"
+    for name in SERVER_FILES:
+        if not (export_dir / name).exists():
+            text = templates.joinpath(name).read_text("utf-8")
+            write_whole(export_dir / name, text.replace("{{model}}", model_name).encode())
+    return path
+
+
+def _write_warm_up(
+    saved_model: Path, subwords: SubwordPair, signatures: set[str], model_name: str
+) -> None:
+    """Writes requests that TensorFlow Serving makes before it calls a version ready.
+
+    TensorFlow prepares a graph when it first runs, and a matrix product for each new shape.
+    """
+    path = saved_model / WARM_UP_FILE
+    path.parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for signature, inputs in _warm_up_requests(subwords):
+            if signature in signatures:
+                request = PredictRequest()
+                request.model_spec.name = model_name
+                request.model_spec.signature_name = signature
+                for name, value in inputs.items():
+                    request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+                log = PredictionLog(predict_log=PredictLog(request=request))
+                file.write(log.SerializeToString())
+
+
+def _warm_up_requests(subwords: SubwordPair) -> Iterator[tuple[str, dict[str, NDArray]]]:
+    """Yields a signature and its inputs, several shapes for the default one."""
+    source, target = (_texts(side, *_SHAPES[0]) for side in subwords)
+    for shape in _SHAPES:
+        yield "serving_default", {"source": _texts(subwords.source, *shape)}
+    yield "nbest", {"source": source}
+    yield "token_ids", {"source_ids": np.array([[*_ids(subwords.source, 6), EOS_ID]], np.int32)}
+    yield "sample", {"source": source, "seed": np.ones(len(source), np.int64)}
+    yield "prefix", {"source": source, "prefix": target}
+    for signature in ("score", "alignment"):
+        yield signature, {"source": source, "target": target}
+
+
+def _texts(subwords: SubwordModel, batch: int, length: int) -> NDArray:
+    """Makes sentences [batch] of `length` subwords and fewer."""
+    lengths = [length - row % (length // 2) for row in range(batch)]
+    return np.array([subwords.decode(_ids(subwords, count)) for count in lengths], dtype=object)
+
+
+def _ids(subwords: SubwordModel, count: int) -> list[int]:
+    """Chooses ids that are neither special nor bytes, with which SentencePiece's begin."""
+    first = min(UNK_ID + 1 + 256, subwords.size - 1)
+    return [first + number % (subwords.size - first) for number in range(count)]

@@ -1,4 +1,4 @@
-"""Long batches inside a graph: sentences of similar length are computed together."""
+"""Computes long batches in groups of sentences of similar length, inside a graph."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,19 +12,19 @@ def in_groups(
     compute: Callable[[tf.Tensor, tf.Tensor], Any],
     results: Any,
 ) -> Any:
-    """Computes something of sentences, a group of similar length at a time.
+    """Computes results for the sentences of a batch, a group at a time.
 
-    So one long sentence doesn't make all others as long, and memory has a bound whatever a request
-    holds. The groups are those of `data.batch_shapes.group_by_length`.
+    So a long sentence does not pad all others, and memory is bounded for requests of any size. The
+    groups are those of `data.batch_shapes.group_by_length`.
 
     Args:
         lengths: [batch] int32; a sentence of length 0 is in no group.
-        tokens_per_group: most padded tokens of a group; a longer sentence is a group by itself.
+        tokens_per_group: the most padded tokens of a group; a longer sentence is a group by itself.
         compute: (rows [group], the largest of their lengths) -> nested tensors [group, ...].
-        results: nested tensors [batch, ...], what sentences of length 0 get.
+        results: nested tensors [batch, ...], for sentences of length 0.
 
     Returns:
-        `results`, with what was computed of the others.
+        `results`, with the computed values of all other sentences.
     """
     order = tf.argsort(lengths, stable=True)
     ordered = tf.gather(lengths, order)
@@ -37,9 +37,9 @@ def in_groups(
         fits = (tf.range(tf.size(widths)) + 1) * widths <= tokens_per_group
         size = tf.maximum(tf.math.count_nonzero(fits, dtype=tf.int32), 1)
         rows = order[first : first + size]
-        found = compute(rows, widths[size - 1])
+        computed = compute(rows, widths[size - 1])
         results = tf.nest.map_structure(
-            lambda old, new: tf.tensor_scatter_nd_update(old, rows[:, None], new), results, found
+            lambda old, new: tf.tensor_scatter_nd_update(old, rows[:, None], new), results, computed
         )
         return first + size, results
 

@@ -1,4 +1,4 @@
-"""A model's weights as a servable keeps them: float32, bfloat16 or int8."""
+"""The weights of a SavedModel: float32, bfloat16 or int8."""
 
 import keras
 import tensorflow as tf
@@ -6,36 +6,30 @@ import tensorflow as tf
 from t2t_repro.model.transformer import Transformer
 
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "int8": "float32"}
-"""How weights can be stored, and what is computed with them."""
+"""The precision of the computation, by the way in which weights are stored."""
 
 _LARGEST_INT8 = 127.0
 
 
 class StoredWeights(tf.Module):
-    """Weights, once each, and how they become those of the computation.
+    """A copy of a model's weights, stored once each.
 
-    Scales and biases of layer norms and biases of projections (a thousandth of all) are float32
-    always. Matrices are float32, or rounded to bfloat16, as mixed precision does at every step; or
-    int8, the integers round(w / s) with a float32 scale s = max |w| / 127 for every output of the
-    matrix. TensorFlow has no product with int8 on every CPU, so these are multiplied out once a
-    request: int8 saves disk and memory, not time.
+    Vectors (layer norms, biases: a thousandth of all) are always float32. Matrices are float32, or
+    rounded to bfloat16, as mixed precision does at every step, or int8: round(w / s) with a float32
+    scale s = max |w| / 127 for every output of the matrix. TensorFlow has no int8 product on every
+    CPU, so int8 matrices are multiplied out once a request: they save disk and memory, not time.
 
     Args:
-        model: whose trainable weights are copied.
+        model: its trainable weights are copied.
         kind: one of `PRECISIONS`.
-
-    Raises:
-        ValueError: there is no such kind.
     """
 
     def __init__(self, model: Transformer, kind: str) -> None:
         super().__init__()
-        if kind not in PRECISIONS:
-            raise ValueError(f"kind is {kind!r}, expected one of {', '.join(PRECISIONS)}.")
         self._variables = [_stored(weight, kind) for weight in model.trainable_variables]
 
     def read(self) -> list[tf.Tensor]:
-        """The weights in the model's order; matrices in bfloat16 where they are stored so."""
+        """Returns the weights in the model's order; matrices in bfloat16 if stored so."""
         return [_read(parts) for parts in self._variables]
 
 
@@ -56,11 +50,11 @@ def _read(parts: list[tf.Variable]) -> tf.Tensor:
 
 
 def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rounds a matrix to 8 bits; the product of both results is close to it.
+    """Rounds a matrix to 8 bits; the product of the results is close to it.
 
     Args:
         matrix: [rows, columns] float32.
-        axis: along which a scale is shared.
+        axis: the axis along which a scale is shared.
 
     Returns:
         int8 [rows, columns], and float32 scales, [rows, 1] or [1, columns].
@@ -71,5 +65,5 @@ def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _input_axis(weight: keras.Variable) -> int:
-    """The axis that a product sums over: a table's rows are outputs, a kernel's columns."""
+    """Returns the axis that a product sums over: outputs are a table's rows, a kernel's columns."""
     return 1 if weight.name == "table" else 0

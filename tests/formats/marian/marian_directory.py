@@ -7,8 +7,8 @@ from typing import Any
 import h5py
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
-from t2t_repro.formats.marian.safetensors_file import write_safetensors
 from tests.text.marian_directory import write_marian_text
 
 D_MODEL, HEADS, D_FF, LAYERS = 8, 2, 12, 2
@@ -62,7 +62,7 @@ def write_marian_model(
     if weights == "h5":
         write_h5(folder / "tf_model.h5", tensors)
     else:
-        write_safetensors(folder / "model.safetensors", tensors)
+        save_file(tensors, folder / "model.safetensors")
     return tensors
 
 

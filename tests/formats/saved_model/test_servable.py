@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.translator import Translator
+from t2t_repro.errors import UserError
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.formats.saved_model.stored_weights import StoredWeights
+from t2t_repro.text.subword_model import shared
+from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-from tests.decoding.random_translator import ODD_LINES
+from tests.decoding.random_translator import ODD_LINES, random_model, with_search
 from tests.formats.saved_model.cpp_client import texts_of
+from tests.text.test_t2t import VOCABULARY, write
 
 BEAM, EXTRA, LONGEST = 4, 8, 24  # of conftest.py
 STRANGE = [b"a \xff\xfe tree", b"\xed\xa0\x80", b"\xc3", b"the red bird"]
@@ -116,9 +122,11 @@ def test_whatever_a_request_holds_it_is_answered(serve):
         ("serving_default", {"source": STRANGE}),
         ("serving_default", {"source": [text.decode(errors="replace") for text in STRANGE]}),
         ("serving_default", {"source": ["x" * 5000]}),
+        ("prefix", {"source": nothing, "prefix": nothing}),
+        ("alignment", {"source": nothing, "target": nothing}),
     )
     answers = [serve(*request) for request in asked]
-    for answer, rows in zip(answers, (0, 0, 0, 0, 2, 2, 4, 4, 1), strict=True):
+    for answer, rows in zip(answers, (0, 0, 0, 0, 2, 2, 4, 4, 1, 0, 0), strict=True):
         assert {len(output) for output in answer.values()} == {rows}
     assert answers[1]["translation"].shape == (0, BEAM)
     assert answers[4]["score"].tolist() == answers[5]["score"].tolist() == [0.0, 0.0]
@@ -128,34 +136,74 @@ def test_whatever_a_request_holds_it_is_answered(serve):
     assert answers[8]["truncated"].tolist() == [True]
 
 
-def found_by(servable, lines):
-    found = servable.translate(tf.constant(lines))
-    return texts_of(found["translation"].numpy()), found["score"].numpy()
+PREFIXES = ["a tree", "", "x", "the", " ", "a blue", "🙂", "a " * 99, "", "", "a", "b", "c", "d"]
+PREFIXES += ["the", "a tree"]
+
+
+def assert_first(answer, expected):
+    """Sees that the translations of an answer are the first of what a translator gave."""
+    assert texts_of(answer["translation"]) == [some[0].text for some in expected]
+    scores = [some[0].score for some in expected]
+    np.testing.assert_allclose(answer["score"], scores, rtol=1e-5, atol=1e-5)
+
+
+def test_translations_from_a_prefix(serve, translator):
+    answer = serve("prefix", {"source": ODD_LINES, "prefix": PREFIXES})
+    expected = translator.translate(ODD_LINES, 1, PREFIXES)
+    assert_first(answer, expected)
+    # Two sources and a prefix are too long.
+    assert np.flatnonzero(answer["truncated"]).tolist() == [7, 12, 13]
+    assert expected != translator.translate(ODD_LINES)
+
+
+def test_each_sentence_is_drawn_with_its_seed(serve, translator):
+    seeds = [1, 7] * (len(ODD_LINES) // 2)
+    drawn = {
+        seed: with_search(translator, Sampling(seed=seed)).translate(ODD_LINES) for seed in (1, 7)
+    }
+    expected = [drawn[seed][row] for row, seed in enumerate(seeds)]
+    assert_first(serve("sample", {"source": ODD_LINES, "seed": seeds}), expected)
+    assert drawn[1] != drawn[7]
+    # Alone, too.
+    alone = serve("sample", {"source": ODD_LINES[5:6], "seed": seeds[5:6]})
+    assert_first(alone, expected[5:6])
+
+
+def test_alignments_are_the_translator_s(serve, translator):
+    targets = ["a tree sees the red bird", *ODD_LINES[:0:-1]]
+    answer = serve("alignment", {"source": ODD_LINES, "target": targets})
+    expected = translator.align(ODD_LINES, targets)
+    assert texts_of(answer["alignment"]) == expected
+    assert len(set(expected)) >= 5
+    assert "" in expected
+    assert answer["truncated"].sum() == 4
+
+
+def test_tensor2tensor_s_subwords_are_not_aligned_in_a_graph(tmp_path):
+    subwords = shared(T2TSubwords(write(tmp_path / "vocabulary", VOCABULARY)))
+    translator = Translator([random_model(subwords.target)], subwords)
+    with pytest.raises(UserError, match="vocabulary"):
+        Servable(translator, "float32", ["alignment"])
+
+
+def answer_of(servable, lines):
+    answer = servable.signatures()["serving_default"](tf.constant(lines))
+    return {name: value.numpy() for name, value in answer.items()}
 
 
 def test_int8_gives_what_the_translator_gives_with_the_rounded_weights(make_translator):
     translator = make_translator()
     model = translator.model
-    servable = Servable(translator, "int8")
-    texts, scores = found_by(servable, LINES[:9])
+    answer = answer_of(Servable(translator, "int8"), LINES[:9])
     exact = [weight.numpy() for weight in model.trainable_variables]
-    for weight, value in zip(
-        model.trainable_variables, StoredWeights(model, "int8").read(), strict=True
-    ):
+    rounded = StoredWeights(model, "int8").read()
+    for weight, value in zip(model.trainable_variables, rounded, strict=True):
         weight.assign(value)
-    assert any(
-        (a != b.numpy()).any() for a, b in zip(exact, model.trainable_variables, strict=True)
-    )
-    expected = [translations[0] for translations in translator.translate(LINES[:9])]
-    assert texts == [translation.text for translation in expected]
-    np.testing.assert_allclose(scores, [t.score for t in expected], rtol=1e-5, atol=1e-5)
+    assert any((a != b.numpy()).any() for a, b in zip(exact, rounded, strict=True))
+    assert_first(answer, translator.translate(LINES[:9]))
 
 
 def test_bfloat16_gives_what_mixed_precision_gives(make_translator):
     translator = make_translator("mixed_bfloat16")
-    servable = Servable(translator, "bfloat16")
-    line = LINES[-1]
-    ((expected,),) = translator.translate([line])
-    texts, scores = found_by(servable, [line])
-    assert texts == [expected.text]
-    assert scores[0] == pytest.approx(expected.score, abs=1e-5)
+    answer = answer_of(Servable(translator, "bfloat16"), LINES[-1:])
+    assert_first(answer, translator.translate(LINES[-1:]))

@@ -46,14 +46,3 @@ def test_every_weight_is_stored_once(kind, bytes_each):
         np.testing.assert_allclose(
             tf.cast(value, tf.float32), np.asarray(weight), atol=close * largest
         )
-
-
-def test_outputs_have_scales_of_their_own():
-    model = tiny_model()
-    weights = StoredWeights(model, "int8")
-    for weight, parts in zip(model.trainable_variables, weights._variables, strict=True):
-        if len(weight.shape) == 2:
-            whole, scale = parts
-            outputs = 0 if weight.name == "table" else 1
-            assert scale.shape[outputs] == whole.shape[outputs] == weight.shape[outputs]
-            assert scale.shape[1 - outputs] == 1
