@@ -108,13 +108,10 @@ def read_marian_config(directory: Path) -> MarianConfig:
     for fields in (config, generation):
         for name, expected in REQUIRED.items():
             fields.require(name, *expected)
-        for name, token in (
-            ("pad", pad),
-            ("decoder_start", pad),
-            ("eos", eos),
-            ("forced_eos", eos),
-        ):
-            fields.require(f"{name}_token_id", token)
+        for name in ("pad_token_id", "decoder_start_token_id"):
+            fields.require(name, pad)
+        for name in ("eos_token_id", "forced_eos_token_id"):
+            fields.require(name, eos)
         fields.require_empty(*REQUIRED_EMPTY)
     read = MarianConfig(
         _model(config),

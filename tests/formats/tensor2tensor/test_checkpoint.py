@@ -10,8 +10,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import padding_mask
+from tests.oracle import oracle_arrays
 
-VOCAB, WIDTH, FILTER, HEADS, LAYERS = 35, 8, 12, 2, 2
+VOCAB, WIDTH, FILTER, HEADS, LAYERS = 96, 32, 64, 4, 2
 EMBEDDING = f"transformer/symbol_modality_{VOCAB}_{WIDTH}/shared"
 HPARAMS = {
     "hidden_size": WIDTH,
@@ -31,36 +32,19 @@ HPARAMS = {
 }
 
 
-def t2t_shapes(layers=LAYERS, filter_size=FILTER):
-    """Names and shapes of a pre-norm model's variables, without the embedding."""
-    norm = "layer_prepostprocess/layer_norm/layer_norm"
-    shapes: dict[str, tuple[int, ...]] = {}
-    for stack in ("encoder", "decoder"):
-        norms = [f"body/{stack}"]
-        for i in range(layers):
-            prefix = f"body/{stack}/layer_{i}"
-            kinds = ["self_attention"] + (["encdec_attention"] if stack == "decoder" else [])
-            for kind in kinds:
-                for part in ("q", "k", "v", "output_transform"):
-                    name = f"{prefix}/{kind}/multihead_attention/{part}/kernel"
-                    shapes[name] = (WIDTH, WIDTH)
-            shapes[f"{prefix}/ffn/conv1/kernel"] = (WIDTH, filter_size)
-            shapes[f"{prefix}/ffn/conv1/bias"] = (filter_size,)
-            shapes[f"{prefix}/ffn/conv2/kernel"] = (filter_size, WIDTH)
-            shapes[f"{prefix}/ffn/conv2/bias"] = (WIDTH,)
-            norms += [f"{prefix}/{kind}" for kind in [*kinds, "ffn"]]
-        for prefix in norms:
-            shapes[f"{prefix}/{norm}_scale"] = shapes[f"{prefix}/{norm}_bias"] = (WIDTH,)
-    return {f"transformer/{name}": shape for name, shape in shapes.items()}
-
-
-def t2t_variables(shards=1, **sizes):
-    rng = np.random.default_rng(0)
+def t2t_variables(shards=1, layers=LAYERS, filter_size=FILTER):
+    """Returns the variables of the original's pre-norm model, and its embedding."""
     variables = {
-        name: rng.normal(size=shape).astype(np.float32)
-        for name, shape in t2t_shapes(**sizes).items()
+        name: value
+        for name, value in oracle_arrays("v3").items()
+        if name.startswith("transformer/") and f"layer_{layers}/" not in name
     }
-    table = rng.normal(size=(VOCAB, WIDTH)).astype(np.float32)
+    for name, value in variables.items():
+        if "/ffn/conv1/" in name:
+            variables[name] = value[..., :filter_size]
+        elif name.endswith("/ffn/conv2/kernel"):
+            variables[name] = value[:filter_size]
+    table = variables.pop(f"{EMBEDDING}/weights_0")
     for i, shard in enumerate(np.array_split(table, shards)):
         variables[f"{EMBEDDING}/weights_{i}"] = shard
     return variables, table
@@ -102,8 +86,8 @@ def test_names_shards_and_hparams(tmp_path, shards):
 
 def test_channels_and_layers_of_their_own(tmp_path):
     hparams = {
-        "attention_key_channels": 4,
-        "attention_value_channels": 6,
+        "attention_key_channels": 8,
+        "attention_value_channels": 12,
         "num_hidden_layers": 9,
         "num_encoder_layers": LAYERS,
         "num_decoder_layers": LAYERS,
@@ -111,11 +95,11 @@ def test_channels_and_layers_of_their_own(tmp_path):
     variables, _ = t2t_variables()
     for name in variables:
         if name.endswith(("/q/kernel", "/k/kernel")):
-            variables[name] = variables[name][:, :4]
+            variables[name] = variables[name][:, :8]
         elif name.endswith("/v/kernel"):
-            variables[name] = variables[name][:, :6]
+            variables[name] = variables[name][:, :12]
         elif name.endswith("/output_transform/kernel"):
-            variables[name] = variables[name][:6]
+            variables[name] = variables[name][:12]
     model = transformer_from_t2t(write_checkpoint(tmp_path, variables, hparams))
     assert (model.config.d_k, model.config.d_v, model.num_layers) == (2, 3, LAYERS)
 
@@ -147,7 +131,7 @@ def test_hparams_elsewhere_and_one_checkpoint_of_several(tmp_path):
     hparams = (folder / "hparams.json").rename(folder / "other.json")
     with pytest.raises(UserError, match=r"hparams.json cannot be read"):
         transformer_from_t2t(folder)
-    hparams.write_text('{"num_heads": 2}')
+    hparams.write_text('{"num_heads": 4}')
     model = transformer_from_t2t(folder / "model.ckpt-7", hparams)
     np.testing.assert_array_equal(model.embedding.table, table)
     assert model.config == LayerConfig(
@@ -156,7 +140,7 @@ def test_hparams_elsewhere_and_one_checkpoint_of_several(tmp_path):
     assert step_of_t2t(folder) == 0
 
 
-@pytest.mark.parametrize(("divisor", "fitting"), [(1, (35,)), (None, (35,)), (7, (29, 35))])
+@pytest.mark.parametrize(("divisor", "fitting"), [(1, (96,)), (None, (96,)), (12, (85, 96))])
 def test_the_vocabulary_has_as_many_subwords(tmp_path, divisor, fitting):
     hparams = {} if divisor is None else {"vocab_divisor": divisor}
     folder = write_checkpoint(tmp_path, t2t_variables()[0], hparams)
@@ -176,13 +160,13 @@ KERNEL = "transformer/body/decoder/layer_1/ffn/conv1/kernel"
     [
         ({}, {BIAS: None}, BIAS),
         ({"shards": 4}, {f"{EMBEDDING}/weights_2": None}, r"shards \[0, 1, 3\]"),
-        ({}, {"transformer/symbol_modality_9_8/shared/weights_0": (35, 8)}, "2 scopes"),
-        ({}, {f"{EMBEDDING}/weights_0": (VOCAB, 6)}, r"embedding .* \(35, 6\)"),
+        ({}, {"transformer/symbol_modality_9_8/shared/weights_0": (96, 32)}, "2 scopes"),
+        ({}, {f"{EMBEDDING}/weights_0": (VOCAB, 6)}, r"embedding .* \(96, 6\)"),
         ({}, {KERNEL: (8, 10)}, r"\(8, 10\)"),
-        ({}, {BIAS: np.ones(8, np.int32)}, f"{BIAS} as int32"),
-        ({}, {BIAS: np.full(8, np.nan, np.float32)}, f"{BIAS} as float32, or not finite"),
-        ({"filter_size": 10}, {}, "filter_size=12"),
-        ({"layers": 3}, {}, "num_encoder_layers=2"),
+        ({}, {BIAS: np.ones(WIDTH, np.int32)}, f"{BIAS} as int32"),
+        ({}, {BIAS: np.full(WIDTH, np.nan, np.float32)}, f"{BIAS} as float32, or not finite"),
+        ({"filter_size": 10}, {}, "filter_size=64"),
+        ({"layers": 1}, {}, "num_encoder_layers=2"),
     ],
     ids=[
         "variable", "shard", "vocabularies", "embedding", "shape", "type", "not finite",
