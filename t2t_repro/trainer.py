@@ -35,10 +35,8 @@ def main() -> None:
     data_dir = Path(FLAGS.data_dir or default_directory("data"))
     from t2t_repro import experiment
 
-    experiment.configure_experiment(
-        FLAGS.gin_file, FLAGS.gin_param, needed=experiment.TRAINING_ROOTS
-    )
-    experiment.train(model_dir, data_dir)
+    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param)
+    experiment.train(settings, model_dir, data_dir)
 
 
 def cli() -> None:

@@ -17,7 +17,7 @@ from t2t_repro.config.gin_files import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
-from t2t_repro.experiment import TRAINING_ROOTS, configure_experiment, evaluate
+from t2t_repro.experiment import CALLED, configure_experiment, evaluate
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy
 from t2t_repro.model.transformer import Transformer
@@ -410,18 +410,18 @@ def test_an_included_experiment_with_one_s_own_text_is_whole(tmp_path):
     path = tmp_path / "mine.gin"
     for name in ("quickstart", "multi30k_tiny", "base", "big"):
         path.write_text(f"include 'gin/{name}.gin'\nSubwordTraining.vocab_size = 4000\n{OWN_TEXT}")
-        configure_experiment(path, [], needed=TRAINING_ROOTS)
+        configure_experiment(path, [], needed=CALLED)
         assert rows() == 4000
 
 
 @every_file
 def test_a_user_may_run_from_anywhere(gin_file, tmp_path, monkeypatch):
-    configure(gin_file, [], TRAINING_ROOTS)
+    configure(gin_file, [], CALLED)
     expected = gin.config_str()
     monkeypatch.chdir(tmp_path)
-    configure(CHECKOUT / gin_file, [], TRAINING_ROOTS)
+    configure(CHECKOUT / gin_file, [], CALLED)
     assert gin.config_str() == expected
     Path("mine.gin").write_text(f"include '{gin_file}'\n")
     for name in (gin_file, gin_file.removeprefix("gin/"), "mine.gin"):
-        configure(name, [], TRAINING_ROOTS)
+        configure(name, [], CALLED)
         assert gin.config_str() == expected

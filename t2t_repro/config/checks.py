@@ -19,7 +19,9 @@ def check_values() -> None:
     Raises:
         UserError: a parameter does not take its value.
     """
-    for name, value in bindings_in(gin.config_str()).items():
+    bound = bindings_in(gin.config_str())
+    for name, value in bound.items():
+        value = _without_macro(value, bound)
         if "." in name and not any(references_in(value)):
             hints = hints_of(gin.get_configurable(owner_of(name)))
             check_value(name, value, hints.get(name.rsplit(".", 1)[-1], Any))
@@ -119,6 +121,15 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
         path = f"{name}.{key}" if name else str(key)
         found += differing_values(before.get(key), after.get(key), path)
     return found
+
+
+def _without_macro(value: Any, bound: Mapping[str, Any]) -> Any:
+    """Returns what a macro stands for; other values stay."""
+    for _ in bound:
+        if not (isinstance(value, Reference) and value.is_macro):
+            break
+        value = bound.get(value[1:], value)
+    return value
 
 
 def _reached(roots: Collection[str]) -> set[Reference]:

@@ -1,17 +1,16 @@
-"""What gin refuses, and what it lets through: each mistake is one line, before anything is done."""
+"""gin files: mistakes are one line before anything is done; includes; the user's own modules."""
 
-import json
+import sys
 from pathlib import Path
 
 import gin
 import pytest
 
 from t2t_repro import experiment
-from t2t_repro.config.checks import differing_bindings, differing_values
 from t2t_repro.config.gin_files import configure
 from t2t_repro.errors import UserError
 from t2t_repro.training.model_for_data import configured_preparation, new_model
-from t2t_repro.training.train_loop import TrainingSchedule
+from t2t_repro.training.run_state import TrainingSchedule
 
 EXPERIMENT = """
 prepare.corpus = @TextFilesCorpus()
@@ -19,19 +18,15 @@ TextFilesCorpus.train = ('{0}/train.en', '{0}/train.de')
 TextFilesCorpus.dev = ('{0}/train.en', '{0}/train.de')
 SubwordTraining.vocab_size = 270
 Cleaning.drop_held_out = False
-Transformer.vocab_size = 300
 Transformer.num_layers = 1
 LayerConfig.d_model = 8
 LayerConfig.num_heads = 2
 adam.learning_rate = 0.001
 TrainingSchedule.steps = 1
 """
-
-
-@pytest.fixture(autouse=True)
-def _no_configuration_is_left_behind():
-    yield
-    gin.clear_config()
+TWO = "prepare.source_subwords = @source/SubwordTraining()\nsource/SubwordTraining.vocab_size = 275"
+UNTIED = "Transformer.tied_embeddings = 'none'"
+LEARNED = "Transformer.positional_encoding = 'learned'\nTransformer.max_length = %longest"
 
 
 @pytest.fixture
@@ -43,167 +38,93 @@ def gin_file(tmp_path):
     return path
 
 
-def refusal(gin_file, params=()):
-    """The error that a training run ends with; nothing may have been written before it."""
+def refusal(gin_file, *params):
+    """Returns the line with which a training run is refused; nothing is written before it."""
     model_dir, data_dir = gin_file.parent / "model", gin_file.parent / "data"
 
     def run():
-        experiment.configure_experiment(gin_file, params, needed=experiment.TRAINING_ROOTS)
-        experiment.train(model_dir, data_dir)
+        experiment.train(experiment.read(gin_file, params), model_dir, data_dir)
 
     with pytest.raises(UserError) as caught:
         run()
     assert not (model_dir / "model.json").exists()
     assert not data_dir.exists()
-    # What the command line prints.
-    return str(caught.value).splitlines()[0]
-
-
-@pytest.mark.parametrize(
-    ("binding", "message"),
-    [
-        ("Tranformer.num_layers = 3", "No configurable matching 'Tranformer'"),
-        ("TrainingSchedule.stops = 3", "'TrainingSchedule' doesn't have a parameter named 'stops'"),
-        ("Transformer.nun_layers = 3", "'Transformer' doesn't have a parameter named 'nun_layers'"),
-        ("InverseSquareRoot.peak = 1.0", "binds InverseSquareRoot.peak, but nothing"),
-        ("my_steps = 3", "binds my_steps, but nothing"),
-        # A macro that has the name of what is called, and a scope in which nothing is.
-        ("train = 5", "binds train, but nothing"),
-        ("sorce/SubwordTraining.vocab_size = 90", "binds sorce/SubwordTraining.vocab_size, but"),
-        ("it/train.seed = 2", "binds it/train.seed, but nothing"),
-        ("TrainingSchedule.steps = %my_steps", "No bindings specified for 'my_steps"),
-        ("DevEvaluation.metric = @blue", "No configurable matching reference '@blue'"),
-        ("TrainingSchedule.steps = ", "Unable to parse value"),
-        (
-            "TrainingSchedule.steps = ten",
-            "gin: 'ten' is not a value; a text needs quotes (--gin_param, line 1)",
-        ),
-        ("train.precision = 'float8'", "train.precision is 'float8', expected"),
-        ("LayerConfig.d_model = 9", "LayerConfig.d_model is 9, expected an even number"),
-        (
-            "choose_strategy.cpu_replicas = 'two'",
-            "choose_strategy.cpu_replicas is 'two', expected an",
-        ),
-        (
-            "TrainingSchedule.steps = 10.5",
-            "TrainingSchedule.steps is 10.5, expected an integer at least 1",
-        ),
-        (
-            "TrainingSchedule.patience = '3'",
-            "TrainingSchedule.patience is '3', expected an integer at least 1",
-        ),
-        ("train.seed = %a\na = %b\nb = 'x'", "train.seed is 'x', expected an integer at"),
-        ("train.deterministic = 1", "train.deterministic is 1, expected True or False."),
-        (
-            "DevEvaluation.metric = 'bleu'",
-            "metric is 'bleu', expected a function or class, @name",
-        ),
-        ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt', expected a Corpus, @name() with"),
-        ("TextFilesCorpus.train = 3", "TextFilesCorpus.train is 3, expected a text or a list."),
-        ("TextFilesCorpus.train = 'nowhere.tsv'", "cannot read nowhere.tsv"),
-        ("Cleaning.max_words = 0", "Cleaning.max_words is 0, expected an integer at least 1"),
-        ("Transformer.vocab_size = 'many'", "'many'"),
-    ],
-)
-def test_a_mistake_is_named_in_one_line_before_anything_is_done(gin_file, binding, message):
-    line = refusal(gin_file, [binding])
-    assert message in line
-    # gin would add the whole configuration, or the addresses of its functions.
+    # Command lines print the first line; gin adds others.
+    line = str(caught.value).splitlines()[0]
     assert len(line) < 400
     assert " at 0x" not in line
+    return line
 
 
 @pytest.mark.parametrize(
-    "missing",
-    ["prepare.corpus", "adam.learning_rate", "TextFilesCorpus.train"],
+    ("binding", "named"),
+    [
+        # Names that do not exist.
+        ("Tranformer.num_layers = 3", "'Tranformer'"),
+        ("Transformer.nun_layers = 3", "'nun_layers'"),
+        ("TrainingSchedule.steps = %my_steps", "'my_steps"),
+        ("DevEvaluation.metric = @blue", "'@blue'"),
+        ("TrainingSchedule.steps = ", "Unable to parse value"),
+        ("TrainingSchedule.steps = ten", "'ten'"),
+        ("include 'nope.gin'", "nope.gin"),
+        ("import no_such_parts", "no_such_parts"),
+        ("import xml.no_such_parts", "xml.no_such_parts"),
+        # Bindings that nothing reads.
+        ("InverseSquareRoot.peak = 1.0", "InverseSquareRoot.peak"),
+        ("my_steps = 3", "my_steps"),
+        ("train = 5", "binds train,"),
+        ("sorce/SubwordTraining.vocab_size = 90", "sorce/SubwordTraining.vocab_size"),
+        ("it/train.seed = 2", "it/train.seed"),
+        # Values.
+        ("train.precision = 'float8'", "train.precision is 'float8'"),
+        ("LayerConfig.d_model = 9", "LayerConfig.d_model is 9"),
+        ("TrainingSchedule.steps = 10.5", "TrainingSchedule.steps is 10.5"),
+        ("TrainingSchedule.patience = '3'", "TrainingSchedule.patience is '3'"),
+        ("train.seed = %a\na = %b\nb = 'x'", ".seed is 'x'"),
+        ("train.callbacks = [@BeamSearch()]", ".callbacks is [BeamSearch("),
+        ("DevEvaluation.metric = 'bleu'", "DevEvaluation.metric is 'bleu'"),
+        ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt'"),
+        ("prepare.corpus = @BeamSearch()", ".corpus is BeamSearch("),
+        ("TextFilesCorpus.train = 3", "TextFilesCorpus.train is 3"),
+        ("TextFilesCorpus.train = 'nowhere.tsv'", "nowhere.tsv"),
+        # Of a model without room for the data.
+        ("Transformer.vocab_size = 269", "Transformer.vocab_size is 269"),
+        (f"{UNTIED}\nTransformer.source_vocab_size = 269", "Transformer.source_vocab_size is 269"),
+        (TWO, "Transformer.tied_embeddings = 'target_softmax' or 'none'"),
+        (f"{TWO}\n{UNTIED}\nTransformer.vocab_size = 272", "source_vocab_size is 272"),
+        (f"{LEARNED}\nlongest = 50", "Transformer.max_length is 50"),
+    ],
 )
+def test_a_mistake_is_named_in_one_line(gin_file, binding, named):
+    assert named in refusal(gin_file, *binding.splitlines())
+
+
+@pytest.mark.parametrize("missing", ["prepare.corpus", "adam.learning_rate", "TextFilesCorpus.dev"])
 def test_what_an_experiment_needs_is_asked_for(gin_file, missing):
-    drop_lines(gin_file, missing, *["TextFilesCorpus"] * (missing == "prepare.corpus"))
-    assert f"{missing} is not bound, but this run needs it: add" in refusal(gin_file)
-
-
-def test_a_corpus_without_dev_is_refused(gin_file):
-    drop_lines(gin_file, "TextFilesCorpus.dev")
-    assert "prepare.corpus has no split dev, expected train and dev" in refusal(gin_file)
-
-
-def drop_lines(gin_file, *beginnings):
+    unread = ("TextFilesCorpus",) if missing == "prepare.corpus" else ()
     lines = gin_file.read_text().splitlines(keepends=True)
-    gin_file.write_text("".join(line for line in lines if not line.startswith(beginnings)))
+    gin_file.write_text("".join(one for one in lines if not one.startswith((missing, *unread))))
+    assert ("dev" if missing.endswith("dev") else missing) in refusal(gin_file)
 
 
 def test_a_missing_file_is_named(tmp_path):
     assert f"{tmp_path / 'no.gin'}: no such file" in refusal(tmp_path / "no.gin")
 
 
-def test_a_missing_include_is_named_with_the_line_that_asks_for_it(gin_file):
-    gin_file.write_text(gin_file.read_text() + "include 'nope.gin'\n")
-    line = refusal(gin_file)
-    assert "tiny.gin, line 13 includes nope.gin, which does not exist" in line
-
-
-def test_an_embedding_without_room_for_the_data_is_refused_before_they_are_prepared(gin_file):
-    message = "Transformer.vocab_size is 269, but the subword model has 270 entries"
-    assert message in refusal(gin_file, ["Transformer.vocab_size = 269"])
-    untied = ["Transformer.tied_embeddings = 'none'", "Transformer.source_vocab_size = 269"]
-    message = "Transformer.source_vocab_size is 269, but the subword model has 270 entries"
-    assert message in refusal(gin_file, untied)
-    two = ["prepare.source_subwords = @source/SubwordTraining()",
-           "source/SubwordTraining.vocab_size = 275"]  # fmt: skip
-    for tied in ("all", "source_target"):
-        message = f"vocabulary of its own, but Transformer.tied_embeddings = '{tied}' has it share"
-        bound = [*two, f"Transformer.tied_embeddings = '{tied}'"]
-        assert message in refusal(gin_file, bound)
-    assert "bind Transformer.tied_embeddings = 'target_softmax' or 'none'" in refusal(gin_file, two)
-    message = "Transformer.source_vocab_size is 274, but the subword model has 275 entries"
-    untied[1] = "Transformer.source_vocab_size = 274"
-    assert message in refusal(gin_file, [*untied, *two])
-    untied[1] = "Transformer.source_vocab_size = None"
-    message = "Transformer.source_vocab_size is 272, but the subword model has 275 entries"
-    assert message in refusal(gin_file, [*untied, *two, "Transformer.vocab_size = 272"])
-    learned = [
-        "Transformer.positional_encoding = 'learned'",
-        "Transformer.max_length = %longest",
-        "longest = 50",
-    ]
-    message = "Transformer.max_length is 50, but the data have sentences of up to 256 subwords"
-    assert message in refusal(gin_file, learned)
-    # The data's own verb says so too.
-    experiment.configure_experiment(gin_file, learned)
-    with pytest.raises(UserError, match=message):
-        experiment.prepare_data(gin_file.parent / "data")
-    assert not (gin_file.parent / "data").exists()
-
-
-def test_a_model_has_a_row_for_every_subword_unless_its_rows_are_bound(gin_file, tmp_path):
-    """One binding; and the recipe that `prepare` is given counts, wherever it is bound."""
-    text = "".join(
-        line for line in EXPERIMENT.splitlines(True) if not line.startswith("Transformer.vocab")
-    ).format(tmp_path)
-    own_recipe = "prepare.subwords = @own/SubwordTraining()\nown/SubwordTraining.vocab_size = 272\n"
-    for rest, rows in (
+@pytest.mark.parametrize(
+    ("bindings", "rows"),
+    [
         ("", 270),
-        (own_recipe, 272),
-        ("Transformer.vocab_size = 300\n", 300),
-        (f"Transformer.vocab_size = %rows\nrows = 301\n{own_recipe}", 301),
-    ):
-        gin_file.write_text(text + rest)
-        experiment.configure_experiment(gin_file, [], needed=experiment.TRAINING_ROOTS)
-        assert new_model(configured_preparation(), "float32").vocab_size == rows
-    # The last one's data have fewer subwords than its model has rows.
-    experiment.train(tmp_path / "model", tmp_path / "data")
-    assert json.loads((tmp_path / "model" / "model.json").read_text())["vocab_size"] == 301
+        ("prepare.subwords = @own/SubwordTraining()\nown/SubwordTraining.vocab_size = 272", 272),
+        ("Transformer.vocab_size = %rows\nrows = 301", 301),
+    ],
+)
+def test_a_model_has_a_row_for_every_subword_unless_its_rows_are_bound(gin_file, bindings, rows):
+    experiment.read(gin_file, bindings.splitlines())
+    assert new_model(configured_preparation(), "float32").vocab_size == rows
 
 
-def test_impossible_batches_are_one_line(gin_file):
-    experiment.configure_experiment(gin_file, ["Batches.tokens_per_batch = 2"])
-    with pytest.raises(UserError) as caught:
-        experiment.train(gin_file.parent / "model", gin_file.parent / "data")
-    assert "of 2 tokens has no room for" in str(caught.value).splitlines()[0]
-    assert not (gin_file.parent / "model" / "model.json").exists()
-
-
-def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
+def test_annotations_of_the_user_s_own_functions_are_checked():
     @gin.configurable
     def free(anything, *, size: "int" = 1, rate: float = 0.5, path: Path | None = None) -> None:
         pass
@@ -215,18 +136,15 @@ def test_values_of_a_parameter_s_type_and_of_unknown_types_are_taken():
             configure(None, [f"free.rate = {value}"], ["free"])
 
 
-def test_later_bindings_win_and_nothing_of_an_earlier_configuration_stays(tmp_path):
-    (tmp_path / "a.gin").write_text("TrainingSchedule.steps = 1\nTrainingSchedule.log_every = 7\n")
-    (tmp_path / "b.gin").write_text("TrainingSchedule.steps = 3\n")
-    configure(tmp_path / "a.gin", ["TrainingSchedule.steps = 2"], ["TrainingSchedule"])
-    assert (TrainingSchedule().steps, TrainingSchedule().log_every) == (2, 7)
-    configure(tmp_path / "b.gin", [], ["TrainingSchedule"])
-    assert (TrainingSchedule().steps, TrainingSchedule().log_every) == (3, 50)
-    configure(None, [], ["TrainingSchedule"])
-    assert TrainingSchedule().steps == 100_000
+def test_later_bindings_win_and_nothing_of_an_earlier_experiment_stays(gin_file):
+    params = ["TrainingSchedule.steps = 2", "TrainingSchedule.log_every = 7"]
+    schedule = experiment.read(gin_file, params).run.schedule
+    assert (schedule.steps, schedule.log_every) == (2, 7)
+    schedule = experiment.read(gin_file).run.schedule
+    assert (schedule.steps, schedule.log_every) == (1, TrainingSchedule.log_every)
 
 
-def test_what_a_binding_refers_to_counts_as_used():
+def test_what_a_binding_refers_to_counts_as_read():
     params = [
         "evaluate.metrics = [@bleu, @exact_match]",
         "rate = @rate/InverseSquareRoot()",
@@ -239,49 +157,47 @@ def test_what_a_binding_refers_to_counts_as_used():
         configure(None, [param for param in params if "adam" not in param], ["adam", "evaluate"])
 
 
+# Includes
+
+
+def schedule_of(name, *params):
+    configure(name, params, ["TrainingSchedule"])
+    return TrainingSchedule().steps, TrainingSchedule().log_every
+
+
 def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
-    checkout = tmp_path / "checkout"
+    checkout, elsewhere = tmp_path / "checkout", tmp_path / "elsewhere"
     (checkout / "gin" / "rows").mkdir(parents=True)
-    (checkout / "gin" / "base.gin").write_text("TrainingSchedule.steps = 5\n")
-    (checkout / "gin" / "rows" / "a.gin").write_text(
-        "include 'gin/base.gin'\nTrainingSchedule.log_every = 9\n"
-    )
-    elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
+    (checkout / "gin" / "base.gin").write_text("TrainingSchedule.steps = 5\n")
+    a = checkout / "gin" / "rows" / "a.gin"
+    a.write_text("include 'gin/base.gin'\nTrainingSchedule.log_every = 9\n")
     for folder, name in [
         (checkout, "gin/rows/a.gin"),
         (checkout / "gin", "rows/a.gin"),
-        (elsewhere, str(checkout / "gin" / "rows" / "a.gin")),
+        (elsewhere, str(a)),
         (elsewhere, "../checkout/gin/rows/a.gin"),
     ]:
         monkeypatch.chdir(folder)
-        configure(name, [], ["TrainingSchedule"])
-        assert (TrainingSchedule().steps, TrainingSchedule().log_every) == (5, 9)
+        assert schedule_of(name) == (5, 9)
     # The search path of one experiment is not that of the next.
     (elsewhere / "b.gin").write_text("include 'gin/rows/a.gin'\n")
-    with pytest.raises(UserError, match=r"includes gin/rows/a\.gin, which does not exist"):
-        configure("b.gin", [], ["TrainingSchedule"])
+    with pytest.raises(UserError, match=r"gin/rows/a\.gin"):
+        schedule_of("b.gin")
 
 
-def test_an_included_file_may_bind_more_than_the_experiment_uses(tmp_path):
+def test_an_included_file_may_bind_more_than_is_read(tmp_path):
     (tmp_path / "base.gin").write_text(
         "adam.learning_rate = @InverseSquareRoot()\nInverseSquareRoot.peak = 1.0\n"
     )
     path = tmp_path / "mine.gin"
     path.write_text("include 'base.gin'\nadam.learning_rate = 0.1\n")
-
-    @gin.configurable
-    def plain_optimizer():
-        pass
-
-    configure(path, [], ["train"])
+    configure(path, [], ["adam"])
     with pytest.raises(UserError, match=r"binds InverseSquareRoot\.peak, but"):
-        configure(path, ["InverseSquareRoot.peak = 2.0"], ["train"])
-    with pytest.raises(UserError, match=r"binds adam\.learning_rate, but"):
-        configure(path, ["train.optimizer = @plain_optimizer"], ["train"])
+        configure(path, ["InverseSquareRoot.peak = 2.0"], ["adam"])
 
 
-def test_bindings_before_an_include_are_overridden_by_it_and_those_behind_are_not(tmp_path):
+def test_an_include_overrides_what_comes_before_it_alone(tmp_path):
     (tmp_path / "base.gin").write_text(
         "TrainingSchedule.steps = 1\nTrainingSchedule.log_every = 1\n"
     )
@@ -289,42 +205,18 @@ def test_bindings_before_an_include_are_overridden_by_it_and_those_behind_are_no
     path.write_text(
         "TrainingSchedule.steps = 2\n\ninclude 'base.gin'\nTrainingSchedule.log_every = (\n 2)\n"
     )
-    configure(path, [], ["TrainingSchedule"])
-    assert (TrainingSchedule().steps, TrainingSchedule().log_every) == (1, 2)
+    assert schedule_of(path) == (1, 2)
     path.write_text("include 'base.gin'\n\nTrainingSchedule.stops = 2\n")
-    with pytest.raises(UserError, match=r'named .stops.\. In file ".*mine.gin", line 3'):
-        configure(path, [], ["TrainingSchedule"])
+    with pytest.raises(UserError, match=r"mine.gin\", line 3"):
+        schedule_of(path)
     path.write_text("include 'mine.gin'\n")
-    with pytest.raises(UserError, match=r"mine.gin, line 1 includes mine.gin, which includes it"):
-        configure(path, [], ["TrainingSchedule"])
+    with pytest.raises(UserError, match=r"mine.gin, line 1 includes mine.gin"):
+        schedule_of(path)
 
 
-def test_a_module_that_is_not_there_is_one_line_and_a_bug_in_one_is_none(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_bug_in_a_module_keeps_its_traceback(tmp_path, monkeypatch):
     (tmp_path / "has_bug.py").write_text("import no_such_dependency\n")
-    for name in ("no_such_parts", "xml.no_such_parts"):
-        with pytest.raises(UserError, match=f"there is no module {name}; "):
-            configure(None, [f"import {name}"], [])
+    (tmp_path / "mine.gin").write_text("import has_bug\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
-        configure(None, ["import has_bug"], [])
-
-
-def test_what_two_configurations_bind_differently():
-    there = "# For train:\ntrain.seed = 1\nBatches.max_shapes = 12\nA.files = \\\n  [('a', 'b')]\n"
-    now = "train.seed = 2\nA.files = [('a', 'b')]\nTrainingSchedule.steps = 9\n"
-    assert differing_bindings(there, now) == [
-        "Batches.max_shapes 12 there, not bound now",
-        "TrainingSchedule.steps not bound there, 9 now",
-        "train.seed 1 there, 2 now",
-    ]
-    assert differing_bindings(there, there) == []
-
-
-def test_what_two_descriptions_have_differently():
-    there = {"a": 1, "b": {"c": [1, {"sha": "0" * 64}]}, "d": [1]}
-    now = {"a": 1, "b": {"c": [1, {"sha": "1" * 64}]}, "d": [1, 2]}
-    assert differing_values(there, now) == [
-        f"b.c.1.sha '{'0' * 23}...{'0' * 7}' there, '{'1' * 23}...{'1' * 7}' now",
-        "d.1 None there, 2 now",
-    ]
-    assert differing_values(there, there) == []
+        configure(tmp_path / "mine.gin", [], [])

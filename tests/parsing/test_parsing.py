@@ -47,8 +47,8 @@ def run(tmp_path_factory):
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(TREEBANK.parents[1])
-            experiment.configure_experiment(folder / "tiny.gin", [])
-            experiment.train(folder / "model", folder / "data")
+            settings = experiment.read(folder / "tiny.gin")
+            experiment.train(settings, folder / "model", folder / "data")
     finally:
         gin.clear_config()
     return folder

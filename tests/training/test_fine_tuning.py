@@ -76,16 +76,16 @@ def write_corpus(folder, words, seed):
 def configure(folder, *bindings):
     gin.clear_config()
     (folder / "experiment.gin").write_text(GIN)
-    experiment.configure_experiment(folder / "experiment.gin", bindings, experiment.TRAINING_ROOTS)
+    return experiment.read(folder / "experiment.gin", bindings)
 
 
 def train(folder, *bindings, model="model", data="data"):
     """Trains in a folder with a corpus, without translating its dev set; returns the last state."""
-    configure(folder, *bindings)
+    settings = configure(folder, *bindings)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         leave_untranslated(patch)
-        return experiment.train(folder / model, folder / data)
+        return experiment.train(settings, folder / model, folder / data)
 
 
 def from_model(folder, model="model"):

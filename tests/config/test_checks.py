@@ -1,0 +1,35 @@
+"""What two configurations have differently."""
+
+from t2t_repro.config.checks import differing_bindings, differing_values
+
+
+def test_bindings_that_differ():
+    there = "# For train:\ntrain.seed = 1\nBatches.max_shapes = 12\nA.files = \\\n  [('a', 'b')]\n"
+    now = "train.seed = 2\nA.files = [('a', 'b')]\nTrainingSchedule.steps = 9\n"
+    assert differing_bindings(there, now) == [
+        "Batches.max_shapes 12 there, not bound now",
+        "TrainingSchedule.steps not bound there, 9 now",
+        "train.seed 1 there, 2 now",
+    ]
+    assert differing_bindings(there, there) == []
+
+
+def test_a_configuration_with_older_names_is_the_same():
+    there = (
+        "Pace.steps = 9\nPace.report_every = 5\nTrainStep.slices = 2\nTranslator.choose = None\n"
+    )
+    now = (
+        "TrainingSchedule.steps = 9\nTrainingSchedule.log_every = 5\nTrainStep.micro_batches = 2\n"
+        "Translator.rerank = None\n"
+    )
+    assert differing_bindings(there, now) == []
+
+
+def test_values_that_differ():
+    there = {"a": 1, "b": {"c": [1, {"sha": "0" * 64}]}, "d": [1]}
+    now = {"a": 1, "b": {"c": [1, {"sha": "1" * 64}]}, "d": [1, 2]}
+    assert differing_values(there, now) == [
+        f"b.c.1.sha '{'0' * 23}...{'0' * 7}' there, '{'1' * 23}...{'1' * 7}' now",
+        "d.1 None there, 2 now",
+    ]
+    assert differing_values(there, there) == []

@@ -1,0 +1,187 @@
+"""A model directory is data: nothing in it is executed, and it cannot claim more than it holds."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from t2t_repro import experiment, load_translator  # noqa: F401 (metrics are known then)
+from t2t_repro.config.decoding_bindings import decoding_bindings
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
+from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.search import power_penalty
+from t2t_repro.errors import UserError
+from tests.training.tiny import tiny_directory
+
+SPY = """
+import gin
+from pathlib import Path
+from t2t_repro.evaluation.scores import Score
+
+Path(__file__).with_name("imported").touch()
+
+@gin.configurable
+def spy_search(width: int = 1):
+    from t2t_repro.decoding.sampling import Sampling
+    Path(__file__).with_name("called").touch()
+    return Sampling(samples=width)
+
+@gin.configurable
+def spy_metric(translations, references, sources):
+    return Score("spy", 1.0)
+"""
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tiny_directory(tmp_path)
+
+
+@pytest.fixture
+def spy(tmp_path, monkeypatch):
+    """The folder of a module that leaves a file when it is imported, and one when it is called."""
+    folder = tmp_path / "spy"
+    folder.mkdir()
+    (folder / "spy_parts.py").write_text(SPY)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    yield folder
+    sys.modules.pop("spy_parts", None)
+
+
+def load(directory, config, *params, imports=()):
+    directory.config_gin.write_text(config)
+    return load_translator(directory.path, params, imports=imports)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import spy_parts",
+        "from spy_parts import spy_search",
+        "from __gin__ import dynamic_registration",
+        "include '{spy}/other.gin'",
+        "a = @spy_parts.spy_search()",
+        "train.optimizer = @spy_parts.spy_search",
+        "prepare.corpus = @spy_search()",
+        "spy_parts.spy_search.width = 3",
+    ],
+)
+def test_nothing_of_a_configuration_happens(directory, spy, line):
+    (spy / "other.gin").write_text("import spy_parts\nBeamSearch.beam_size = 7\n")
+    translator = load(directory, f"{line.format(spy=spy)}\nBeamSearch.beam_size = 2\n")
+    assert translator.settings.search == BeamSearch(beam_size=2)
+    assert "spy_parts" not in sys.modules
+    assert sorted(path.name for path in spy.iterdir()) == ["other.gin", "spy_parts.py"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Translator.search = @spy_search()",
+        "Translator.search = @os.system",
+        "Translator.search = @adam()",
+        "Translator.search = %search\nsearch = @spy_search()",
+        "Translator.search = %one\none = %two\ntwo = %one",
+        "Translator.search = @gin.singleton()",
+        "evaluate.metrics = [@bleu, @spy_metric]",
+        "BeamSearch.beam_size = 1000000000",
+        "BeamSearch.beam_size = '4'",
+        "BeamSearch.length_penalty = 1e999",
+        "Translator.search = {[1]: 2}",
+        "a = " + "(" * 5000,
+        "a = (1,",
+        "a = b",
+    ],
+)
+def test_what_is_not_data_is_refused_in_one_line(directory, spy, line):
+    with pytest.raises(UserError) as caught:
+        load(directory, f"import spy_parts\n{line}\n")
+    assert "\n" not in str(caught.value).partition("\n  In call to")[0]
+    assert not (spy / "imported").exists()
+
+
+@pytest.mark.parametrize("size", [2**20 + 1, 10**12])
+def test_a_configuration_as_large_as_a_disk_is_refused(directory, size):
+    os.truncate(directory.config_gin, size)
+    with pytest.raises(UserError, match=r"config\.gin"):
+        load_translator(directory.path)
+
+
+def test_a_macro_in_a_thousand_places_is_refused(directory):
+    long = repr("x" * 10_000)
+    places = "".join(f"s{n}/Translator.search = %long\n" for n in range(1000))
+    with pytest.raises(UserError, match="too long"):
+        load(directory, f"long = {long}\n{places}")
+
+
+def test_a_module_that_the_user_names_is_used(directory, spy):
+    config = "import spy_parts\nTranslator.search = @spy_search()\nspy_search.width = 3\n"
+    with pytest.raises(UserError, match="--import=spy_parts"):
+        load(directory, config)
+    translator = load(directory, config, imports=["spy_parts"])
+    assert translator.settings.search == Sampling(samples=3)
+    # Nothing of it is needed if the user binds another search.
+    translator = load(directory, config, "Translator.search = @BeamSearch()")
+    assert translator.settings.search == BeamSearch()
+
+
+def test_literals_and_names_of_decoding_are_used(directory):
+    config = (
+        "Translator.search = @wide/BeamSearch()\nwide/BeamSearch.beam_size = %width\nwidth = 8\n"
+        "BeamSearch.penalty = @power_penalty\nTranslator.choose = @MinimumBayesRisk()\n"
+        "Pace.steps = 5\ntrain.seed = 3\n"
+    )
+    settings = load(directory, config, "Translator.max_extra_length = 9").settings
+    assert settings.search == BeamSearch(beam_size=8, penalty=power_penalty)
+    assert isinstance(settings.rerank, MinimumBayesRisk)
+    assert settings.max_extra_length == 9
+    directory.config_gin.write_text("evaluate.metrics = [@bleu, @exact_match]\n")
+    assert decoding_bindings(directory.config_gin) == ["evaluate.metrics = [@bleu, @exact_match]"]
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"vocab_size": 10**12},
+        {"vocab_size": 10**6},
+        {"num_layers": 10**9},
+        {"num_layers": 1000},
+        {"config": {"d_model": 10**9}},
+        {"config": {"d_model": 4096}},
+        {"config": {"d_model": 0}},
+        {"config": {"unknown": 3}},
+        {"vocab_size": "40"},
+        {"max_length": 10**7, "positional_encoding": "learned"},
+        {"source_vocab_size": 10**6, "tied_embeddings": "none"},
+        {"source_vocab_size": 40, "tied_embeddings": "all"},
+        {"dtype": {"module": "os", "class_name": "system", "config": {"name": "x"}}},
+        {"dtype": "float16"},
+        {"layers": []},
+    ],
+)
+def test_sizes_beyond_the_checkpoint_are_refused_before_the_model_is_built(directory, sizes):
+    saved = json.loads(directory.model_json.read_text())
+    directory.model_json.write_text(json.dumps(saved | sizes))
+    with pytest.raises(UserError, match=r"model\.json") as caught:
+        directory.load_model()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", '{"vocab_size": 4', "[]", '{"no_size": 1}', "[" * 10**5])
+def test_a_damaged_model_json_is_refused(directory, text):
+    directory.model_json.write_text(text)
+    with pytest.raises(UserError, match=r"model\.json does not describe a Transformer"):
+        directory.new_model()
+
+
+def test_a_checkpoint_with_holes_holds_nothing(directory):
+    os.truncate(directory.checkpoints / "step-5.data-00000-of-00001", 10**11)
+    saved = json.loads(directory.model_json.read_text())
+    directory.model_json.write_text(json.dumps(saved | {"vocab_size": 10**7}))
+    with pytest.raises(UserError, match=r"model\.json describes a model of .* bytes"):
+        directory.load_model()
