@@ -35,19 +35,16 @@ class Range:
     below: float = math.inf
 
     def __contains__(self, value: Any) -> bool:
-        is_inside = self.least <= value <= self.most
-        return is_inside and (self.above < value or math.isinf(self.above)) and (
-            value < self.below or math.isinf(self.below)
-        )  # fmt: skip
+        return self.least <= value <= self.most and self.above < value < self.below
 
     def __str__(self) -> str:
         ends = {
             "at least": self.least, "above": self.above, "at most": self.most, "below": self.below
         }  # fmt: skip
-        given = {text: end for text, end in ends.items() if not math.isinf(end)}
         return " " + " and ".join(
             f"{text} {end if isinstance(end, int) else format(end, 'g')}"
-            for text, end in given.items()
+            for text, end in ends.items()
+            if not math.isinf(end)
         )
 
 

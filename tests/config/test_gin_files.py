@@ -26,6 +26,7 @@ TrainingSchedule.steps = 1
 """
 TWO = "prepare.source_subwords = @source/SubwordTraining()\nsource/SubwordTraining.vocab_size = 275"
 UNTIED = "Transformer.tied_embeddings = 'none'"
+NO_ROWS = "Transformer.source_vocab_size = None"
 LEARNED = "Transformer.positional_encoding = 'learned'\nTransformer.max_length = %longest"
 
 
@@ -84,14 +85,13 @@ def refusal(gin_file, *params):
         ("train.callbacks = [@BeamSearch()]", ".callbacks is [BeamSearch("),
         ("DevEvaluation.metric = 'bleu'", "DevEvaluation.metric is 'bleu'"),
         ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt'"),
-        ("prepare.corpus = @BeamSearch()", ".corpus is BeamSearch("),
         ("TextFilesCorpus.train = 3", "TextFilesCorpus.train is 3"),
         ("TextFilesCorpus.train = 'nowhere.tsv'", "nowhere.tsv"),
         # Of a model without room for the data.
         ("Transformer.vocab_size = 269", "Transformer.vocab_size is 269"),
         (f"{UNTIED}\nTransformer.source_vocab_size = 269", "Transformer.source_vocab_size is 269"),
         (TWO, "Transformer.tied_embeddings = 'target_softmax' or 'none'"),
-        (f"{TWO}\n{UNTIED}\nTransformer.vocab_size = 272", "source_vocab_size is 272"),
+        (f"{TWO}\n{UNTIED}\n{NO_ROWS}\nTransformer.vocab_size = 272", "source_vocab_size is 272"),
         (f"{LEARNED}\nlongest = 50", "Transformer.max_length is 50"),
     ],
 )

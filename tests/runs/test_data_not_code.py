@@ -6,12 +6,15 @@ import sys
 
 import pytest
 
-from t2t_repro import experiment, load_translator  # noqa: F401 (metrics are known then)
+from t2t_repro import experiment  # noqa: F401 (evaluation's names)
 from t2t_repro.config.decoding_bindings import decoding_bindings
+from t2t_repro.config.gin_files import import_modules
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.loading import configure_as_trained, load_translator
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import power_penalty
+from t2t_repro.decoding.translator import TranslatorSettings
 from t2t_repro.errors import UserError
 from tests.training.tiny import tiny_directory
 
@@ -51,8 +54,11 @@ def spy(tmp_path, monkeypatch):
 
 
 def load(directory, config, *params, imports=()):
+    """Returns the settings of a translator, as `load_translator` finds them."""
     directory.config_gin.write_text(config)
-    return load_translator(directory.path, params, imports=imports)
+    import_modules(imports)
+    configure_as_trained(directory, params, imports)
+    return TranslatorSettings()
 
 
 @pytest.mark.parametrize(
@@ -70,8 +76,8 @@ def load(directory, config, *params, imports=()):
 )
 def test_nothing_of_a_configuration_happens(directory, spy, line):
     (spy / "other.gin").write_text("import spy_parts\nBeamSearch.beam_size = 7\n")
-    translator = load(directory, f"{line.format(spy=spy)}\nBeamSearch.beam_size = 2\n")
-    assert translator.settings.search == BeamSearch(beam_size=2)
+    settings = load(directory, f"{line.format(spy=spy)}\nBeamSearch.beam_size = 2\n")
+    assert settings.search == BeamSearch(beam_size=2)
     assert "spy_parts" not in sys.modules
     assert sorted(path.name for path in spy.iterdir()) == ["other.gin", "spy_parts.py"]
 
@@ -120,11 +126,11 @@ def test_a_module_that_the_user_names_is_used(directory, spy):
     config = "import spy_parts\nTranslator.search = @spy_search()\nspy_search.width = 3\n"
     with pytest.raises(UserError, match="--import=spy_parts"):
         load(directory, config)
-    translator = load(directory, config, imports=["spy_parts"])
-    assert translator.settings.search == Sampling(samples=3)
+    settings = load(directory, config, imports=["spy_parts"])
+    assert settings.search == Sampling(samples=3)
     # Nothing of it is needed if the user binds another search.
-    translator = load(directory, config, "Translator.search = @BeamSearch()")
-    assert translator.settings.search == BeamSearch()
+    settings = load(directory, config, "Translator.search = @BeamSearch()")
+    assert settings.search == BeamSearch()
 
 
 def test_literals_and_names_of_decoding_are_used(directory):
@@ -133,7 +139,7 @@ def test_literals_and_names_of_decoding_are_used(directory):
         "BeamSearch.penalty = @power_penalty\nTranslator.choose = @MinimumBayesRisk()\n"
         "Pace.steps = 5\ntrain.seed = 3\n"
     )
-    settings = load(directory, config, "Translator.max_extra_length = 9").settings
+    settings = load(directory, config, "Translator.max_extra_length = 9")
     assert settings.search == BeamSearch(beam_size=8, penalty=power_penalty)
     assert isinstance(settings.rerank, MinimumBayesRisk)
     assert settings.max_extra_length == 9
