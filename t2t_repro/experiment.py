@@ -27,6 +27,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401
 from t2t_repro.evaluation.scores import Metric, Score, bleu, chrf
 from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: F401
+from t2t_repro.parsing.treebank import TreebankCorpus  # noqa: F401
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401
