@@ -1,1 +1,0 @@
-"""Checks of files that a stranger may have written, before anything of them is used."""
