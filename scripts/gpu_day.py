@@ -46,6 +46,7 @@ TINY = (
     "Transformer.num_layers = 1",
     "Transformer.vocab_size = 2048",
     "Batches.tokens_per_batch = 2048",
+    "Batches.max_shapes = 1",
 )
 EXACT = (
     "LayerConfig.dropout = 0.0",

@@ -6,11 +6,13 @@ Tests run this file by `tests.commands.said_by`, whose process is such a one.
 import itertools
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import runpy
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -69,9 +71,11 @@ def run_workers(count: int, work: Callable[[int], None]) -> list[int]:
     processes = [context.Process(target=begin, args=(index,)) for index in range(count)]
     for process in processes:
         process.start()
+    multiprocessing.connection.wait([process.sentinel for process in processes], 300)
+    # A lost worker ends the others within a minute.
+    end = time.monotonic() + 60
     for process in processes:
-        # A lost worker ends the others within a minute.
-        process.join(60)
+        process.join(max(end - time.monotonic(), 0))
     for process in processes:
         process.kill()
     return [-1 if process.exitcode is None else process.exitcode for process in processes]
