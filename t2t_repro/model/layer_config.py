@@ -155,9 +155,11 @@ def _keras_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor] | None:
     """Returns Keras's activation, or None if there is none that keeps a vector's length."""
     try:
         activation = _relu if name == "relu" else keras.activations.get(name)
-        traced = tf.function(activation, autograph=False)
-        # Some of Keras's need arguments, or halve their input.
-        keeps_shape = traced.get_concrete_function(tf.TensorSpec([1, 2])).output_shapes == [1, 2]
+        # Some of Keras's need arguments, or halve their input. They are tried in a graph: TensorFlow
+        # must not compute before devices and workers are chosen.
+        with tf.Graph().as_default():
+            output = activation(tf.compat.v1.placeholder(tf.float32, [1, 2]))
+        keeps_shape = output.shape == [1, 2]
     except (ValueError, TypeError):
         return None
     return activation if keeps_shape else None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.training.workers import find_workers
 from tests.commands import said_by
 from tests.training.two_processes import run_workers
@@ -130,6 +131,8 @@ def test_what_two_workers_agree_on(tmp_path):
 
 def agree(folder, index):
     """What each of the two does; writes down what it has seen."""
+    # Settings are made before workers connect, which TensorFlow allows before it computes.
+    LayerConfig()
     workers = find_workers()
     seen: dict[str, Any] = {"index": workers.index}
     with workers.connected():
