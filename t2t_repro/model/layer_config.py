@@ -155,8 +155,8 @@ def _keras_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor] | None:
     """Returns Keras's activation, or None if there is none that keeps a vector's length."""
     try:
         activation = _relu if name == "relu" else keras.activations.get(name)
-        # Some of Keras's need arguments, or halve their input. They are tried in a graph: TensorFlow
-        # must not compute before devices and workers are chosen.
+        # Some of Keras's need arguments, or halve their input. They are tried in a graph, since
+        # TensorFlow must not compute before devices and workers are chosen.
         with tf.Graph().as_default():
             output = activation(tf.compat.v1.placeholder(tf.float32, [1, 2]))
         keeps_shape = output.shape == [1, 2]
