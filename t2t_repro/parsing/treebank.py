@@ -113,7 +113,8 @@ class TreebankCorpus:
             names = sorted(glob.glob(name, root_dir=self._folder, recursive=True))
         found: list[Path] = []
         for path in (self._folder / name for name in names):
-            found += sorted(filter(_is_treebank, path.rglob("*"))) if path.is_dir() else [path]
+            inside = filter(_is_treebank, path.rglob("*")) if path.is_dir() else [path]
+            found += sorted(file for file in inside if file.is_file())
         if not found:
             raise UserError(
                 f"TreebankCorpus.{split}: no file of trees at {self._folder / name}; expected a "
