@@ -90,10 +90,10 @@ def test_keras_mask_of_a_memory_is_the_explicit_mask(kind, training):
     assert np.abs(unmasked[0] - output[0])[tokens[0]].max() > 1e-3
 
 
-def test_a_decoder_does_not_see_padding_on_the_left(sizes):
+def test_a_decoder_does_not_see_padding_on_the_left():
     ids, x = vectors_of("ids")
     memory = keras.Input((None, WIDTH))
-    layer = Decoder(1, sizes)
+    layer = Decoder(1, SIZES)
     model = keras.Model([ids, memory], [x, layer(x, memory)])
     randomize(model)
     left = np.array([[0, 0, 5, 3, 1]])
@@ -102,11 +102,11 @@ def test_a_decoder_does_not_see_padding_on_the_left(sizes):
     np.testing.assert_allclose(output[:, 2:], layer(x[:, 2:], memory), atol=1e-5)
 
 
-def test_a_decoder_sees_nothing_that_comes_where_it_begins_with_padding(sizes):
+def test_a_decoder_sees_nothing_that_comes_where_it_begins_with_padding():
     """As where the target is shifted right, behind PAD."""
     ids, x = vectors_of("ids")
     memory = keras.Input((None, WIDTH))
-    model = keras.Model([ids, memory], Decoder(2, sizes)(x, memory))
+    model = keras.Model([ids, memory], Decoder(2, SIZES)(x, memory))
     randomize(model)
     memory = np.random.default_rng(1).normal(size=(2, 3, WIDTH)).astype(np.float32)
     shifted = np.array([[0, 5, 3, 1], [0, 5, 7, 2]])
