@@ -35,10 +35,6 @@ class UserError(ValueError):
         super().__init__(message)
 
 
-class Unfinished(UserError):
-    """A UserError after which finished work is kept: the same command goes on from there."""
-
-
 def printable(text: str) -> str:
     """Escapes what would steer a terminal, as Python's repr does; keeps newlines and tabs."""
     if text.isascii() and text.isprintable():
