@@ -6,9 +6,7 @@ the peak rate of a GPU. Prints the tables of docs/gpus.md.
 
 from typing import Any, NamedTuple
 
-from operations import training_operations
-from t2t_repro.analysis.model_shape import ModelShape
-from t2t_repro.analysis.parameter_count import parameter_count
+from operations import parameter_count, training_operations
 from t2t_repro.model.layer_config import LayerConfig
 
 TOKENS = 25_000  # of a batch, on either side
@@ -91,7 +89,7 @@ def tables() -> str:
     lines += ["", "| experiment | operations | parameters | a checkpoint | all checkpoints |"]
     lines.append("|---|---|---|---|---|")
     for experiment in EXPERIMENTS:
-        count = parameter_count(ModelShape.of(experiment.sizes))
+        count = parameter_count(experiment.sizes)
         size = count * A_WEIGHT / 1e9
         operations = f"{experiment.operations:.1e}".replace("e+", "e")
         lines.append(

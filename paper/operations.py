@@ -1,7 +1,8 @@
-"""Floating-point operations of a Transformer, counted from its sizes.
+"""Floating-point operations and parameters of a Transformer, counted from its sizes.
 
-Counts the matrix products, a multiplication and an addition each. Norms, softmax, dropout and the
-optimizer together are less than a hundredth of that. Padding is not counted: give real lengths.
+Operations are those of the matrix products, a multiplication and an addition each. Norms, softmax,
+dropout and the optimizer are less than a hundredth of that. Padding is not counted: give real
+lengths.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import window_of
+from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING
 
 BACKWARD_AND_FORWARD = 3
 """The two gradients of a product are products of the same size."""
@@ -34,6 +36,37 @@ class Operations(NamedTuple):
     def total(self) -> float:
         """The sum."""
         return sum(self)
+
+
+def parameter_count(sizes: Mapping[str, Any]) -> int:
+    """Counts every weight of a Transformer, without building it (last column of Table 3).
+
+    An attention has W^Q, W^K [d_model, h·d_k], W^V and W^O [h·d_v, d_model]; a feed-forward network
+    W_1, b_1, W_2, b_2; a layer norm a scale and a bias. An encoder layer has one attention and two
+    norms, a decoder layer two and three. Source, target and softmax share one embedding unless they
+    have their own. With 40,960 rows the counts are the paper's, except d_ff = 1024 (52.48 million).
+
+    Args:
+        sizes: what `Transformer.get_config` returns, or a model.json holds.
+    """
+    layer, d_model = LayerConfig.of(sizes["config"]), LayerConfig.of(sizes["config"]).d_model
+    attention = 2 * d_model * layer.num_heads * (layer.key_depth + layer.value_depth)
+    if layer.attention_biases:
+        attention += layer.num_heads * (2 * layer.key_depth + layer.value_depth) + d_model
+    feed_forward = 2 * d_model * layer.d_ff + layer.d_ff + d_model
+    norm = d_model if layer.norm == "RMSNormalization" else 2 * d_model
+    layers = sizes["num_layers"] * (3 * attention + 2 * feed_forward + 5 * norm)
+    final_norms = 2 * norm if layer.normalization == "pre" else 0
+    rows = vocab_size = sizes["vocab_size"]
+    tied = sizes.get("tied_embeddings", "all")
+    if tied in OWN_SOURCE_EMBEDDING:
+        rows += sizes["source_vocab_size"] or vocab_size
+    if tied in OWN_SOFTMAX:
+        rows += vocab_size
+    if sizes["positional_encoding"] == "learned":
+        rows += 2 * sizes["max_length"]
+    logits_bias = vocab_size if sizes.get("logits_bias") else 0
+    return rows * d_model + layers + final_norms + logits_bias
 
 
 def forward_operations(

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 from tensorflow import make_ndarray
 
-from operations import training_operations
-from t2t_repro.analysis.model_shape import ModelShape
-from t2t_repro.analysis.parameter_count import parameter_count
+from operations import parameter_count, training_operations
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import PAPER_BLEU
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
@@ -110,7 +108,7 @@ def read_run(model_dir: Path) -> Run | None:
     )
     evaluations = read_evaluations(model_dir)
     speed = _median_speed(model_dir / "tensorboard")
-    return Run(steps[-1], parameter_count(ModelShape.of(sizes)), operations, speed, evaluations)
+    return Run(steps[-1], parameter_count(sizes), operations, speed, evaluations)
 
 
 def read_evaluations(model_dir: Path) -> dict[str, Evaluation]:

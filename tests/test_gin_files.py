@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.analysis.model_shape import ModelShape
-from t2t_repro.analysis.operations import forward_operations
-from t2t_repro.analysis.parameter_count import parameter_count
+from operations import forward_operations, parameter_count
 from t2t_repro.config.gin_files import configure
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError
@@ -73,22 +71,23 @@ def source_rows():
         return SubwordTraining().vocab_size
 
 
-def shape():
+def sizes():
     """The sizes of the model that is configured."""
-    learned = bound("Transformer.positional_encoding") == "learned"
-    return ModelShape(
-        rows(),
-        bound("Transformer.num_layers") or 6,
-        LayerConfig(),
-        bound("Transformer.max_length") if learned else 0,
-        bound("Transformer.neighbourhood"),
-        source_rows() or 0,
-    )
+    return {
+        "vocab_size": rows(),
+        "num_layers": bound("Transformer.num_layers") or 6,
+        "config": LayerConfig().to_dict(),
+        "positional_encoding": bound("Transformer.positional_encoding") or "interleaved",
+        "max_length": bound("Transformer.max_length"),
+        "neighbourhood": bound("Transformer.neighbourhood"),
+        "tied_embeddings": "target_softmax" if source_rows() else "all",
+        "source_vocab_size": source_rows(),
+    }
 
 
 def parameters():
     """The number of weights of the model that is configured, without making it."""
-    return parameter_count(shape())
+    return parameter_count(sizes())
 
 
 def test_there_are_experiments():
@@ -263,10 +262,10 @@ def test_the_header_of_an_ablation_says_what_the_paper_published_and_what_it_cos
     text = " ".join((CHECKOUT / gin_file(row)).read_text().replace("#", "").split())
     assert f"BLEU {row.bleu}, perplexity {row.perplexity:.2f} per subword" in text
     configure_experiment("gin/base_ende.gin", [])
-    base = forward_operations(shape(), 25, 25).total
+    base = forward_operations(sizes(), 25, 25).total
     configure_experiment(gin_file(row), [])
     assert f"Parameters: {parameters():,} (the paper: {row.millions} million)" in text
-    ratio = forward_operations(shape(), 25, 25).total / base
+    ratio = forward_operations(sizes(), 25, 25).total / base
     same = "as many operations a step as base"
     assert (same if abs(ratio - 1) < 0.005 else f"{ratio:.2f} times base's operations") in text
     assert f"runs/{row.name}/model --split=dev" in text

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.analysis.model_shape import ModelShape
-from t2t_repro.analysis.parameter_count import parameter_count
+from operations import parameter_count
 from t2t_repro.errors import UserError
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy, smoothed_cross_entropy, smoothing_entropy
@@ -75,8 +74,7 @@ def small_model(variant="paper"):
 @every_variant
 def test_transformer_as_a_layer(variant):
     config = small_config(variant)
-    shape = ModelShape.of(Transformer(**config).get_config())
-    expected = parameter_count(shape)
+    expected = parameter_count(Transformer(**config).get_config())
     run_layer_test(Transformer, config, ((SOURCE, TARGET),), (3, 5, VOCAB), expected)
 
 
