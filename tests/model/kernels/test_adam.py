@@ -53,7 +53,7 @@ def test_what_all_weights_share_is_computed_once_for_a_gpu(has_gpu, times, monke
 
 
 def test_amsgrad_is_refused():
-    with pytest.raises(ValueError, match=r"no amsgrad; take keras\.optimizers\.Adam"):
+    with pytest.raises(ValueError, match="amsgrad"):
         FusedAdam(0.1, amsgrad=True)
     config = FusedAdam(0.1).get_config()
     assert FusedAdam.from_config(config).get_config() == config
