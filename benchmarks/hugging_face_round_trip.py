@@ -23,9 +23,8 @@ import tensorflow as tf
 
 from environments import DEFAULT_ENV_DIR, make_environment
 from t2t_repro.data.line_files import read_lines
-from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import load_translator
-from t2t_repro.decoding.search import power_penalty
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
 from t2t_repro.model.transformer import Transformer

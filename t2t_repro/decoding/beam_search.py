@@ -5,6 +5,7 @@ length penalty of Wu et al. (2016, equation 14, without the coverage term). One 
 every row of the batch has its own length limit and stops by itself, see `decoding.step_loop`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -16,11 +17,9 @@ from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
     Cache,
     DecodingConstraints,
-    LengthPenalty,
     SearchResult,
     StepModel,
     prefix_id,
-    wu_penalty,
 )
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits, where_row
 from t2t_repro.model import kernels
@@ -28,6 +27,44 @@ from t2t_repro.model.kernels import decoding as fast
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 _IMPOSSIBLE = float("-inf")
+
+LengthPenalty = Callable[[tf.Tensor, float], tf.Tensor]
+"""lp(length, alpha), which log P(y) is divided by. Lengths are integers of any shape and include
+EOS. The result is float32 of the same shape, positive, and does not fall with the length: beam
+search relies on that to end early."""
+
+
+@gin.configurable(denylist=["length", "alpha"])
+def wu_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
+    """Computes lp(length) = ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
+
+    The paper's (section 6.1), with alpha = 0.6.
+
+    Args:
+        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
+        alpha: strength; 0 means no penalty.
+
+    Returns:
+        float32, the shape of `length`.
+    """
+    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+
+
+@gin.configurable(denylist=["length", "alpha"])
+def power_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
+    """Computes lp(length) = length^alpha, as fairseq and Marian do.
+
+    With alpha = 1 a score is the mean log-probability of the ids. With the same alpha it favours
+    long translations more than `wu_penalty` does.
+
+    Args:
+        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
+        alpha: strength; 0 means no penalty.
+
+    Returns:
+        float32, the shape of `length`. Length 0 counts as 1.
+    """
+    return tf.pow(tf.maximum(tf.cast(length, tf.float32), 1.0), alpha)
 
 
 class _State(NamedTuple):

@@ -5,10 +5,8 @@ Your own search is a class with `beam_size` and `search` that gin binds:
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import gin
 import tensorflow as tf
 
 from t2t_repro.vocabulary import PAD_ID
@@ -18,11 +16,6 @@ Cache = Any
 
 UNFILLED_SCORE = -1e7
 """The score of a hypothesis that does not exist, as in tensor2tensor."""
-
-LengthPenalty = Callable[[tf.Tensor, float], tf.Tensor]
-"""lp(length, alpha), which log P(y) is divided by. Lengths are integers of any shape and include
-EOS. The result is float32 of the same shape, positive, and does not fall with the length: beam
-search relies on that to end early."""
 
 
 class Translation(NamedTuple):
@@ -151,39 +144,6 @@ class Search(Protocol):
             constraints: None for no constraints and keys that are all 0.
         """
         ...
-
-
-@gin.configurable(denylist=["length", "alpha"])
-def wu_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
-    """Computes lp(length) = ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
-
-    The paper's (section 6.1), with alpha = 0.6.
-
-    Args:
-        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
-        alpha: strength; 0 means no penalty.
-
-    Returns:
-        float32, the shape of `length`.
-    """
-    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
-
-
-@gin.configurable(denylist=["length", "alpha"])
-def power_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
-    """Computes lp(length) = length^alpha, as fairseq and Marian do.
-
-    With alpha = 1 a score is the mean log-probability of the ids. With the same alpha it favours
-    long translations more than `wu_penalty` does.
-
-    Args:
-        length: number of ids in a hypothesis, EOS included; any shape, any integer dtype.
-        alpha: strength; 0 means no penalty.
-
-    Returns:
-        float32, the shape of `length`. Length 0 counts as 1.
-    """
-    return tf.pow(tf.maximum(tf.cast(length, tf.float32), 1.0), alpha)
 
 
 def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:

@@ -14,14 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding import step_loop
-from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.search import (
-    UNFILLED_SCORE,
-    DecodingConstraints,
-    SearchResult,
-    power_penalty,
-    wu_penalty,
-)
+from t2t_repro.decoding.beam_search import BeamSearch, power_penalty, wu_penalty
+from t2t_repro.decoding.search import UNFILLED_SCORE, DecodingConstraints, SearchResult
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 WORDS = ["<pad>", "</s>", "a", "b"]

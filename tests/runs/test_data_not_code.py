@@ -9,11 +9,10 @@ import pytest
 from t2t_repro import experiment  # noqa: F401 (evaluation's names)
 from t2t_repro.config.decoding_bindings import decoding_bindings
 from t2t_repro.config.gin_files import import_modules
-from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import configure_as_trained, load_translator
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
 from t2t_repro.decoding.sampling import Sampling
-from t2t_repro.decoding.search import power_penalty
 from t2t_repro.decoding.translator import TranslatorSettings
 from t2t_repro.errors import UserError
 from tests.training.tiny import tiny_directory

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.beam_search import BeamSearch, power_penalty, wu_penalty
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
 from t2t_repro.decoding.sampling import Sampling
-from t2t_repro.decoding.search import power_penalty, wu_penalty
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.config import read_marian_config

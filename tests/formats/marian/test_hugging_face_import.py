@@ -8,9 +8,8 @@ import pytest
 from ml_dtypes import bfloat16
 from safetensors.numpy import save_file
 
-from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import load_translator
-from t2t_repro.decoding.search import power_penalty
 from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
 from t2t_repro.formats.marian.weights import OWN_TABLES, SHARED, weights_of
