@@ -37,28 +37,19 @@ FLAGS = flags.FLAGS
 
 
 class _System(NamedTuple):
-    """Translations, named after their file or model; perplexity is a model's on a split."""
+    """Translations, named after their file or model; with the perplexity of a model on a split."""
 
     name: str
     translations: Sequence[str]
     perplexity: float | None = None
 
 
-class _Texts(NamedTuple):
-    """Sources, if there are any, and references; perplexity is the model's on a split."""
-
-    sources: Sequence[str]
-    references: Sequence[str]
-    perplexity: float | None = None
-
-
 def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
-    texts = _Texts(
-        read_input(FLAGS.source, "source") if FLAGS.source else [],
-        read_input(FLAGS.reference, "reference") if FLAGS.reference else [],
-    )
+    sources = read_input(FLAGS.source, "source") if FLAGS.source else []
+    references = read_input(FLAGS.reference, "reference") if FLAGS.reference else []
+    perplexity = None
     systems = [_System(path, read_input(path, "translations")) for path in FLAGS.translations]
     if FLAGS.baseline:
         systems.insert(0, _System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
@@ -68,57 +59,46 @@ def main() -> None:
         checkpoint = find_checkpoint()
         translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
         if not FLAGS.source:
-            texts = _split(translator)
-        _check_aligned(systems, texts)
-        translations = [found[0].text for found in translator.translate(texts.sources)]
+            sources, references, perplexity = _split(translator)
+        _check_aligned(systems, sources, references)
+        translations = [found[0].text for found in translator.translate(sources)]
         if FLAGS.output:
             # Before they are scored: a metric may be the user's own.
             write_output(map(one_line, translations), FLAGS.output)
         name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
-        systems.insert(bool(FLAGS.baseline), _System(name, translations, texts.perplexity))
+        systems.insert(bool(FLAGS.baseline), _System(name, translations, perplexity))
     else:
-        _check_aligned(systems, texts)
+        _check_aligned(systems, sources, references)
         experiment.configure_experiment(None, FLAGS.gin_param)
-    scores = [
-        experiment.evaluate(system.translations, texts.references, texts.sources)
-        for system in systems
-    ]
+    scores = [experiment.evaluate(one.translations, references, sources) for one in systems]
     _print(systems, _estimates(scores))
-    if texts.perplexity is not None:
-        _keep(translator, checkpoint, texts.perplexity, scores[bool(FLAGS.baseline)])
+    if perplexity is not None:
+        _keep(translator, checkpoint, perplexity, scores[bool(FLAGS.baseline)])
 
 
 def _check_flags() -> None:
     if not FLAGS.model_dir and not FLAGS.translations:
-        raise UserError(
-            "expected either --model_dir, or --translations and --reference: see --help."
-        )
+        raise UserError("expected --model_dir, or --translations and --reference: see --help.")
     if (FLAGS.source or not FLAGS.model_dir) and not FLAGS.reference:
         raise UserError("--reference is missing: give the file with the reference translations.")
-    for flag in ("output", "ensemble"):
-        if FLAGS[flag].value and not FLAGS.model_dir:
-            raise UserError(f"--{flag} is for a model: give --model_dir too.")
     if FLAGS.reference and FLAGS.model_dir and not FLAGS.source:
         raise UserError("--reference without --source: give the file that the model translates.")
-    for flag in ("significance", "samples", "seed"):
-        needed = ("baseline",) if flag == "significance" else ("baseline", "confidence")
-        if FLAGS[flag].value is not None and not any(FLAGS[other].value for other in needed):
-            raise UserError(f"--{flag} has no effect alone: give --{' or --'.join(needed)} too.")
     check_output(FLAGS.output)
 
 
-def _check_aligned(systems: Sequence[_System], texts: _Texts) -> None:
-    named = [*systems, _System(f"--source={FLAGS.source}", texts.sources or texts.references)]
-    for system in named:
-        if len(system.translations) != len(texts.references):
+def _check_aligned(
+    systems: Sequence[_System], sources: Sequence[str], references: Sequence[str]
+) -> None:
+    for system in [*systems, _System(f"--source={FLAGS.source}", sources or references)]:
+        if len(system.translations) != len(references):
             raise UserError(
                 f"{system.name} has {len(system.translations)} lines, the reference has "
-                f"{len(texts.references)}: expected files in which line n belongs to line n."
+                f"{len(references)}: expected files in which line n belongs to line n."
             )
 
 
-def _split(translator: "Translator") -> _Texts:
-    """Reads --split of the model's data, and computes the perplexity of a single model."""
+def _split(translator: "Translator") -> tuple[list[str], list[str], float | None]:
+    """Reads sources and references of --split; computes the perplexity of a single model."""
     from t2t_repro.data.prepared import open_data
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
@@ -130,10 +110,9 @@ def _split(translator: "Translator") -> _Texts:
         )
     sources, references = data.text(FLAGS.split)
     if FLAGS.ensemble:
-        logging.info("the perplexity of an ensemble is not computed")
-        return _Texts(sources, references)
+        return sources, references, None
     store = data.store(FLAGS.split)
-    return _Texts(sources, references, HeldOutLoss(translator.model, store).perplexity())
+    return sources, references, HeldOutLoss(translator.model, store).perplexity()
 
 
 def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estimate]]":
@@ -152,10 +131,8 @@ def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estima
 def _print(systems: Sequence[_System], estimates: "Sequence[Sequence[Estimate]]") -> None:
     from t2t_repro.evaluation.score_table import Row, as_json, as_lines, as_markdown
 
-    rows = [
-        Row(system.name, of_system, system.perplexity)
-        for system, of_system in zip(systems, estimates, strict=True)
-    ]
+    paired = zip(systems, estimates, strict=True)
+    rows = [Row(system.name, found, system.perplexity) for system, found in paired]
     style = FLAGS.format or ("markdown" if len(rows) > 1 else None)
     if style == "json":
         lines = as_json(rows, bool(FLAGS.baseline))

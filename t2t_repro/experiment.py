@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated
 
 import gin
 import keras
@@ -18,7 +17,7 @@ import tensorflow as tf
 # What only gin files name.
 from t2t_repro.attention.pictures import attention_images  # noqa: F401
 from t2t_repro.config.gin_files import configure
-from t2t_repro.config.values import AtMost, Seed, Several, Text, validated
+from t2t_repro.config.values import Seed, Several, Text, validated
 from t2t_repro.data import corpora  # noqa: F401
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401
@@ -209,7 +208,7 @@ def evaluate(
     translations: Sequence[str],
     references: Sequence[str],
     sources: Sequence[str],
-    metrics: Annotated[Several[Metric], AtMost(100)] = (bleu, chrf),
+    metrics: Several[Metric] = (bleu, chrf),
 ) -> list[Score]:
     """Scores translations by the metrics of the experiment.
 

@@ -7,9 +7,8 @@ tokens out, with SentencePiece's model. The engine is given beam and limits when
 --format=hugging_face is a `MarianMTModel` of transformers, with its tokenizer and a model card.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
@@ -31,34 +30,21 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 
-class _Format(NamedTuple):
-    """A format of exported models.
-
-    Attributes:
-        write: writes a translator of a checkpoint to --export_dir.
-        weights: values of --weights that it has.
-        flags: flags that only this format has.
-    """
-
-    write: Callable[["Translator", str], None]
-    weights: tuple[str, ...]
-    flags: tuple[str, ...] = ()
+_WEIGHTS = {
+    "saved_model": ["float32", "bfloat16", "int8"],
+    "ctranslate2": ["float32", "int8"],
+    "hugging_face": ["float32"],
+}
+"""The values of --weights that each format has."""
 
 
 def main() -> None:
     """Exports what the flags name."""
-    kind = _FORMATS[FLAGS.format]
-    if FLAGS.weights not in kind.weights:
+    if FLAGS.weights not in (weights := _WEIGHTS[FLAGS.format]):
         raise UserError(
             f"--weights={FLAGS.weights} with --format={FLAGS.format}: expected "
-            f"{' or '.join(kind.weights)}."
+            f"{' or '.join(weights)}."
         )
-    for name in {name for other in _FORMATS.values() for name in other.flags} - {*kind.flags}:
-        if FLAGS[name].present:
-            raise UserError(
-                f"--{name}={FLAGS[name].value} with --format={FLAGS.format}, which does not have "
-                "it: leave it out, or give another --format."
-            )
     if FLAGS.format == "saved_model":
         check_model_name()
     else:
@@ -67,34 +53,28 @@ def main() -> None:
         check_extra("ctranslate2", "ctranslate2")
     checkpoint = find_checkpoint()
     precision = "mixed_bfloat16" if FLAGS.weights == "bfloat16" else "float32"
-    kind.write(load_translator(checkpoint, precision), checkpoint)
+    translator = load_translator(checkpoint, precision)
+    if FLAGS.format == "saved_model":
+        _write_saved_model(translator)
+    elif FLAGS.format == "ctranslate2":
+        from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
+
+        write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
+    else:
+        _write_hugging_face(translator, checkpoint)
     logging.info("exported %s weights: %s", FLAGS.weights, FLAGS.export_dir)
 
 
-def _write_saved_model(translator: "Translator", checkpoint: str) -> None:
+def _write_saved_model(translator: "Translator") -> None:
     from t2t_repro.formats.saved_model.export import next_version, write_saved_model
     from t2t_repro.formats.saved_model.servable import Servable
-    from t2t_repro.runs.model_directory import ModelDirectory
 
     if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: a servable answers what its search finds")
-    dtype = ModelDirectory(FLAGS.model_dir).sizes()["dtype"]
-    if FLAGS.weights == "float32" and dtype != "float32":
-        logging.info(
-            "it computes in float32, and translate in bfloat16 as in training: give "
-            "--weights=bfloat16 for the same translations"
-        )
     export_dir = Path(FLAGS.export_dir)
     version = next_version(export_dir, FLAGS.version)
     servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
     write_saved_model(servable, export_dir, version, FLAGS.model_name)
-
-
-def _write_ctranslate2(translator: "Translator", checkpoint: str) -> None:
-    from t2t_repro.formats.ctranslate2 import write_ctranslate2_model
-
-    write_ctranslate2_model(translator, FLAGS.weights, Path(FLAGS.export_dir))
-    logging.info("no search is exported: CTranslate2 is given it when it runs")
 
 
 def _write_hugging_face(translator: "Translator", checkpoint: str) -> None:
@@ -113,25 +93,13 @@ def _write_hugging_face(translator: "Translator", checkpoint: str) -> None:
         logging.info("its model card says that the licence is unknown: --license names it")
 
 
-_FORMATS = {
-    "saved_model": _Format(
-        _write_saved_model,
-        ("float32", "bfloat16", "int8"),
-        ("add_signature", "version", "model_name"),
-    ),
-    "ctranslate2": _Format(_write_ctranslate2, ("float32", "int8")),
-    "hugging_face": _Format(_write_hugging_face, ("float32",), ("license",)),
-}
-
-
 def cli() -> None:
     """Runs the command."""
     define_trained_model()
     define_path("export_dir", None, "The directory to write.", is_required=True)
-    flags.DEFINE_enum("format", "saved_model", list(_FORMATS), "For which engine.")
-    flags.DEFINE_enum(
-        "weights", "float32", ["float32", "bfloat16", "int8"], "How weights are stored."
-    )
+    flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
+    stored = _WEIGHTS["saved_model"]
+    flags.DEFINE_enum("weights", "float32", stored, "How weights are stored.")
     flags.DEFINE_multi_enum(
         "add_signature",
         [],
@@ -139,17 +107,10 @@ def cli() -> None:
         "One more signature of a SavedModel: prefix translates from a given beginning, sample "
         "draws, alignment links words. Can be given several times.",
     )
-    flags.DEFINE_integer(
-        "version",
-        None,
-        "The number of a SavedModel; one more than the largest by default.",
-        lower_bound=1,
-        upper_bound=2**63 - 1,
-    )
+    number = "The number of a SavedModel; one more than the largest by default."
+    flags.DEFINE_integer("version", None, number, 1, 2**63 - 1)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")
-    flags.DEFINE_string(
-        "license", None, "The licence in Hugging Face's model card, such as cc-by-4.0."
-    )
+    flags.DEFINE_string("license", None, "The licence in the model card, such as cc-by-4.0.")
     run(main)
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ def lock(path: Path, seconds: float = -1) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Other users of a shared directory may lock it too, after its holder has ended.
     with FileLock(path, seconds, mode=0o666):
-        path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n")
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()}")
         try:
             yield
         finally:
@@ -146,18 +146,11 @@ def exclusive_lock(path: Path, what: str, fix: str) -> Iterator[None]:
         try:
             stack.enter_context(lock(path, 0))
         except Timeout as error:
-            raise UserError(
-                f"{what} is in use by {_holder(path)}: wait for its end, or {fix}."
-            ) from error
+            holder = "another process"
+            with suppress(OSError):  # It has just been freed.
+                holder = path.read_text() or holder
+            raise UserError(f"{what} is in use by {holder}: wait for its end, or {fix}.") from error
         yield
-
-
-def _holder(path: Path) -> str:
-    try:
-        pid, host = path.read_text().split()[:2]
-    except (OSError, ValueError):  # It has just been freed, or taken.
-        return "another process"
-    return f"process {pid} on {host}"
 
 
 def read_at_most(path: Path, most: int) -> bytes:
@@ -176,27 +169,18 @@ def read_at_most(path: Path, most: int) -> bytes:
     return content
 
 
-def read_json(path: Path) -> Any:
-    """Reads a JSON file in bounded memory.
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON file that holds one object, in bounded memory.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not a file, not UTF-8, not JSON, nested too deeply, or above 16 MiB.
+        ValueError: it is not a file, not UTF-8, not a JSON object, nested too deeply, or above
+            16 MiB.
     """
     try:
-        return json.loads(read_at_most(path, _MOST_JSON))
+        found = json.loads(read_at_most(path, _MOST_JSON))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-
-
-def read_table(path: Path) -> dict[str, Any]:
-    """Reads a JSON file that holds one object, as `read_json` does.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: as of `read_json`, or it holds something else.
-    """
-    table = read_json(path)
-    if not isinstance(table, dict):
+    if not isinstance(found, dict):
         raise ValueError("expected a JSON object")
-    return table
+    return found

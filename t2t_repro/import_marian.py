@@ -12,7 +12,6 @@ Decoding is set to what the model came with.
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from absl import flags, logging
 
@@ -23,89 +22,66 @@ from t2t_repro.files import whole_directory
 
 FLAGS = flags.FLAGS
 
-WEIGHTS = ("model.safetensors", "tf_model.h5")
-"""Files of weights; the first that a model has is downloaded."""
-
-SMALL_FILES = (
+_SMALL_FILES = (
     "config.json", "generation_config.json", "vocab.json", "target_vocab.json", "source.spm",
     "target.spm", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
 )  # fmt: skip
-"""Other files that a model can have."""
-
-
-class _Source(NamedTuple):
-    """Where a model comes from.
-
-    Attributes:
-        folder: with its files.
-        name: its absolute path, or its name on the hub.
-        commit: its revision on the hub.
-    """
-
-    folder: Path
-    name: str
-    commit: str | None
+"""Files that a model can have beside its weights."""
 
 
 def main() -> None:
     """Imports what the flags name."""
     check_new("model_dir")
-    source = _find_model()
+    folder, name, commit = _find_model()
     from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
     from t2t_repro.model.transformer import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
     from t2t_repro.runs.weights import named_values, save_weights
 
-    marian = read_hugging_face(source.folder)
+    marian = read_hugging_face(folder)
     config = marian.decoding + size_bindings(marian.model)
-    checkpoint = f"{marian.weights}@{source.commit}" if source.commit else marian.weights
-    ancestor = Ancestor(source.name, checkpoint, weights_hash(named_values(marian.model)), {}, {})
+    checkpoint = f"{marian.weights}@{commit}" if commit else marian.weights
+    ancestor = Ancestor(name, checkpoint, weights_hash(named_values(marian.model)), {}, {})
     with whole_directory(Path(FLAGS.model_dir)) as partial:
         directory = ModelDirectory(partial)
         directory.describe(marian.model, marian.text.write(partial), config, config)
         save_weights(marian.model, directory.checkpoints, 0)
         write_ancestry(directory.ancestry_json, [ancestor])
-    logging.info(
-        "imported %s parameters of %s, %s, into %s",
-        f"{marian.model.count_params():,}",
-        source.name,
-        checkpoint,
-        FLAGS.model_dir,
-    )
+    count = f"{marian.model.count_params():,}"
+    logging.info(f"imported {count} parameters of {name}, {checkpoint}, into {FLAGS.model_dir}")
 
 
-def _find_model() -> _Source:
-    """Finds the directory that --model names, or downloads what it names on the hub."""
+def _find_model() -> tuple[Path, str, str | None]:
+    """Finds the directory that --model names, or downloads what it names on the hub.
+
+    Returns:
+        the directory; its absolute path, or the model's name on the hub; its revision there.
+    """
     given = os.path.expanduser(FLAGS.model)
     if os.path.isdir(given):
-        if FLAGS.revision:
-            raise UserError(
-                f"--revision={FLAGS.revision} is for a model of the hub, but --model={given} is a "
-                "directory: leave it out."
-            )
-        return _Source(Path(given), os.path.abspath(given), None)
+        return Path(given), os.path.abspath(given), None
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         raise UserError(
-            f"--model={given}: no such directory; expected one with what "
-            "MarianMTModel.save_pretrained writes, or the name of a model on the Hugging Face hub, "
-            "such as Helsinki-NLP/opus-mt-en-de."
+            f"--model={given}: no such directory; expected one, or the name of a model on the "
+            "Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de."
         )
     check_extra("hub", "huggingface_hub")
-    safetensors, h5 = WEIGHTS
-    folder = _download(given, [*SMALL_FILES, safetensors], FLAGS.revision)
+    folder = _download(given, "model.safetensors", FLAGS.revision)
     # The hub's cache names the folder after the commit.
-    if not (folder / safetensors).exists():
-        folder = _download(given, [*SMALL_FILES, h5], folder.name)
-    return _Source(folder, given, folder.name)
+    if not (folder / "model.safetensors").exists():
+        folder = _download(given, "tf_model.h5", folder.name)
+    return folder, given, folder.name
 
 
-def _download(name: str, files: list[str], revision: str | None) -> Path:
+def _download(name: str, weights: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
+        return Path(
+            snapshot_download(name, revision=revision, allow_patterns=[*_SMALL_FILES, weights])
+        )
     # ValueError: an impossible name. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:
         raise UserError(
@@ -116,13 +92,8 @@ def _download(name: str, files: list[str], revision: str | None) -> Path:
 
 def cli() -> None:
     """Runs the command."""
-    flags.DEFINE_string(
-        "model",
-        None,
-        "A directory as MarianMTModel.save_pretrained writes it, or the name of a model on the "
-        "Hugging Face hub.",
-        required=True,
-    )
+    meaning = "What MarianMTModel.save_pretrained wrote, or the name of a model on the hub."
+    flags.DEFINE_string("model", None, meaning, required=True)
     define_path("model_dir", None, "The directory to make.", is_required=True)
     flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
     run(main)

@@ -42,30 +42,20 @@ def main() -> None:
         directory = ModelDirectory(partial)
         directory.describe(model, shared(subwords), config, config)
         save_weights(model, directory.checkpoints, step_of_t2t(FLAGS.checkpoint))
-    logging.info(
-        "imported %s parameters and %d subwords into %s",
-        f"{model.count_params():,}",
-        subwords.size,
-        FLAGS.model_dir,
-    )
+    count = f"{model.count_params():,}"
+    logging.info(f"imported {count} parameters, {subwords.size} subwords into {FLAGS.model_dir}")
 
 
 def cli() -> None:
     """Runs the command."""
-    define_path(
-        "checkpoint",
-        None,
-        "T2T's model directory, or one of its checkpoints (.../model.ckpt-250000).",
-        is_required=True,
-    )
-    define_path(
-        "vocabulary", None, "The SubwordTextEncoder's file (vocab.*.subwords).", is_required=True
-    )
+    checkpoint = "T2T's model directory, or one of its checkpoints (.../model.ckpt-250000)."
+    define_path("checkpoint", None, checkpoint, is_required=True)
+    vocabulary = "The SubwordTextEncoder's file (vocab.*.subwords)."
+    define_path("vocabulary", None, vocabulary, is_required=True)
     define_path("model_dir", None, "The directory to make.", is_required=True)
     define_path("hparams", None, "T2T's hparams.json; beside the checkpoint by default.")
-    flags.DEFINE_integer(
-        "target_space", None, "The trained row of the checkpoint's target_space_embedding, if any."
-    )
+    row = "The trained row of the checkpoint's target_space_embedding, if any."
+    flags.DEFINE_integer("target_space", None, row)
     run(main)
 
 

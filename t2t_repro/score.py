@@ -36,14 +36,13 @@ def main() -> None:
         if not FLAGS.tokens:
             return {"output": [f"{one.log_probability:.6f}\t{len(one.subwords)}" for one in scores]}
         rounded = [
-            one._asdict()
-            | {
-                "log_probability": round(one.log_probability, 6),
-                "log_probabilities": [round(token, 6) for token in one.log_probabilities],
-            }
+            one._replace(
+                log_probability=round(one.log_probability, 6),
+                log_probabilities=[round(token, 6) for token in one.log_probabilities],
+            )
             for one in scores
         ]
-        return {"output": [json.dumps(fields, ensure_ascii=False) for fields in rounded]}
+        return {"output": [json.dumps(one._asdict(), ensure_ascii=False) for one in rounded]}
 
     work_in_blocks(
         "score",

@@ -50,12 +50,8 @@ def cli() -> None:
     flags.DEFINE_integer("rest_port", 8501, "For REST and the page; 0: any free port.", 0, 65535)
     flags.DEFINE_float("max_request_mb", 4.0, "The most MiB of a request.", 0.001, 1024)
     flags.DEFINE_float("client_seconds", 30.0, "The most seconds to receive a request.", 0.1)
-    flags.DEFINE_integer(
-        "max_batch_size",
-        128,
-        "The most sentences of a request, and of requests that are joined.",
-        1,
-    )
+    sentences = "The most sentences of a request, and of requests that are joined."
+    flags.DEFINE_integer("max_batch_size", 128, sentences, 1)
     flags.DEFINE_integer("max_waiting", 1024, "The most requests at a time.", 1)
     flags.DEFINE_float("drain_seconds", 30.0, "The most seconds to finish requests at the end.", 0)
     run(main)

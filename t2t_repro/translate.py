@@ -5,7 +5,6 @@ standard input; at a terminal, without --output, it asks for sentences. With --o
 killed at any time: the same command goes on.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -39,9 +38,8 @@ def main() -> None:
     beam_size = translator.settings.search.beam_size
     if not 1 <= FLAGS.n_best <= beam_size:
         raise UserError(
-            f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {beam_size}; "
-            "widen the beam with --gin_param='BeamSearch.beam_size = <n>', or draw more with "
-            "--gin_param='Sampling.samples = <n>'."
+            f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {beam_size}; widen the beam "
+            "with --gin_param='BeamSearch.beam_size = <n>'."
         )
 
     def translated(lines: Sequence[str]) -> Sequence[str]:
@@ -50,18 +48,14 @@ def main() -> None:
     if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
         converse(translated)
         return
-    inputs, outputs = {"input": FLAGS.input}, {"output": FLAGS.output}
-    if FLAGS.prefix:
-        inputs["prefix"] = FLAGS.prefix
-    if FLAGS.alignments:
-        outputs["alignments"] = FLAGS.alignments
+    further = {"prefix": FLAGS.prefix} if FLAGS.prefix else {}
+    aligned = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
+    used = ["ensemble", "n_best", "scores", "alignments"]
     work_in_blocks(
         "translate",
-        inputs,
-        outputs,
-        lambda: decoding_settings(
-            translator, checkpoint, ["ensemble", "n_best", "scores", "alignments"]
-        ),
+        {"input": FLAGS.input, **further},
+        {"output": FLAGS.output, **aligned},
+        lambda: decoding_settings(translator, checkpoint, used),
         lambda block: _translate(translator, block),
     )
 
@@ -69,18 +63,14 @@ def main() -> None:
 def _translate(translator: "Translator", block: Block) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
-    found = translator.translate(
-        sources, FLAGS.n_best, block.texts.get("prefix"), first=block.first
-    )
+    prefixes = block.texts.get("prefix")
+    found = translator.translate(sources, FLAGS.n_best, prefixes, first=block.first)
     numbered = enumerate(found, block.first)
     lines = [line for number, some in numbered for line in written(number, some, FLAGS.scores)]
     if not FLAGS.alignments:
         return {"output": lines}
-    pairs = [
-        (source, translation.text)
-        for source, some in zip(sources, found, strict=True)
-        for translation in some
-    ]
+    by_line = zip(sources, found, strict=True)
+    pairs = [(source, one.text) for source, some in by_line for one in some]
     return {"output": lines, "alignments": translator.align(*zip(*pairs, strict=True))}
 
 
@@ -89,8 +79,6 @@ def _check_flags() -> None:
         check_output(FLAGS[flag].value, flag)
     if FLAGS.alignments and not FLAGS.output:
         raise UserError("--alignments without translations: give --output too.")
-    if FLAGS.alignments and os.path.abspath(FLAGS.alignments) == os.path.abspath(FLAGS.output):
-        raise UserError("--alignments and --output are one file: give another to one of them.")
     if FLAGS.alignments and FLAGS.ensemble:
         raise UserError("--alignments uses one model, --ensemble several: leave one of them out.")
 

@@ -1,13 +1,13 @@
 """What gin binds, checked before anything is computed; differences of two configurations."""
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import gin
 
 from t2t_repro.config.gin_text import Reference, bindings_in, owner_of, references_in
-from t2t_repro.config.values import check_value, constructor_of, hints_of
+from t2t_repro.config.values import check_value, constructor_of, hints_of, short
 from t2t_repro.errors import UserError
 
 
@@ -72,18 +72,26 @@ def check_bound(needed: Collection[str], given: Collection[str] = ()) -> None:
 
 def parameters_of(name: str) -> dict[str, inspect.Parameter]:
     """Returns the parameters of a configurable that can be bound; of a macro, none."""
-    try:
-        owner = gin.get_configurable(name)
-        # Of a class Python would rather show the parameters of __new__, if it has one.
-        parameters = [*inspect.signature(constructor_of(owner)).parameters.values()]
-    except (ValueError, KeyError):
+    if (owner := configurable(name)) is None:
         return {}
+    # Of a class Python would rather show the parameters of __new__, if it has one.
+    parameters = [*inspect.signature(constructor_of(owner)).parameters.values()]
+    known = gin.config._inverse_lookup(owner, allow_decorators=True)
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
-        parameter.name: parameter
-        for parameter in parameters[inspect.isclass(owner) :]
-        if parameter.kind in named and _can_be_bound(name, parameter.name)
+        one.name: one
+        for one in parameters[inspect.isclass(owner) :]
+        if one.kind in named and one.name in (known.allowlist or [one.name])
+        if one.name not in (known.denylist or [])
     }
+
+
+def configurable(owner: Any) -> Callable[..., Any] | None:
+    """Returns the configurable of a name or a function; None if there is none."""
+    try:
+        return gin.get_configurable(owner)
+    except (ValueError, KeyError):
+        return None
 
 
 def differing_bindings(there: str, now: str) -> list[str]:
@@ -114,8 +122,8 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
     """
     kinds = (dict, list, tuple)
     if not isinstance(there, kinds) or not isinstance(now, kinds):
-        return [] if there == now else [f"{name} {_short(there)} there, {_short(now)} now"]
-    before, after = _entries(there), _entries(now)
+        return [] if there == now else [f"{name} {short(there)} there, {short(now)} now"]
+    before, after = (one if isinstance(one, dict) else dict(enumerate(one)) for one in (there, now))
     found = []
     for key in dict.fromkeys([*before, *after]):
         path = f"{name}.{key}" if name else str(key)
@@ -148,7 +156,7 @@ def _reached(roots: Collection[str]) -> set[Reference]:
             for reference in newest
             for name, parameter in parameters_of(reference.name).items()
             if f"{reference.name}.{name}" not in values
-            if inspect.isfunction(parameter.default) and _is_configurable(parameter.default)
+            if inspect.isfunction(parameter.default) and configurable(parameter.default)
         }
         newest = found - reached
     return reached
@@ -170,29 +178,3 @@ def _reaches(given: str, needed: str) -> bool:
     """Returns whether a binding holds for a call in a scope: one of an outer scope, or the same."""
     (*outer, one), (*scope, other) = given.split("/"), needed.split("/")
     return one == other and (not scope or scope[: len(outer)] == outer)
-
-
-def _is_configurable(owner: Any) -> bool:
-    try:
-        gin.get_configurable(owner)
-    except ValueError:
-        return False
-    return True
-
-
-def _can_be_bound(name: str, parameter: str) -> bool:
-    """Returns whether gin's denylist and allowlist let a parameter be bound."""
-    try:
-        gin.config.ParsedBindingKey.parse(("", name, parameter))
-    except ValueError:
-        return False
-    return True
-
-
-def _entries(values: dict | list | tuple) -> Mapping:
-    return values if isinstance(values, dict) else dict(enumerate(values))
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]}"

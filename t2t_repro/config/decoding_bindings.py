@@ -7,16 +7,9 @@ remains are literals, and the names of searches, penalties, utilities and metric
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import gin
-
+from t2t_repro.config.checks import configurable
 from t2t_repro.config.gin_files import read_gin
-from t2t_repro.config.gin_text import (
-    Reference,
-    bindings_in,
-    modules_in,
-    owner_of,
-    references_in,
-)
+from t2t_repro.config.gin_text import Reference, bindings_in, modules_in, owner_of, references_in
 from t2t_repro.errors import UserError
 
 _ROOMS = ("t2t_repro.decoding", "t2t_repro.evaluation", "t2t_repro.parsing.bracket_f1")
@@ -69,8 +62,7 @@ def import_hint(text: str) -> str:
 
 def _is_of(selector: str, modules: Collection[str]) -> bool:
     """Returns whether a name is that of a configurable in one of the modules."""
-    try:
-        module = f"{gin.get_configurable(selector).__module__}."
-    except (ValueError, KeyError):
+    if (owner := configurable(selector)) is None:
         return False
+    module = f"{owner.__module__}."
     return selector == _EVALUATE or any(module.startswith(f"{one}.") for one in modules)

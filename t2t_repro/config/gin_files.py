@@ -80,17 +80,18 @@ def parse(
     return own
 
 
-def find_gin_file(given: str | Path) -> Path:
+def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
     """Finds a gin file: where it says, or among the project's own, with or without gin/ before it.
 
     Args:
         given: a path, or a name such as "base_ende.gin".
+        beside: folders that are searched before the project's.
 
     Returns:
         its path; what was given, if there is no such file.
     """
-    places = [folder / part / given for folder in _EXPERIMENTS for part in ("", "gin")]
-    return next((path for path in (Path(given), *places) if path.is_file()), Path(given))
+    folders = [Path(), *beside, *_EXPERIMENTS, *(folder / "gin" for folder in _EXPERIMENTS)]
+    return next((f / given for f in folders if (f / given).is_file()), Path(given))
 
 
 def read_gin(gin_file: str | Path, given: str | None = None) -> str:
@@ -98,17 +99,16 @@ def read_gin(gin_file: str | Path, given: str | None = None) -> str:
 
     Args:
         gin_file: its path.
-        given: what the user gave, e.g. "--gin_file=my.gin"; the path by default.
+        given: what names it, e.g. "gin: my.gin, line 1 includes base.gin"; the path by default.
 
     Raises:
         UserError: there is no such file, it has more than 1 MiB, or it is not UTF-8.
     """
-    given = given or str(gin_file)
     try:
         return read_at_most(Path(gin_file), _MOST_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{given}: {reason_of(error)}; expected a file of bindings, as gin/*.gin are."
+            f"{given or gin_file}: {reason_of(error)}; expected bindings, as in gin/*.gin."
         ) from error
 
 
@@ -138,6 +138,7 @@ def _act(text: str, name: str, including: tuple[Path, ...] = ()) -> set[str]:
         the names that the text itself binds.
     """
     lines, begin, own = text.splitlines(keepends=True), 0, set()
+    beside = [folder for file in including[:1] for folder in file.resolve().parents]
     for statement in statements(text, name):
         if isinstance(statement, BindingStatement):
             own.add(name_of(statement))
@@ -148,8 +149,11 @@ def _act(text: str, name: str, including: tuple[Path, ...] = ()) -> set[str]:
             end = statement.location.line_num
             _bind(lines, begin, end - 1, name)
             begin = end
-            path = _included(statement.filename, f"{name}, line {end}", including)
-            _act(read_gin(path), str(path), (*including, path))
+            place = f"gin: {name}, line {end} includes {statement.filename}"
+            path = find_gin_file(statement.filename, beside)
+            if path in including:
+                raise UserError(f"{place}, which includes it: leave one out.")
+            _act(read_gin(path, place), str(path), (*including, path))
     _bind(lines, begin, len(lines), name)
     return own
 
@@ -170,21 +174,6 @@ def _bind(lines: Sequence[str], begin: int, end: int, name: str) -> None:
     """Has gin act on some lines of a text; its errors have their numbers in the whole."""
     with one_line_errors():
         gin.parse_config(Text("\n" * begin + "".join(lines[begin:end]), name))
-
-
-def _included(filename: str, place: str, including: tuple[Path, ...]) -> Path:
-    """Finds a file beside the experiment's or above it, or among the project's own."""
-    beside = [folder for file in including[:1] for folder in file.resolve().parents]
-    folders = [Path(), *beside, *_EXPERIMENTS]
-    path = next((f / filename for f in folders if (f / filename).is_file()), None)
-    if path is None:
-        raise UserError(
-            f"gin: {place} includes {filename}, which does not exist; expected it in the working "
-            "directory, in a folder that the experiment's file lies in, or among gin/*.gin."
-        )
-    if path in including:
-        raise UserError(f"gin: {place} includes {filename}, which includes it: leave one out.")
-    return path
 
 
 def _look_for_modules_in(folder: Path) -> None:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
@@ -21,7 +21,7 @@ _Owner = TypeVar("_Owner", bound=Callable[..., Any])
 _Item = TypeVar("_Item")
 
 # Products of such numbers are finite in float32.
-_MOST_FLOAT = 1e9
+_MOST_FLOAT = 10**9
 _MOST_INT = 2**31 - 1
 
 
@@ -41,11 +41,8 @@ class Range:
         ends = {
             "at least": self.least, "above": self.above, "at most": self.most, "below": self.below
         }  # fmt: skip
-        return " " + " and ".join(
-            f"{text} {end if isinstance(end, int) else format(end, 'g')}"
-            for text, end in ends.items()
-            if not math.isinf(end)
-        )
+        named = (f"{text} {end}" for text, end in ends.items() if not math.isinf(end))
+        return " " + " and ".join(named)
 
 
 class NotEmpty:
@@ -56,19 +53,6 @@ class NotEmpty:
 
     def __str__(self) -> str:
         return ", not empty"
-
-
-@dataclass(frozen=True)
-class AtMost:
-    """A greatest length, as a part of an annotation: `Annotated[Several[int], AtMost(100)]`."""
-
-    count: int
-
-    def __contains__(self, value: Any) -> bool:
-        return len(value) <= self.count
-
-    def __str__(self) -> str:
-        return f", of at most {self.count}"
 
 
 Count = Annotated[int, Range(least=1, most=_MOST_INT)]
@@ -85,34 +69,30 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
     str: (str, "a text"),
     NoneType: (NoneType, "None"),
 }
-_CHECKED = (bool, int, float, str, type, NoneType)
 _SEQUENCES = (Sequence, Collection, list, tuple)
 
 
 def validated(owner: _Owner) -> _Owner:
     """Compares the arguments of every call with their annotations.
 
-    Objects, apart from numbers, texts and classes, are compared for a dataclass alone: what gin
-    binds are dataclasses.
-
     Args:
         owner: a function, or a class, whose constructor is checked.
 
     Returns:
-        the function, or the class itself; a call raises a UserError where a value does not fit.
+        the function, or the class itself; a call raises a UserError where a value does not fit,
+        with the name that gin has for the function or class.
     """
     function = constructor_of(owner)
     signature = inspect.signature(function)
     hints = hints_of(function)
-    checks_all = is_dataclass(owner)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            hint = hints.get(name, Any)
-            is_checked = checks_all or isinstance(value, _CHECKED) or _is_plain(hint)
-            if is_checked and value is not gin.REQUIRED:
-                check_value(f"{owner.__name__}.{name}", value, hint)
+            if value is not gin.REQUIRED:
+                known = gin.config._INVERSE_REGISTRY.get(owner)
+                title = known.name if known else owner.__name__
+                check_value(f"{title}.{name}", value, hints.get(name, Any))
         return function(*args, **kwargs)
 
     # gin does not look behind a decorator.
@@ -135,7 +115,7 @@ def check_value(name: str, value: Any, hint: Any) -> None:
         UserError: it is not.
     """
     if not fits(value, hint):
-        raise UserError(f"{name} is {_short(value)}, expected {expected(hint)}.")
+        raise UserError(f"{name} is {short(value)}, expected {expected(hint)}.")
 
 
 def constructor_of(owner: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,14 +140,14 @@ def fits(value: Any, hint: Any) -> bool:
     """Returns whether a value can be what an annotation says; True where that is not known."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        limits = [one for one in parts[1:] if isinstance(one, Range | NotEmpty | AtMost)]
+        limits = [one for one in parts[1:] if isinstance(one, Range | NotEmpty)]
         return fits(value, parts[0]) and all(value in one for one in limits)
     if origin in (Union, UnionType):
         return any(fits(value, one) for one in parts)
     if origin is Literal:
         return any(type(value) is type(one) and value == one for one in parts)
-    if hint is None or hint in _PLAIN:
-        kind = _PLAIN[NoneType if hint is None else hint][0]
+    if hint in _PLAIN:
+        kind = _PLAIN[hint][0]
         return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if origin is Callable or origin is type:
         return callable(value)
@@ -183,7 +163,8 @@ def fits(value: Any, hint: Any) -> bool:
     if not inspect.isclass(kind) or kind in (object, Any):
         return True
     if getattr(kind, "_is_protocol", False):
-        return not isinstance(value, type) and all(hasattr(value, one) for one in _methods(kind))
+        public = [name for name in dir(kind) if name[0] != "_"]
+        return not isinstance(value, type) and all(hasattr(value, name) for name in public)
     # gin writes a path as a text.
     return isinstance(value, kind) or (issubclass(kind, Path) and isinstance(value, str))
 
@@ -197,8 +178,8 @@ def expected(hint: Any) -> str:
         return " or ".join(dict.fromkeys(map(expected, parts)))
     if origin is Literal:
         return " or ".join(map(repr, parts))
-    if hint is None or hint in _PLAIN:
-        return _PLAIN[NoneType if hint is None else hint][1]
+    if hint in _PLAIN:
+        return _PLAIN[hint][1]
     if origin is Callable or origin is type:
         return "a function or class, @name without parentheses"
     if (origin or hint) in _SEQUENCES:
@@ -211,21 +192,7 @@ def expected(hint: Any) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}, @name() with parentheses"
 
 
-def _methods(protocol: type) -> list[str]:
-    """Returns the names of the public methods of a protocol."""
-    return [name for name, _ in inspect.getmembers(protocol, inspect.isfunction) if name[0] != "_"]
-
-
-def _is_plain(hint: Any) -> bool:
-    """Returns whether an annotation consists of numbers and texts alone."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return _is_plain(parts[0])
-    if origin in (Union, UnionType, Mapping):
-        return all(map(_is_plain, parts))
-    return origin is Literal or hint is None or hint in _PLAIN
-
-
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """Returns a value as it is written in Python, without the middle of a long one."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"

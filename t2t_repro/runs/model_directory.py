@@ -136,8 +136,8 @@ class ModelDirectory:
         self._check()
         opened = open_pair(self.path)
         try:
-            expected = dict(read_json(self.versions_json)).get(_SUBWORDS_HASH)
-        except (OSError, ValueError, TypeError):
+            expected = read_json(self.versions_json).get(_SUBWORDS_HASH)
+        except (OSError, ValueError):
             expected = None
         if expected and expected != opened.checksum():
             raise UserError(

@@ -6,21 +6,19 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from t2t_repro.config.checks import differing_values
 from t2t_repro.config.decoding_bindings import import_hint
 from t2t_repro.config.gin_files import read_gin
 from t2t_repro.config.values import check_value, constructor_of, hints_of
 from t2t_repro.errors import UserError
-from t2t_repro.files import read_table
+from t2t_repro.files import read_json
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
 
 Precision = Literal["float32", "mixed_bfloat16"]
 """In which a model computes; its weights are float32."""
-
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 _HINTS = {
     name: hint
@@ -34,12 +32,6 @@ _DEFAULTS = {
 }
 _LAYER_DEFAULTS = {field.name: field.default for field in dataclasses.fields(LayerConfig)}
 _TRAINING_ALONE = LayerConfig.TRAINING_ALONE
-_FORGOTTEN = {"recompute"}
-"""Of layers: what older versions wrote down, and no longer has an effect."""
-
-# A file system may compress what is stored.
-_MOST_COMPRESSED = 4
-_BLOCK_BYTES = 512
 
 
 def read_model_json(path: Path) -> dict[str, Any]:
@@ -55,21 +47,16 @@ def read_model_json(path: Path) -> dict[str, Any]:
         UserError: it does not describe a Transformer.
     """
     try:
-        sizes = read_table(path)
+        sizes = read_json(path)
         config = dict(sizes.pop("config", None) or {})
         for name, value in sizes.items():
             check_value(name, value, _HINTS[name])
-        layers = {
-            name: value
-            for name, value in (_LAYER_DEFAULTS | config).items()
-            if name in _LAYER_DEFAULTS or name not in _FORGOTTEN
-        }
+        # Older versions wrote it down; it no longer has an effect.
+        config.pop("recompute", None)
+        layers = _LAYER_DEFAULTS | config
         LayerConfig.of(layers)
-        return (
-            _DEFAULTS
-            | sizes
-            | {"vocab_size": sizes["vocab_size"], "dtype": sizes["dtype"], "config": layers}
-        )
+        required = {name: sizes[name] for name in ("vocab_size", "dtype")}
+        return _DEFAULTS | sizes | required | {"config": layers}
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise not_a_transformer(path, error) from error
 
@@ -86,7 +73,8 @@ def check_held(path: Path, sizes: Mapping[str, Any], checkpoint: str) -> None:
         UserError: it is larger.
     """
     folder, name = os.path.split(checkpoint)
-    held = sum(map(_bytes_on_disk, Path(folder).glob(f"{name}.data-?????-of-?????")))
+    files = Path(folder).glob(f"{name}.data-?????-of-?????")
+    held = sum(file.stat().st_size for file in files)
     needed = 4 * parameter_count(sizes)
     if needed > held:
         raise UserError(
@@ -155,9 +143,3 @@ def not_a_transformer(path: Path, error: Exception) -> UserError:
         f"{path} does not describe a Transformer ({error}): put back the file that the training "
         f"run wrote{hint}."
     )
-
-
-def _bytes_on_disk(file: Path) -> int:
-    """Returns the size of a file; parts that were never written do not count."""
-    status = os.stat(file)
-    return min(status.st_size, _MOST_COMPRESSED * status.st_blocks * _BLOCK_BYTES)

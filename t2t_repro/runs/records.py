@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from t2t_repro.config.values import check_value, hints_of
-from t2t_repro.files import lock, read_json, read_table, write_json
+from t2t_repro.config.values import validated
+from t2t_repro.files import lock, read_json, write_json
 
 _RENAMED = {"slices": "micro_batches", "slots": "capacity"}
 """Names of older versions in epoch.json."""
 
 
+@validated
 @dataclasses.dataclass(frozen=True)
 class Ancestor:
     """A model with whose weights another one began.
@@ -60,14 +61,9 @@ def read_ancestry(path: Path) -> list[Ancestor]:
         the ancestors, the nearest first; none if there is no such file, or it is damaged.
     """
     try:
-        found = [Ancestor(**entry) for entry in read_table(path)["ancestors"]]
-        hints = hints_of(Ancestor)
-        for ancestor in found:
-            for name, value in vars(ancestor).items():
-                check_value(name, value, hints[name])
+        return [Ancestor(**entry) for entry in read_json(path)["ancestors"]]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return []
-    return found
 
 
 def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
@@ -81,7 +77,7 @@ def differing_epoch(path: Path, epoch: Mapping[str, Any]) -> list[str]:
         a sentence for each difference.
     """
     try:
-        before = _counted(read_table(path))
+        before = _counted(read_json(path))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return []
     return [
@@ -98,7 +94,7 @@ def mean_target_length(path: Path) -> float | None:
     None if it is not known.
     """
     try:
-        epoch = read_table(path)
+        epoch = read_json(path)
         return float(epoch["target_tokens"]) / epoch["sentences"]
     except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError):
         return None

@@ -1,7 +1,6 @@
 """A model's weights, without the optimizer's state: read, written and averaged."""
 
-import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import keras
@@ -36,22 +35,24 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
     Raises:
         UserError: the checkpoint is of a model of other sizes, or damaged.
     """
-    with _one_line_errors(checkpoint):
-        _restore(model, checkpoint)
+    try:
+        status = tf.train.Checkpoint(model=model).restore(checkpoint)
+        status.assert_existing_objects_matched().expect_partial()
         reader = tf.train.load_checkpoint(checkpoint)
         if reader.has_tensor(_AVERAGE.format(0)):
             for number, weight in enumerate(model.trainable_variables):
                 weight.assign(reader.get_tensor(_AVERAGE.format(number)))
-
-
-def load_last_weights(model: Transformer, checkpoint: str) -> None:
-    """Restores the weights of the last update, also of a run that keeps their average.
-
-    Raises:
-        UserError: the checkpoint is of a model of other sizes, or damaged.
-    """
-    with _one_line_errors(checkpoint):
-        _restore(model, checkpoint)
+    # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
+    except Exception as error:
+        if not Path(f"{checkpoint}.index").exists():
+            raise UserError(
+                f"{checkpoint} does not exist any more: a training run deletes its old ones; give "
+                "the same command again, or average with a smaller --last."
+            ) from error
+        raise UserError(
+            f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
+            "--checkpoint."
+        ) from error
 
 
 def save_weights(model: Transformer, folder: Path, step: int) -> None:
@@ -82,25 +83,3 @@ def average_weights(model: Transformer, checkpoints: Collection[str]) -> None:
             total += weight.numpy()
     for total, weight in zip(sums, model.trainable_variables, strict=True):
         weight.assign((total / len(checkpoints)).astype(np.float32))
-
-
-def _restore(model: Transformer, checkpoint: str) -> None:
-    status = tf.train.Checkpoint(model=model).restore(checkpoint)
-    status.assert_existing_objects_matched().expect_partial()
-
-
-@contextlib.contextmanager
-def _one_line_errors(checkpoint: str) -> Iterator[None]:
-    try:
-        yield
-    # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
-    except Exception as error:
-        if not Path(f"{checkpoint}.index").exists():
-            raise UserError(
-                f"{checkpoint} does not exist any more: a training run deletes its old ones; give "
-                "the same command again, or average with a smaller --last."
-            ) from error
-        raise UserError(
-            f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
-            "--checkpoint."
-        ) from error

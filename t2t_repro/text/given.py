@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import gin
 from absl import logging
 
-from t2t_repro.config.values import AtMost, Text, validated
+from t2t_repro.config.values import Text, validated
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.text.subword_model import Sentences, SubwordModel, open_pair, open_subwords
-from t2t_repro.text.training import MOST_SYMBOLS, check_symbols, joined_symbols
+from t2t_repro.text.training import check_symbols, joined_symbols
 
 CONTENT = "sha256"
 """The key that describes a vocabulary by its file's content."""
@@ -45,7 +45,7 @@ class GivenSubwords:
 
     model_dir: Text
     side: Literal["source", "target"] | None = None
-    symbols: Annotated[Sequence[Text], AtMost(MOST_SYMBOLS)] = ()
+    symbols: Sequence[Text] = ()
 
     def __post_init__(self) -> None:
         check_symbols("GivenSubwords.symbols", self.symbols)

@@ -21,14 +21,13 @@ import sentencepiece
 from absl import logging
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_repro.config.values import AtMost, Count, Range, Text, validated
+from t2t_repro.config.values import Count, Range, Text, validated
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
 from t2t_repro.text.subword_model import Sentences
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
-MOST_SYMBOLS = 1000
 _LONGEST_SYMBOL = 100
 _RESERVED = ("<unk>", "<s>", "</s>", "<pad>")
 
@@ -71,7 +70,7 @@ class SubwordTraining:
     split_scripts: bool = True
     word_mark: Literal["start", "end"] = "start"
     normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
-    symbols: Annotated[Sequence[Text], AtMost(MOST_SYMBOLS)] = ()
+    symbols: Sequence[Text] = ()
 
     def __post_init__(self) -> None:
         check_symbols("SubwordTraining.symbols", self.symbols)

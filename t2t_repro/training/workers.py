@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
 import gin
@@ -17,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-import t2t_repro
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -149,7 +149,7 @@ class Workers:
             UserError: on every worker, if they differ.
         """
         versions = [
-            f"t2t_repro {t2t_repro.__version__}",
+            f"t2t_repro {version('t2t_repro')}",
             f"tensorflow {tf.__version__}",
             f"keras {keras.__version__}",
         ]

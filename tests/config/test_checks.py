@@ -26,10 +26,10 @@ def test_a_configuration_with_older_names_is_the_same():
 
 
 def test_values_that_differ():
-    there = {"a": 1, "b": {"c": [1, {"sha": "0" * 64}]}, "d": [1]}
-    now = {"a": 1, "b": {"c": [1, {"sha": "1" * 64}]}, "d": [1, 2]}
+    there = {"a": 1, "b": {"c": [1, {"sha": "0" * 99}]}, "d": [1]}
+    now = {"a": 1, "b": {"c": [1, {"sha": "1" * 99}]}, "d": [1, 2]}
     assert differing_values(there, now) == [
-        f"b.c.1.sha '{'0' * 23}...{'0' * 7}' there, '{'1' * 23}...{'1' * 7}' now",
+        f"b.c.1.sha '{'0' * 59}...{'0' * 11}' there, '{'1' * 59}...{'1' * 11}' now",
         "d.1 None there, 2 now",
     ]
     assert differing_values(there, there) == []

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 import gin
 
-from t2t_repro.config.values import AtMost, Count, NotEmpty, Range, Text, validated
+from t2t_repro.config.values import Count, NotEmpty, Range, Text, validated
 from t2t_repro.data.corpora.corpus import Corpus, Pair, Part, check_split, check_unmixed
 from t2t_repro.data.mixing import MixtureWeights
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import check_symbols
 
 _NAME = re.compile(r"[\w-]+")
-_MOST_CORPORA = 1000
 
 
 @gin.configurable
@@ -55,7 +54,7 @@ class Mixture:
 
     def __init__(
         self,
-        corpora: Annotated[Mapping[str, Corpus], NotEmpty(), AtMost(_MOST_CORPORA)],
+        corpora: Annotated[Mapping[str, Corpus], NotEmpty()],
         tags: Mapping[str, Text] | None = None,
         weights: Mapping[str, Annotated[float, Range(least=0, most=1e9)]] | None = None,
         temperature: Annotated[float, Range(least=1, most=1e9)] | None = None,

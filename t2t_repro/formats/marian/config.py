@@ -13,7 +13,7 @@ from absl import logging
 
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.files import read_table
+from t2t_repro.files import read_json
 from t2t_repro.model.layer_config import LayerConfig
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -158,7 +158,7 @@ class Fields:
         UserError: the file cannot be read, or does not hold a JSON object.
     """
 
-    def __init__(self, path: Path, read: Callable[[Path], Any] = read_table) -> None:
+    def __init__(self, path: Path, read: Callable[[Path], Any] = read_json) -> None:
         self.path = path
         self.known: set[str] = set()
         self._values: dict[str, Any] = read_file(path, read)

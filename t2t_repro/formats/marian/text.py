@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import read_at_most, read_table, write_whole
+from t2t_repro.files import read_at_most, read_json, write_whole
 from t2t_repro.formats.marian.config import Fields, read_file
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
@@ -119,11 +119,11 @@ def read_marian_text(directory: Path) -> MarianText:
 
 def _read_config(path: Path) -> dict[str, Any]:
     """Reads the settings, which older versions of transformers wrote into three files."""
-    config = read_table(path)
+    config = read_json(path)
     if (special := path.with_name(_SPECIAL_MAP)).exists():
-        config = read_table(special) | config
+        config = read_json(special) | config
     if (added := path.with_name(_ADDED)).exists():
-        tokens = {str(number): token for token, number in read_table(added).items()}
+        tokens = {str(number): token for token, number in read_json(added).items()}
         config["added_tokens_decoder"] = tokens | (config.get("added_tokens_decoder") or {})
     return config
 
@@ -134,7 +134,7 @@ def _read_sentencepiece(path: Path) -> bytes:
 
 def _read_vocabulary(path: Path) -> list[str]:
     """Returns the pieces by id."""
-    vocabulary = read_table(path)
+    vocabulary = read_json(path)
     pieces = {number: piece for piece, number in vocabulary.items()}
     if pieces.keys() != {*range(len(vocabulary))}:
         raise ValueError(f"its ids are not 0 to {len(vocabulary) - 1}, each once")

@@ -57,7 +57,7 @@ def read_hparams(path: Path) -> dict[str, Any]:
             'beside its checkpoints: copy it there, or write one such as {"num_heads": 8}; all '
             "other sizes are known from the weights."
         ) from error
-    if not isinstance(hparams, dict) or "num_heads" not in hparams:
+    if "num_heads" not in hparams:
         raise UserError(
             f"{path} has no num_heads, expected the hparams of a T2T Transformer: give the "
             "hparams.json that t2t-trainer wrote."
