@@ -27,7 +27,7 @@ def main() -> None:
     """Draws the maps on its flags."""
     if not FLAGS.source.strip():
         raise UserError(f"--source={FLAGS.source!r} is empty, expected a sentence.")
-    from t2t_repro.attention.maps import PairAttention, ids_to_show
+    from t2t_repro.attention.maps import PairAttention
     from t2t_repro.attention.page import Heading, as_html
     from t2t_repro.attention.pictures import check_matplotlib, layer_picture
 
@@ -36,8 +36,6 @@ def main() -> None:
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint)
     source, target, origin = FLAGS.source, FLAGS.target, "given"
-    # Before a translation that may take long.
-    ids_to_show("source", source, translator.model, translator.subwords.source)
     if target is None:
         target, origin = translator.translate([source])[0][0].text, "the model's own translation"
     maps = PairAttention(translator.model, translator.subwords, source, target).maps()

@@ -77,12 +77,12 @@ def main() -> None:
 
 
 def _check_flags() -> None:
-    if not FLAGS.model_dir and not FLAGS.translations:
-        raise UserError("expected --model_dir, or --translations and --reference: see --help.")
-    if (FLAGS.source or not FLAGS.model_dir) and not FLAGS.reference:
-        raise UserError("--reference is missing: give the file with the reference translations.")
-    if FLAGS.reference and FLAGS.model_dir and not FLAGS.source:
-        raise UserError("--reference without --source: give the file that the model translates.")
+    needs_reference = bool(FLAGS.source or not FLAGS.model_dir)
+    if not (FLAGS.model_dir or FLAGS.translations) or needs_reference != bool(FLAGS.reference):
+        raise UserError(
+            "expected --model_dir for a split of its data; or --model_dir, --source and "
+            "--reference; or --translations and --reference."
+        )
     check_output(FLAGS.output)
 
 

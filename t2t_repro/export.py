@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-
 _WEIGHTS = {
     "saved_model": ["float32", "bfloat16", "int8"],
     "ctranslate2": ["float32", "int8"],

@@ -78,10 +78,9 @@ def _download(name: str, weights: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
+    files = [*_SMALL_FILES, weights]
     try:
-        return Path(
-            snapshot_download(name, revision=revision, allow_patterns=[*_SMALL_FILES, weights])
-        )
+        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
     # ValueError: an impossible name. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:
         raise UserError(

@@ -18,11 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro.command_line.flags import (
-    default_directory,
-    define_experiment,
-    define_path,
-)
+from t2t_repro.command_line.flags import default_directory, define_experiment, define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.training.signals import ended_by_signals
 

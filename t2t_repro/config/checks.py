@@ -1,7 +1,7 @@
 """What gin binds, checked before anything is computed; differences of two configurations."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import gin
@@ -14,14 +14,12 @@ from t2t_repro.errors import UserError
 def check_values() -> None:
     """Compares the literals that are bound with the annotations of their parameters.
 
-    Constructors compare the objects that references become.
+    Constructors compare what references and macros become.
 
     Raises:
         UserError: a parameter does not take its value.
     """
-    bound = bindings_in(gin.config_str())
-    for name, value in bound.items():
-        value = _without_macro(value, bound)
+    for name, value in bindings_in(gin.config_str()).items():
         if "." in name and not any(references_in(value)):
             hints = hints_of(gin.get_configurable(owner_of(name)))
             check_value(name, value, hints.get(name.rsplit(".", 1)[-1], Any))
@@ -129,15 +127,6 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
         path = f"{name}.{key}" if name else str(key)
         found += differing_values(before.get(key), after.get(key), path)
     return found
-
-
-def _without_macro(value: Any, bound: Mapping[str, Any]) -> Any:
-    """Returns what a macro stands for; other values stay."""
-    for _ in bound:
-        if not (isinstance(value, Reference) and value.is_macro):
-            break
-        value = bound.get(value[1:], value)
-    return value
 
 
 def _reached(roots: Collection[str]) -> set[Reference]:

@@ -144,9 +144,8 @@ class CheckpointFolder:
         # TensorFlow's CheckpointState; the names are relative, so that the folder can be moved.
         lines = [f'model_checkpoint_path: "step-{kept[-1]}"']
         lines += [f'all_model_checkpoint_paths: "step-{step}"' for step in kept]
-        text, path = "\n".join(lines) + "\n", self.path / "checkpoint"
-        if not path.exists() or path.read_bytes() != text.encode("ascii"):
-            write_whole(path, text.encode("ascii"))
+        text = "\n".join(lines) + "\n"
+        write_whole(self.path / "checkpoint", text.encode("ascii"))
         for step in {*steps} - {*kept}:
             self._remove(step)
 
