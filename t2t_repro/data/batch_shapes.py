@@ -39,27 +39,13 @@ class BatchShape(NamedTuple):
 
     Attributes:
         rows: most sentence pairs.
-        source_length: most tokens of a source sentence.
-        target_length: most tokens of a target sentence.
-        source_tokens: most tokens of all source sentences together.
-        target_tokens: likewise.
+        lengths: most tokens of a source sentence, and of a target sentence.
+        tokens: most tokens of all source sentences together, and of all target sentences.
     """
 
     rows: int
-    source_length: int
-    target_length: int
-    source_tokens: int
-    target_tokens: int
-
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """Most tokens of a source sentence, and of a target sentence."""
-        return self.source_length, self.target_length
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """Most tokens of all source sentences together, and of all target sentences."""
-        return self.source_tokens, self.target_tokens
+    lengths: tuple[int, int]
+    tokens: tuple[int, int]
 
     @property
     def capacity(self) -> tuple[int, int]:
@@ -90,10 +76,9 @@ def choose_shapes(
         The shapes, the shortest first; every sentence fits one of them.
 
     Raises:
-        ValueError: no sentences, arrays of different shapes, or a sentence without ids.
         UserError: the longest sentence does not fit a micro-batch.
     """
-    sides = _checked_lengths(source_lengths, target_lengths)
+    sides = np.asarray(source_lengths), np.asarray(target_lengths)
     longest = [int(side.max()) for side in sides]
     if tokens_per_micro_batch < max(longest):
         raise UserError(
@@ -138,7 +123,7 @@ def _shape(sides: Sequence[NDArray[np.integer]], lengths: list[int], tokens: int
         math.ceil(limit / np.quantile(side, _ROWS_QUANTILE))
         for side, limit in zip(sides, limits, strict=True)
     )
-    return BatchShape(rows, *lengths, *limits)
+    return BatchShape(rows, (lengths[0], lengths[1]), (limits[0], limits[1]))
 
 
 def assign_shapes(
@@ -152,7 +137,7 @@ def assign_shapes(
         target_lengths: [sentences] likewise.
     """
     lengths = np.array([shape.lengths for shape in shapes])
-    return _shape_of(lengths, *_checked_lengths(source_lengths, target_lengths))
+    return _shape_of(lengths, np.asarray(source_lengths), np.asarray(target_lengths))
 
 
 def _shape_of(
@@ -197,18 +182,6 @@ def group_by_length(lengths: ArrayLike, tokens_per_batch: int) -> list[NDArray[n
             groups.append([])
         groups[-1].append(int(index))
     return [np.array(group) for group in groups]
-
-
-def _checked_lengths(*sides: ArrayLike) -> list[NDArray[np.integer]]:
-    source, target = map(np.asarray, sides)
-    if source.ndim != 1 or source.shape != target.shape or not len(source):
-        raise ValueError(
-            f"source_lengths {source.shape} and target_lengths {target.shape}: expected "
-            "[sentences] of both."
-        )
-    if min(source.min(), target.min()) < 1:
-        raise ValueError("a sentence has no ids, expected at least one, EOS.")
-    return [source, target]
 
 
 def _capacity(vectors: int) -> int:

@@ -134,7 +134,6 @@ class Batches:
     Raises:
         UserError: `tokens_per_batch` is too small for the longest sentence, or the subwords cannot
             be segmented.
-        ValueError: there is a segmentation, but no data.
     """
 
     def __init__(
@@ -154,26 +153,18 @@ class Batches:
         self._is_static = is_static
         self._mixture = mixture
         self._planned: _PlannedEpoch | None = None
+        self._stores: EpochStores | None = None
         tokens = settings.tokens_per_batch // micro_batches
-        self._stores = self._segmented(settings.segmentation, data, tokens)
-        if self._stores:
-            self._lengths = self._stores.expected_lengths
+        if settings.segmentation:
+            assert data, "a segmentation needs the data's subwords"
+            segmenters = settings.segmentation.segmenters(data.subwords, seed)
+            if segmenters != (None, None):
+                longest, workers = min(data.max_length, tokens), settings.segmentation.workers
+                self._stores = EpochStores(store, segmenters, self._sentences, longest, workers)
+                self._lengths = self._stores.expected_lengths
         self.shapes = choose_shapes(
             *self._lengths, tokens_per_micro_batch=tokens, max_shapes=settings.max_shapes
         )
-
-    def _segmented(
-        self, segmentation: Segmentation | None, data: PreparedData | None, tokens: int
-    ) -> EpochStores | None:
-        if segmentation is None:
-            return None
-        if data is None:
-            raise ValueError("a segmentation is given, but no data: expected both.")
-        segmenters = segmentation.segmenters(data.subwords, self._seed)
-        if segmenters == (None, None):
-            return None
-        longest = min(data.max_length, tokens)
-        return EpochStores(self._store, segmenters, self._sentences, longest, segmentation.workers)
 
     def close(self) -> None:
         """Ends background work."""
@@ -183,9 +174,12 @@ class Batches:
     def report(self) -> EpochReport:
         """Returns statistics of the first epoch."""
         plan = self._expected_plan(0) if self._stores else self.plan(0)
-        source_tokens, target_tokens = self._count(plan.order)
         capacity = np.array([sum(shape.capacity) for shape in self.shapes])
-        corpora = self._mixture.corpora if self._mixture else {}
+        corpora = {}
+        for name, own in (self._mixture.corpora if self._mixture else {}).items():
+            taken = plan.order[(plan.order >= own.start) & (plan.order < own.stop)]
+            corpora[name] = CorpusReport(len(taken), *self._count(taken))
+        source_tokens, target_tokens = self._count(plan.order)
         return EpochReport(
             sentences=len(plan.order),
             micro_batches=self._micro_batches,
@@ -194,13 +188,8 @@ class Batches:
             source_tokens=source_tokens,
             target_tokens=target_tokens,
             capacity=int(capacity[plan.shape_of_batch].sum()) * self._micro_batches,
-            corpora={name: self._report_on(own, plan.order) for name, own in corpora.items()},
+            corpora=corpora,
         )
-
-    def _report_on(self, corpus: range, order: NDArray[np.int64]) -> CorpusReport:
-        """Returns statistics of the sentences of `order` that are in `corpus`."""
-        taken = order[(order >= corpus.start) & (order < corpus.stop)]
-        return CorpusReport(len(taken), *self._count(taken))
 
     def _count(self, indices: NDArray[np.int64]) -> tuple[int, int]:
         """Returns the numbers of source and of target tokens."""
@@ -216,7 +205,7 @@ class Batches:
         if self._planned is None or self._planned.epoch != epoch:
             if self._stores:
                 store = self._stores(epoch)
-                plan = self._new_plan(epoch, store.source_lengths, store.target_lengths)
+                plan = self._plan(epoch, store.source_lengths, store.target_lengths)
             else:
                 store, plan = self._store, self._expected_plan(epoch)
             self._planned = _PlannedEpoch(epoch, store, plan)
@@ -224,13 +213,11 @@ class Batches:
 
     def _expected_plan(self, epoch: int) -> EpochPlan:
         """Plans an epoch for the lengths that `shapes` were chosen for."""
-        if self._mixture is None:
-            return self._new_plan(epoch, *self._lengths)
         taken = self._sentences(epoch)
-        plan = self._new_plan(epoch, *(side[taken] for side in self._lengths))
+        plan = self._plan(epoch, *(side[taken] for side in self._lengths))
         return replace(plan, order=taken[plan.order])
 
-    def _new_plan(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
+    def _plan(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
         return epoch_plan(self.shapes, source, target, self._micro_batches, self._seed, epoch)
 
     def _sentences(self, epoch: int) -> NDArray[np.int64]:
@@ -255,14 +242,9 @@ class Batches:
 
         Returns:
             a data set of `Batch`.
-
-        Raises:
-            ValueError: a batch does not have these micro-batches.
         """
         planned = self._plan_epoch(epoch)
         own = range(self._micro_batches) if own_micro_batches is None else own_micro_batches
-        if own.stop > self._micro_batches:
-            raise ValueError(f"own_micro_batches is {own}, expected some of {self._micro_batches}.")
 
         # TensorFlow keeps a `numpy_function`, and all that it refers to, until the process ends.
         # So it refers to the epoch weakly, and the data set alone keeps the epoch.
@@ -301,21 +283,15 @@ class Batches:
         if not self._is_static:
             together = np.concatenate(micro_batches)
             rows = max(1, *map(len, micro_batches))
-            source_length, target_length = (
-                int(side[together].max(initial=1))
-                for side in (store.source_lengths, store.target_lengths)
-            )
+            source_length = int(store.source_lengths[together].max(initial=1))
+            target_length = int(store.target_lengths[together].max(initial=1))
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, of_one in zip(indices, micro_batches, strict=True):
             row[: len(of_one)] = of_one
         padded = store.padded_batch(indices.ravel(), source_length, target_length, indices.size)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
-        capacity = (
-            np.array(shape.capacity, np.int32)
-            if self._is_static
-            else capacity_needed(source, target)
-        )
-        return source, target, capacity
+        room = shape.capacity if self._is_static else capacity_needed(source, target)
+        return source, target, np.array(room, np.int32)
 
 
 @dataclass(frozen=True, eq=False)

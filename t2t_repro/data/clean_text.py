@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from t2t_repro.data.corpora.corpus import Pair
 
@@ -12,18 +11,9 @@ PAIRS_IN_BLOCK = 10_000
 """Some 3 megabytes of text, a third of a second's work of one core."""
 
 
-class TextBlock(NamedTuple):
-    """Some sentence pairs of a split, of one corpus.
-
-    Attributes:
-        corpus: its name in a mixture; "" for a single corpus.
-        source: the source lines in UTF-8, each with a newline.
-        target: the target lines, likewise.
-    """
-
-    corpus: str
-    source: bytes
-    target: bytes
+TextBlock = tuple[str, bytes, bytes]
+"""Some pairs of a split: the name of their corpus in a mixture, "" for a single corpus; and the
+source and the target lines in UTF-8, each with a newline."""
 
 
 class CleanText:
@@ -75,5 +65,4 @@ class CleanText:
             for corpus, count in counts.items():
                 for start in range(0, count, PAIRS_IN_BLOCK):
                     size = min(PAIRS_IN_BLOCK, count - start)
-                    lines = (b"".join(islice(file, size)) for file in (source, target))
-                    yield TextBlock(corpus, *lines)
+                    yield corpus, b"".join(islice(source, size)), b"".join(islice(target, size))

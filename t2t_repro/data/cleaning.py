@@ -139,18 +139,14 @@ class _Judge:
         reasons, digests = bytearray(), bytearray()
         for pair in pairs:
             source, target = map(_squeeze, pair)
-            reason = _misshapen(source, target, self._rules) or self._held_out(source, target)
+            reason = _misshapen(source, target, self._rules)
+            if source.casefold() in self._sources or target.casefold() in self._targets:
+                reason = reason or "held_out_overlap"
             reasons.append(_VERDICTS.index(reason or "kept"))
             if reason is None:
                 # A squeezed sentence has no tab.
                 digests += _digest(f"{source}\t{target}")
         return np.frombuffer(reasons, np.uint8), np.frombuffer(digests, "<u8")
-
-    def _held_out(self, source: str, target: str) -> str | None:
-        overlaps = self._rules.drop_held_out and (
-            source.casefold() in self._sources or target.casefold() in self._targets
-        )
-        return "held_out_overlap" if overlaps else None
 
 
 def _squeeze(sentence: str) -> str:

@@ -6,17 +6,16 @@ result is a function of seed and epoch, so that each of several workers can make
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from absl import logging
 from numpy.typing import NDArray
 
 from t2t_repro.data.parallel import WorkerPool, default_workers
@@ -111,7 +110,6 @@ class EpochStores:
             _NICENESS,
         )
         self._made: dict[int, Future[TokenStore]] = {}
-        self._is_closed = False
         self.expected_lengths = self._expect_lengths(segmenters, longest)
 
     def _expect_lengths(
@@ -119,7 +117,7 @@ class EpochStores:
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         blocks = list(_blocks(0, np.arange(len(self._store)), None))
         sample = blocks[:: -(-len(blocks) // _SAMPLE_BLOCKS)]
-        after = np.sum([block.tokens for block in self._pool.map(sample)], axis=0)
+        after = np.sum([tokens for _, tokens in self._pool.map(sample)], axis=0)
         sampled = np.concatenate([block.indices for block in sample])
         sides = self._store.source_lengths, self._store.target_lengths
         grown = []
@@ -139,17 +137,13 @@ class EpochStores:
     def __call__(self, epoch: int) -> TokenStore:
         """Returns the store of an epoch; sentence i is the i-th of `epoch_sentences`."""
         self._made = {n: made for n, made in self._made.items() if n in (epoch, epoch + 1)}
-        began = time.monotonic()
         store = self._begin(epoch).result()
-        if (waited := time.monotonic() - began) > 1.0:
-            logging.info("data: waited %.1f s for the subwords of epoch %d", waited, epoch)
         # Only now, so that the epoch waited for has all processes.
         self._begin(epoch + 1)
         return store
 
     def close(self) -> None:
         """Ends the background work and its processes."""
-        self._is_closed = True
         self._pool.close()
 
     def _begin(self, epoch: int) -> Future[TokenStore]:
@@ -175,10 +169,8 @@ class EpochStores:
             with ExitStack() as opened:
                 # Unnamed files, which vanish with the process.
                 files = {name: opened.enter_context(TemporaryFile()) for name in STORE_FILES}
-                for segmented in self._pool.map(blocks):
-                    if self._is_closed:
-                        raise CancelledError
-                    for name, part in segmented.parts.items():
+                for parts, _ in self._pool.map(blocks):
+                    for name, part in parts.items():
                         files[name].write(part)
                 for file in files.values():
                     file.flush()
@@ -206,18 +198,6 @@ class _Block(NamedTuple):
     longest: tuple[int, int] | None
 
 
-class _SegmentedBlock(NamedTuple):
-    """A block in other subwords.
-
-    Attributes:
-        parts: bytes for each file of a store, by name.
-        tokens: number of source and of target tokens.
-    """
-
-    parts: dict[str, bytes]
-    tokens: tuple[int, int]
-
-
 def _blocks(
     epoch: int, indices: NDArray[np.integer], longest: tuple[int, int] | None
 ) -> Iterator[_Block]:
@@ -229,41 +209,40 @@ def _blocks(
         yield _Block(epoch, indices[part], numbers[part], longest)
 
 
+@dataclass
 class _Segment:
     """Segments blocks of a store; picklable.
 
-    Args:
+    Attributes:
         directory: of the store.
         segmenters: of source and target.
     """
 
-    def __init__(self, directory: Path, segmenters: Segmenters) -> None:
-        self._directory = directory
-        self._segmenters = segmenters
+    directory: Path
+    segmenters: Segmenters
 
     @cached_property
     def _store(self) -> TokenStore:
-        return TokenStore(self._directory)
+        return TokenStore(self.directory)
 
-    def __call__(self, block: _Block) -> _SegmentedBlock:
+    def __call__(self, block: _Block) -> tuple[dict[str, bytes], tuple[int, int]]:
+        """Returns bytes for each file of a store, by name, and the numbers of tokens."""
         plain = self._store.sentences(block.indices)
         source, target = (
             sentences
             if segment is None
             else _shortened(segment(block.epoch, block.numbers, sentences), sentences, most)
             for segment, sentences, most in zip(
-                self._segmenters, plain, block.longest or (None, None), strict=True
+                self.segmenters, plain, block.longest or (None, None), strict=True
             )
         )
         parts = token_block(source, target, self._store.vocab_sizes)
-        return _SegmentedBlock(parts, (len(source[0]), len(target[0])))
+        return parts, (len(source[0]), len(target[0]))
 
 
 def _shortened(sentences: FlatIds, plain: FlatIds, longest: int | None) -> FlatIds:
     """Replaces sentences of more than `longest` ids by the plain ones."""
     is_long = sentences[1] > (longest or np.inf)
-    if not is_long.any():
-        return sentences
     lengths = np.where(is_long, plain[1], sentences[1])
     tokens = np.empty(lengths.sum(), np.int32)
     of_long = np.repeat(is_long, lengths)

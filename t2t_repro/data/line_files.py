@@ -41,16 +41,13 @@ def decoded_lines(file: BufferedIOBase, name: str) -> Iterator[str]:
     # In binary only "\n" ends a line. Text mode would also end lines at a lone "\r", and
     # str.splitlines at U+2028 and others; aligned files would no longer match.
     lines = iter(lambda: file.readline(_MAX_LINE_BYTES), b"")
-    number = 1
     with _gzip_errors(name):
-        for line in lines:
+        for number, line in enumerate(lines, start=1):
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
             if len(line) == _MAX_LINE_BYTES:
-                raise UserError(
-                    f"{name}, line {number} has more than {_MAX_LINE_BYTES:,} bytes, expected a "
-                    "sentence a line: is it a text file?"
-                )
+                most = f"{_MAX_LINE_BYTES:,} bytes"
+                raise UserError(f"{name}, line {number} has more than {most}, expected a sentence.")
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
@@ -58,7 +55,6 @@ def decoded_lines(file: BufferedIOBase, name: str) -> Iterator[str]:
                     f"{name}, line {number}: byte 0x{line[error.start]:02x} at position "
                     f"{error.start} is not valid UTF-8; convert the file to UTF-8 (e.g. with iconv)"
                 ) from error
-            number += 1
 
 
 def check_line_counts(paths: Sequence[Path]) -> int:
@@ -68,9 +64,8 @@ def check_line_counts(paths: Sequence[Path]) -> int:
         UserError: a file is missing or empty, or their numbers of lines differ.
     """
     counts = [_count_lines(path) for path in paths]
-    for path, count in zip(paths, counts, strict=True):
-        if count == 0:
-            raise UserError(f"{path} is empty; expected one sentence a line")
+    if 0 in counts:
+        raise UserError(f"{paths[counts.index(0)]} is empty; expected one sentence a line")
     if len(set(counts)) > 1:
         received = ", ".join(
             f"{path} has {count} lines" for path, count in zip(paths, counts, strict=True)
@@ -123,10 +118,9 @@ def identify(path: Path) -> dict[str, Any]:
     Raises:
         UserError: the file cannot be read.
     """
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}), expected a text file") from error
+    if not path.is_file():
+        raise UserError(f"cannot read {path}: there is no such file, expected a text file.")
+    status = path.stat()
     digest = _sha256(path, status.st_size, status.st_mtime_ns)
     return {"name": path.name, "bytes": status.st_size, "sha256": digest}
 

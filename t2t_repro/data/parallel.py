@@ -128,8 +128,7 @@ _function: Callable[[Any], Any]
 def _start(function: Callable[[Any], Any], niceness: int) -> None:
     global _function
     _function = function
-    if niceness and hasattr(os, "nice"):
-        os.nice(niceness)
+    os.nice(niceness)
     # Ctrl-C reaches the parent too, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -8,20 +8,20 @@ after the last complete stage, with the same bytes in the end. `prepared` appear
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import gin
 import numpy as np
 from absl import logging
-from numpy.typing import NDArray
 
 from t2t_repro.config.checks import differing_values
-from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.config.values import Count, validated
 from t2t_repro.data.clean_text import PAIRS_IN_BLOCK, CleanText, TextBlock
 from t2t_repro.data.cleaning import Cleaning, CleaningReport, clean
 from t2t_repro.data.corpora.corpus import (
@@ -50,7 +50,6 @@ from t2t_repro.text.subword_model import (
     SHARED_SUBWORDS,
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
-    FlatIds,
     SubwordPair,
     SubwordRecipe,
     open_pair,
@@ -58,8 +57,6 @@ from t2t_repro.text.subword_model import (
 from t2t_repro.text.training import SubwordTraining
 
 _FORMAT = 1
-_MOST_NAMED = 5
-_MOST_WORKERS = 1024
 
 Reports = dict[str, CleaningReport]
 """A report for each corpus of a mixture, by name; for a single corpus, one with the name ""."""
@@ -92,7 +89,7 @@ class Preparation:
     cleaning: Cleaning = dataclasses.field(default_factory=Cleaning)
     subwords: SubwordRecipe = dataclasses.field(default_factory=SubwordTraining)
     max_length: Count = 256
-    workers: Annotated[int, Range(least=1, most=_MOST_WORKERS)] | None = None
+    workers: Count | None = None
     source_subwords: SubwordRecipe | None = None
 
     def __post_init__(self) -> None:
@@ -191,13 +188,11 @@ class _Stages:
             split: self._stage(f"{split}.text", partial(self._write_text, split))
             for split in self._splits
         }
-        self._check_not_empty(reports)
         self._stage("subwords", partial(self._train_subwords, _sum(reports["train"])["kept"]))
         for split in self._splits:
             reports[split] = self._stage(
                 f"{split}.tokens", partial(self._encode, split, reports[split])
             )
-        self._check_not_empty(reports)
         (self._result / MANIFEST).unlink(missing_ok=True)
         manifest = {
             "identity": self._identity,
@@ -222,13 +217,25 @@ class _Stages:
             write_json(path, self._identity)
 
     def _stage(self, name: str, make: Callable[[], Reports]) -> Reports:
-        """Runs a stage, unless it is complete; returns its reports."""
+        """Runs a stage, unless it is complete; returns its reports.
+
+        Raises:
+            UserError: a corpus has no pairs left.
+        """
         mark = self._partial / f"{name}.json"
         if mark.exists():
             logging.info("data: %s is complete already", name)
         else:
             write_json(mark, make())
-        return {corpus: CleaningReport(report) for corpus, report in read_json(mark).items()}
+        reports = {corpus: CleaningReport(one) for corpus, one in read_json(mark).items()}
+        for corpus, report in reports.items():
+            if not report["kept"]:
+                raise UserError(
+                    f"the split {part_name(name.rpartition('.')[0], corpus)!r} has no sentence "
+                    f"pairs left ({report.describe()}), expected at least one: check the corpus, "
+                    "loosen Cleaning, or raise prepare.max_length."
+                )
+        return reports
 
     def _write_text(self, split: str) -> Reports:
         """Cleans a split and writes its text."""
@@ -259,32 +266,17 @@ class _Stages:
         # Held-out pairs are all translated and scored.
         return ((block, CleaningReport(kept=len(block))) for block in blocks)
 
-    def _check_not_empty(self, reports: Mapping[str, Reports]) -> None:
-        for split, of_split in reports.items():
-            for corpus, report in of_split.items():
-                if not report["kept"]:
-                    raise UserError(
-                        f"the split {part_name(split, corpus)!r} has no sentence pairs left "
-                        f"({report.describe()}), expected at least one: check the corpus, loosen "
-                        "Cleaning, or raise prepare.max_length."
-                    )
-
     def _train_subwords(self, pairs: int) -> Reports:
         """Makes the subword models from so many training pairs; has no reports."""
-
-        def make(name: str, parameter: str, recipe: SubwordRecipe, *sides: int) -> None:
-            sentences = _Sentences(CleanText(self._result, "train"), pairs, sides)
+        settings, text = self._settings, CleanText(self._result, "train")
+        shared = {SHARED_SUBWORDS: ("subwords", [0, 1])}
+        own = {SOURCE_SUBWORDS: ("source_subwords", [0]), TARGET_SUBWORDS: ("subwords", [1])}
+        for name, (parameter, sides) in (own if settings.source_subwords else shared).items():
+            recipe = getattr(settings, parameter)
             try:
-                recipe.train(sentences, self._result / name)
+                recipe.train(_Sentences(text, pairs, sides), self._result / name)
             except UserError as error:
                 raise UserError(f"prepare.{parameter}: {error}") from error
-
-        settings = self._settings
-        if settings.source_subwords:
-            make(SOURCE_SUBWORDS, "source_subwords", settings.source_subwords, 0)
-            make(TARGET_SUBWORDS, "subwords", settings.subwords, 1)
-        else:
-            make(SHARED_SUBWORDS, "subwords", settings.subwords, 0, 1)
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:
@@ -299,25 +291,21 @@ class _Stages:
         with ExitStack() as opened:
             files = {name: opened.enter_context((store / name).open("wb")) for name in STORE_FILES}
             progress = opened.enter_context(Progress(f"data: {split}: encoding", total=total))
-            for block in map_in_order(encoder, blocks, self._workers):
-                for name, part in block.parts.items():
+            for corpus, parts, lines, dropped in map_in_order(encoder, blocks, self._workers):
+                for name, part in parts.items():
                     files[name].write(part)
-                if block.dropped:
-                    reports[block.corpus]["kept"] -= block.dropped
-                    reports[block.corpus]["over_long_subwords"] += block.dropped
-                progress.advance(block.pairs)
+                if dropped:
+                    reports[corpus].update(kept=-dropped, over_long_subwords=dropped)
+                progress.advance(lines)
         complete_token_store(store, sizes)
         for corpus, report in reports.items():
             logging.info("data: %s: %s", part_name(split, corpus), report.describe())
         return reports
 
 
-def _sum(reports: Reports) -> CleaningReport:
+def _sum(reports: Reports) -> Counter[str]:
     """Returns the report on all corpora of a split."""
-    total = CleaningReport()
-    for report in reports.values():
-        total.update(report)
-    return total
+    return sum(reports.values(), Counter())
 
 
 class _Sentences:
@@ -329,7 +317,7 @@ class _Sentences:
         sides: 0 for the source, 1 for the target.
     """
 
-    def __init__(self, text: CleanText, pairs: int, sides: tuple[int, ...]) -> None:
+    def __init__(self, text: CleanText, pairs: int, sides: Sequence[int]) -> None:
         self._text, self._pairs, self._sides = text, pairs, sides
 
     def __len__(self) -> int:
@@ -337,22 +325,6 @@ class _Sentences:
 
     def __iter__(self) -> Iterator[str]:
         return (pair[side] for pair in self._text for side in self._sides)
-
-
-class _EncodedBlock(NamedTuple):
-    """A block of sentence pairs as tokens.
-
-    Attributes:
-        corpus: see `TextBlock`.
-        parts: bytes for each file of a token store, by name.
-        pairs: number of pairs of the text.
-        dropped: number of them that were too long.
-    """
-
-    corpus: str
-    parts: dict[str, bytes]
-    pairs: int
-    dropped: int
 
 
 @dataclasses.dataclass
@@ -373,23 +345,22 @@ class _BlockEncoder:
     def _subwords(self) -> SubwordPair:
         return open_pair(self.directory)
 
-    def __call__(self, block: TextBlock) -> _EncodedBlock:
-        """Encodes a block."""
-        source, target = (
+    def __call__(self, block: TextBlock) -> tuple[str, dict[str, bytes], int, int]:
+        """Encodes a block.
+
+        Returns:
+            the block's corpus, bytes for each file of a token store by name, and the numbers of
+            pairs in the text and of those among them that are too long.
+        """
+        corpus, *texts = block
+        sides = [
             model.encode_block(lines.decode().split("\n")[:-1])
-            for model, lines in zip(self._subwords, (block.source, block.target), strict=True)
-        )
-        fits = np.maximum(source[1], target[1]) <= self.max_length
-        parts = token_block(_select(source, fits), _select(target, fits), self.sizes)
-        return _EncodedBlock(block.corpus, parts, len(fits), int(np.count_nonzero(~fits)))
-
-
-def _select(sentences: FlatIds, wanted: NDArray[np.bool_]) -> FlatIds:
-    """Returns the sentences for which `wanted`, [sentences], is True."""
-    if wanted.all():
-        return sentences
-    tokens, lengths = sentences
-    return tokens[np.repeat(wanted, lengths)], lengths[wanted]
+            for model, lines in zip(self._subwords, texts, strict=True)
+        ]
+        fits = np.maximum(*(lengths for _, lengths in sides)) <= self.max_length
+        source, target = ((ids[np.repeat(fits, counts)], counts[fits]) for ids, counts in sides)
+        parts = token_block(source, target, self.sizes)
+        return corpus, parts, len(fits), int(np.count_nonzero(~fits))
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
@@ -399,10 +370,8 @@ def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:
         if name in existing and CONTENT in identity.get(name, {}):
             # GivenSubwords may be those that were trained for these data.
             existing[name] = {CONTENT: content_hash(model.model_path.read_bytes())}
-    differing = differing_values(existing, identity)
-    if differing:
-        more = f"; and {len(differing) - _MOST_NAMED} more" * (len(differing) > _MOST_NAMED)
+    if differing := differing_values(existing, identity):
         raise UserError(
-            f"{data.directory} was made with {'; '.join(differing[:_MOST_NAMED])}{more}: give "
-            "another --data_dir, or delete that directory."
+            f"{data.directory} was made with {'; '.join(differing)}: give another --data_dir, or "
+            "delete that directory."
         )

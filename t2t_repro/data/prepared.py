@@ -65,10 +65,8 @@ class PreparedData:
         for name, size in files.items():
             # Earlier versions wrote a checksum beside the size.
             expected = size[0] if isinstance(size, list) else size
-            if name not in sizes:
-                raise self._damaged(name, "is missing")
-            if sizes[name] != expected:
-                raise self._damaged(name, f"has {sizes[name]:,} bytes, expected {expected:,}")
+            if (received := sizes.get(name, "no")) != expected:
+                raise self._damaged(name, f"has {received} bytes, expected {expected}")
         self.subwords = open_pair(directory)
 
     def store(self, split: str) -> TokenStore:
@@ -94,13 +92,10 @@ class PreparedData:
             split: as in `store`.
 
         Raises:
-            UserError: there is no such split, or its text is damaged.
+            UserError: there is no such split.
         """
         split, part = self._find(split)
-        try:
-            source, target = zip(*CleanText(self.directory, split), strict=True)
-        except (OSError, ValueError) as error:
-            raise self._damaged(f"{split}.source.txt", f"is damaged ({error})") from error
+        source, target = zip(*CleanText(self.directory, split), strict=True)
         wanted = slice(part.in_text.start, part.in_text.stop) if part else slice(None)
         return list(source[wanted]), list(target[wanted])
 
@@ -123,8 +118,8 @@ class PreparedData:
 
     def _damaged(self, name: str, problem: str) -> UserError:
         return UserError(
-            f"{self.directory / name} {problem}: copy {self.directory} again, or delete it and run "
-            "datagen."
+            f"{self.directory / name} {problem}: give the --data_dir of the training run, copy "
+            f"{self.directory} again, or delete it and run python -m t2t_repro.datagen."
         )
 
 
@@ -167,12 +162,6 @@ def open_data(data_dir: Path) -> PreparedData:
     """Opens the prepared data of a data directory.
 
     Raises:
-        UserError: there are none.
+        UserError: there are none, or a file is missing or has another size.
     """
-    directory = data_dir / DIRECTORY
-    if not directory.is_dir():
-        raise UserError(
-            f"{directory} does not exist: give the --data_dir of the training run, or make it with "
-            "python -m t2t_repro.datagen."
-        )
-    return PreparedData(directory)
+    return PreparedData(data_dir / DIRECTORY)

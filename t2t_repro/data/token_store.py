@@ -58,10 +58,8 @@ def token_block(source: FlatIds, target: FlatIds, sizes: VocabSizes) -> dict[str
     parts = {}
     for side, (tokens, lengths), size in zip(_SIDES, (source, target), sizes, strict=True):
         if tokens.min(initial=0) < 0 or tokens.max(initial=0) >= size:
-            raise ValueError(
-                f"{side} ids lie in [{tokens.min()}, {tokens.max()}]; expected [0, {size}): give "
-                "the size of the vocabulary that made them."
-            )
+            received = f"[{tokens.min()}, {tokens.max()}]"
+            raise ValueError(f"{side} ids lie in {received}; expected [0, {size}).")
         parts[f"{side}.tokens"] = tokens.astype(sizes.token_type).tobytes()
         parts[f"{side}.lengths"] = lengths.astype(_LENGTH_TYPE).tobytes()
     return parts
@@ -109,10 +107,7 @@ class _Side(NamedTuple):
         chosen_lengths = np.where(chosen < 0, 0, self.lengths[chosen])
         longest = int(chosen_lengths.max(initial=0))
         if longest > width:
-            raise ValueError(
-                f"a sentence of {longest} ids does not fit a batch of length {width}: assign it to "
-                "a shape that covers it."
-            )
+            raise ValueError(f"a sentence has {longest} ids, expected at most {width}.")
         columns = np.arange(width)
         real = columns < chosen_lengths[:, None]
         positions = (self.ends[chosen] - chosen_lengths)[:, None] + columns
@@ -140,19 +135,30 @@ class TokenStore:
         self.directory = Path(directory)
         try:
             summary = read_json(self.directory / _SUMMARY)
-            sentences, vocab_size = int(summary["sentences"]), int(summary["vocab_size"])
-            self.vocab_sizes = VocabSizes(
-                int(summary.get("source_vocab_size", vocab_size)), vocab_size
-            )
-            tokens = [int(summary["tokens"][side]) for side in _SIDES]
+            target_size = int(summary["vocab_size"])
+            source_size = int(summary.get("source_vocab_size", target_size))
+            self.vocab_sizes = VocabSizes(source_size, target_size)
+            self._open({name: self.directory / name for name in STORE_FILES})
+            for name, side in zip(_SIDES, self._sides, strict=True):
+                counts = len(side.lengths), len(side.tokens), side.ends[-1]
+                tokens = summary["tokens"][name]
+                if counts != (summary["sentences"], tokens, tokens) or side.lengths.min() < 1:
+                    raise ValueError(f"{name}.lengths, {name}.tokens and {_SUMMARY} disagree")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged(_SUMMARY) from error
-        self._set_sides(
-            *(
-                self._open(side, sentences, of_side)
-                for side, of_side in zip(_SIDES, tokens, strict=True)
+            raise self._damaged(error) from error
+
+    def _open(self, files: Mapping[str, Path | IO[bytes]]) -> None:
+        """Maps the arrays in `STORE_FILES`."""
+        types = {"tokens": self.vocab_sizes.token_type, "lengths": _LENGTH_TYPE}
+        sides = []
+        for side in _SIDES:
+            # Plain arrays: every operation on a np.memmap would build another np.memmap.
+            tokens, lengths = (
+                np.asarray(np.memmap(files[f"{side}.{array}"], dtype, mode="r"))
+                for array, dtype in types.items()
             )
-        )
+            sides.append(_Side(tokens, lengths, np.cumsum(lengths, dtype=np.int64)))
+        self._set_sides(*sides)
 
     def _set_sides(self, source: _Side, target: _Side) -> None:
         self._sides = source, target
@@ -178,18 +184,8 @@ class TokenStore:
             files: completely written `STORE_FILES`, by name; they may be unnamed temporary files,
                 and may be closed afterwards.
         """
-        sides = []
-        for name in _SIDES:
-            tokens, lengths = (
-                np.asarray(np.memmap(files[f"{name}.{array}"], dtype, mode="r"))
-                for array, dtype in (
-                    ("tokens", self.vocab_sizes.token_type),
-                    ("lengths", _LENGTH_TYPE),
-                )
-            )
-            sides.append(_Side(tokens, lengths, np.cumsum(lengths, dtype=np.int64)))
         other = copy.copy(self)
-        other._set_sides(*sides)
+        other._open(files)
         return other
 
     def sentences(self, indices: NDArray[np.integer]) -> tuple[FlatIds, FlatIds]:
@@ -217,20 +213,9 @@ class TokenStore:
             with PAD at the right and at the bottom.
 
         Raises:
-            ValueError: more indices than rows, an index outside [-1, sentences), or a sentence
-                that does not fit.
+            ValueError: a sentence does not fit.
             UserError: an id is not in the vocabulary; the embedding might not notice.
         """
-        indices = np.asarray(indices, dtype=np.int64)
-        if indices.ndim != 1 or len(indices) > rows:
-            raise ValueError(
-                f"indices has shape {indices.shape}; expected [at most {rows} rows]: "
-                "take a shape with more rows or fewer sentences."
-            )
-        if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(self):
-            raise ValueError(
-                f"indices lie in [{indices.min()}, {indices.max()}]; expected [-1, {len(self)})."
-            )
         chosen = np.full(rows, -1, dtype=np.int64)
         chosen[: len(indices)] = indices
         batches = []
@@ -239,28 +224,12 @@ class TokenStore:
         ):
             batch = side.gather(chosen, width)
             if batch.min(initial=0) < 0 or batch.max(initial=0) >= size:
-                raise self._damaged(f"{name}.tokens")
+                raise self._damaged(f"{name}.tokens has ids outside of the vocabulary")
             batches.append(batch)
         return batches[0], batches[1]
 
-    def _open(self, name: str, sentences: int, tokens: int) -> _Side:
-        of_tokens = self._map(f"{name}.tokens", self.vocab_sizes.token_type, tokens)
-        lengths = self._map(f"{name}.lengths", _LENGTH_TYPE, sentences)
-        ends = np.cumsum(lengths, dtype=np.int64)
-        if ends[-1] != tokens or lengths.min() < 1:
-            raise self._damaged(f"{name}.lengths")
-        return _Side(of_tokens, lengths, ends)
-
-    def _map(self, name: str, dtype: np.dtype, count: int) -> NDArray:
-        """Maps an array [count] of the store, after checking its size."""
-        path = self.directory / name
-        if not path.is_file() or path.stat().st_size != count * dtype.itemsize or count < 1:
-            raise self._damaged(name)
-        # A plain array: every operation on a np.memmap would build another np.memmap.
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
-
-    def _damaged(self, name: str) -> UserError:
+    def _damaged(self, problem: object) -> UserError:
         return UserError(
-            f"{self.directory / name} is missing or damaged: delete {self.directory.parent} and "
-            "run datagen again."
+            f"{self.directory} is missing or damaged ({problem}): delete {self.directory.parent} "
+            "and run datagen again."
         )

@@ -172,10 +172,8 @@ def _read(references: Iterable[str]) -> Iterator[Tree]:
         try:
             yield delinearise(reference)
         except ValueError as error:
-            raise UserError(
-                f"reference {number} is not a linearised tree: {error}; expected one such as "
-                "S NP NN /NP VP VBZ /VP /S"
-            ) from error
+            expected = "expected one such as S NP NN /NP VP VBZ /VP /S"
+            raise UserError(f"reference {number} is no tree: {error}; {expected}.") from error
 
 
 def _compare(parse: str, gold: Tree) -> BracketCounts:

@@ -8,6 +8,8 @@ word is its part-of-speech tag; the root is left out. (Vinyals et al. write XX f
 keeps the tags.) A label differs from a tag only in that it is closed.
 """
 
+from itertools import accumulate
+
 from t2t_repro.parsing.trees import (
     SPACES,
     Constituent,
@@ -38,7 +40,7 @@ def linearise(tree: Tree) -> str:
         if position.inside and position.inside.label == position.tag and not position.closing:
             raise ValueError(
                 f"{position.tag} is a constituent and the tag of a word in it, which the linear "
-                "form cannot tell apart; expected tags unlike labels: rename one of them"
+                "form cannot tell apart: rename one of them"
             )
         symbols += [CLOSE + constituent.label for constituent in position.closing]
     return " ".join(symbols)
@@ -69,9 +71,7 @@ def delinearise(line: str) -> Tree:
         if not open_names:
             raise ValueError(f"{symbol} closes nothing; expected {symbol[1:]} before it")
         ends[open_names.pop()] = len(names)
-    words_before = [0]
-    for number in range(len(names)):
-        words_before.append(words_before[-1] + (number not in ends))
+    words_before = [0, *accumulate(number not in ends for number in range(len(names)))]
     return Tree(
         tuple(name for number, name in enumerate(names) if number not in ends),
         tuple(
@@ -87,17 +87,14 @@ def _is_closing(symbol: str) -> bool:
 
 def _checked(label: str) -> str:
     if _is_closing(label):
-        raise ValueError(
-            f"the label {label} begins with a slash, as closing symbols do; expected another: "
-            "rename it"
-        )
+        raise ValueError(f"the label {label} begins with a slash, as closing symbols do: rename it")
     return label
 
 
 def words_of(line: str) -> tuple[str, ...]:
     """Splits a sentence into words; round brackets become -LRB- and -RRB-."""
     words = SPACES.split(line.replace("(", "-LRB-").replace(")", "-RRB-"))
-    return tuple(word for word in words if word)
+    return tuple(filter(None, words))
 
 
 def tree_of(words: tuple[str, ...], symbols: str) -> str:

@@ -1,14 +1,14 @@
 """A corpus of a treebank: sentences, and their trees as symbols."""
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
 import gin
 
-from t2t_repro.config.values import Text, validated
+from t2t_repro.config.values import Several, Text, check_value, validated
 from t2t_repro.data.corpora.corpus import Pair, check_split, given_splits
 from t2t_repro.data.line_files import identify
 from t2t_repro.errors import UserError
@@ -49,14 +49,18 @@ class TreebankCorpus:
 
     def __init__(
         self,
-        train: str | Sequence[str],
-        dev: str | Sequence[str] | None = None,
-        test: str | Sequence[str] | None = None,
+        train: Text | Several[Text],
+        dev: Text | Several[Text] | None = None,
+        test: Text | Several[Text] | None = None,
         folder: Text = ".",
     ) -> None:
         given = given_splits(train, dev, test)
+        for split, value in given.items():
+            check_value(f"TreebankCorpus.{split}", value, Text | Several[Text])
         self._folder = Path(expanduser(folder))
-        self._entries = {split: _entries(split, value) for split, value in given.items()}
+        self._entries = {
+            split: [value] if isinstance(value, str) else value for split, value in given.items()
+        }
         self.splits = tuple(self._entries)
 
     def describe(self) -> dict[str, Any]:
@@ -118,24 +122,10 @@ class TreebankCorpus:
         if not found:
             raise UserError(
                 f"TreebankCorpus.{split}: no file of trees at {self._folder / name}; expected a "
-                f"file, a pattern, or a folder with files named {', '.join(_SUFFIXES)}: bind "
-                "TreebankCorpus.folder"
+                f"file, a pattern, or a folder with files named {', '.join(_SUFFIXES)}."
             )
         return found
 
 
 def _is_treebank(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(_SUFFIXES) and path.is_file()
-
-
-def _entries(split: str, value: str | Sequence[str]) -> list[str]:
-    entries = [value] if isinstance(value, str) else value
-    usable = isinstance(entries, list | tuple) and all(
-        isinstance(entry, str) and entry for entry in entries
-    )
-    if not usable or not entries:
-        raise UserError(
-            f"TreebankCorpus.{split} is {value!r}, expected the name of a file or folder, "
-            "a pattern such as '0*/*.mrg', or a list of these"
-        )
-    return list(entries)

@@ -244,7 +244,7 @@ class TrainStep:
             UserError: a shape does not fit in memory.
         """
         for number, shape in enumerate(shapes, start=1):
-            size = f"{shape.rows} x {shape.source_length}, {shape.target_length}"
+            size = f"{shape.rows} x {shape.lengths[0]}, {shape.lengths[1]}"
             logging.info("train: trying shape %d of %d: %s", number, len(shapes), size)
             source, target = (np.zeros((1, shape.rows, n), np.int32) for n in shape.lengths)
             try:

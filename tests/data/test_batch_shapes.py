@@ -16,7 +16,7 @@ from tests.data.test_epoch_plan import check_epoch, corpus
 def slow_assignment(shapes, source, target):
     """For every sentence, look for the first shape that covers it."""
     return [
-        next(k for k, (_, s, t, *_) in enumerate(shapes) if s >= one and t >= other)
+        next(k for k, (_, (s, t), _) in enumerate(shapes) if s >= one and t >= other)
         for one, other in zip(source, target, strict=True)
     ]
 
@@ -38,11 +38,11 @@ def test_any_corpus_is_planned_soundly(pairs, repeats, tokens, max_shapes, micro
     shapes = choose_shapes(source, target, tokens_per_micro_batch=tokens, max_shapes=max_shapes)
     assert 1 <= len(shapes) <= max_shapes
     for shape in shapes:
-        assert all(number % 8 == 0 for number in (*shape[1:3], *shape.capacity))
-        assert max(shape[3:]) <= max(tokens, *shape[1:3])
+        assert all(number % 8 == 0 for number in (*shape.lengths, *shape.capacity))
+        assert max(shape.tokens) <= max(tokens, *shape.lengths)
         assert all(
             0 < capacity - most <= 8
-            for capacity, most in zip(shape.capacity, shape[3:], strict=True)
+            for capacity, most in zip(shape.capacity, shape.tokens, strict=True)
         )
     assignment = assign_shapes(shapes, source, target)
     assert assignment.tolist() == slow_assignment(shapes, source, target)
@@ -52,7 +52,7 @@ def test_any_corpus_is_planned_soundly(pairs, repeats, tokens, max_shapes, micro
 
 @given(st.integers(2**14 - 1, 2**18))
 def test_a_large_capacity_has_a_divisor_between_its_root_and_half_of_it(tokens):
-    capacity, fewer = BatchShape(1, 8, 8, tokens, 8).capacity
+    capacity, fewer = BatchShape(1, (8, 8), (tokens, 8)).capacity
     assert fewer == 16
     assert tokens < capacity <= tokens * (1 + 2**-7) + 1
     root = math.isqrt(capacity)
@@ -81,7 +81,7 @@ def test_a_side_with_fewer_tokens_has_less_capacity():
     source, target = corpus(20_000)
     shapes = choose_shapes(source, 2 * target, tokens_per_micro_batch=4000)
     for shape in shapes:
-        assert 1.6 < shape.target_tokens / shape.source_tokens < 2.5
+        assert 1.6 < shape.tokens[1] / shape.tokens[0] < 2.5
     assert full_share(shapes, source, 2 * target, 2) > 0.95
 
 

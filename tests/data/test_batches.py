@@ -76,8 +76,7 @@ def test_static_batches_are_the_others_with_padding(store, micro_batches):
     for number, ((*wide, room), (*narrow, needed)) in enumerate(pairs):
         shape = static.shapes[static.plan(1).shape_of_batch[number]]
         assert [ids.shape for ids in wide] == [
-            (micro_batches, shape.rows, length)
-            for length in (shape.source_length, shape.target_length)
+            (micro_batches, shape.rows, length) for length in shape.lengths
         ]
         assert tuple(room) == shape.capacity
         assert (needed <= room).all()

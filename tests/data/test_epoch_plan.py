@@ -27,7 +27,7 @@ def check_epoch(plan, shapes, source, target):
         for of_slice in micro_batches:
             assert len(of_slice) <= shape.rows
             for lengths, length, tokens in zip(
-                (source, target), shape[1:3], shape[3:], strict=True
+                (source, target), shape.lengths, shape.tokens, strict=True
             ):
                 assert lengths[of_slice].max(initial=0) <= length
                 assert lengths[of_slice].sum() <= tokens

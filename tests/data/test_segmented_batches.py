@@ -83,7 +83,7 @@ def test_an_epoch_has_every_sentence_once_in_its_subwords(prepared, opened, is_s
         counts = [np.count_nonzero(side, axis=(1, 2)) for side in (source, target)]
         assert all((count <= most).all() for count, most in zip(counts, shape.tokens, strict=True))
         assert sum(counts[0]) + sum(counts[1]) == batches.count_tokens(EPOCH, number)
-        assert not is_static or source.shape[1:] == (shape.rows, shape.source_length)
+        assert not is_static or source.shape[1:] == (shape.rows, shape.lengths[0])
 
 
 def test_batches_are_a_function_of_seed_and_epoch_alone(opened):

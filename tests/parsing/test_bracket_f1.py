@@ -217,5 +217,5 @@ def test_mistakes_of_the_user():
     for metric in (bracket_f1, strict_bracket_f1, share_of_trees):
         with pytest.raises(UserError, match="2 translations and 1 references"):
             metric([GOLD, GOLD], [GOLD])
-        with pytest.raises(UserError, match="reference 2 is not a linearised tree: /VP closes not"):
+        with pytest.raises(UserError, match="reference 2 is no tree: /VP closes not"):
             metric([GOLD, GOLD], [GOLD, "S NN /VP"])

@@ -105,7 +105,7 @@ def test_two_replicas_with_xla_are_one_device(two_micro_batches):
     step = tiny_step(replicas=2, dropout=0.3, jit_compile=True)
     assert (step.micro_batches, step.micro_batches_per_replica) == (2, 1)
     before = copies(step.model)
-    step.compile([BatchShape(3, 5, 6, 16, 19), BatchShape(2, 3, 4, 8, 8)])
+    step.compile([BatchShape(3, (5, 6), (16, 19)), BatchShape(2, (3, 4), (8, 8))])
     assert_same(copies(step.model), before)
     assert step.optimizer.iterations.numpy() == 0
     results, weights = train(step, 6)
@@ -151,10 +151,10 @@ def test_a_shape_that_does_not_fit_is_named(monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
     step = tiny_step()
-    step.compile([BatchShape(2, 3, 4, 6, 8)])
+    step.compile([BatchShape(2, (3, 4), (6, 8))])
     monkeypatch.setattr(step, "_try_all", exhausted)
     with pytest.raises(UserError, match=r"2 x 3, 4 .*TrainStep\.micro_batches"):
-        step.compile([BatchShape(2, 3, 4, 6, 8)])
+        step.compile([BatchShape(2, (3, 4), (6, 8))])
 
 
 # The report, and clipping

@@ -1,7 +1,7 @@
 """Altered corpora: one in the other direction, one with noise in its sources."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +15,33 @@ from t2t_repro.errors import UserError
 Share = Annotated[float, Range(least=0, most=1)]
 
 
+@dataclass(frozen=True)
+class _Altered:
+    """A corpus whose pairs are made from those of another corpus.
+
+    Attributes:
+        corpus: the other corpus.
+    """
+
+    corpus: Corpus
+
+    def __post_init__(self) -> None:
+        check_unmixed(f"{type(self).__name__}.corpus", self.corpus)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those of the other corpus."""
+        return self.corpus.splits
+
+    def prepare(self, download_dir: Path) -> None:
+        """Prepares the other corpus."""
+        self.corpus.prepare(download_dir)
+
+
 @gin.configurable
 @validated
 @dataclass(frozen=True)
-class Reversed:
+class Reversed(_Altered):
     """Another corpus with source and target exchanged, e.g. for a model of both directions.
 
     Attributes:
@@ -28,23 +51,9 @@ class Reversed:
         UserError: it is a mixture.
     """
 
-    corpus: Corpus
-
-    def __post_init__(self) -> None:
-        check_unmixed("Reversed.corpus", self.corpus)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Those of the other corpus."""
-        return self.corpus.splits
-
     def describe(self) -> dict[str, Any]:
         """Returns the description of the other corpus."""
         return {"corpus": "Reversed", "of": self.corpus.describe()}
-
-    def prepare(self, download_dir: Path) -> None:
-        """Prepares the other corpus."""
-        self.corpus.prepare(download_dir)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yields the pairs of a split, exchanged."""
@@ -55,7 +64,7 @@ class Reversed:
 @gin.configurable
 @validated
 @dataclass(frozen=True)
-class NoisedSource:
+class NoisedSource(_Altered):
     """Another corpus with noise in its training sources, for back-translations.
 
     Edunov et al. (2018), "Understanding Back-Translation at Scale", section 3: "deleting words with
@@ -86,7 +95,6 @@ class NoisedSource:
             mixture.
     """
 
-    corpus: Corpus
     deletion: Share = 0.1
     filling: Share = 0.1
     distance: Annotated[int, Range(least=0, most=1000)] = 3
@@ -94,24 +102,15 @@ class NoisedSource:
     seed: Seed = 1
 
     def __post_init__(self) -> None:
-        check_unmixed("NoisedSource.corpus", self.corpus)
+        super().__post_init__()
         if self.filler.split() != [self.filler]:
             raise UserError(f"NoisedSource.filler is {self.filler!r}, expected one word.")
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Those of the other corpus."""
-        return self.corpus.splits
 
     def describe(self) -> dict[str, Any]:
         """Returns the description of the other corpus, and the settings of the noise."""
         settings = {one.name: getattr(self, one.name) for one in fields(self)}
         del settings["corpus"]
         return {"corpus": "NoisedSource", "of": self.corpus.describe(), **settings}
-
-    def prepare(self, download_dir: Path) -> None:
-        """Prepares the other corpus."""
-        self.corpus.prepare(download_dir)
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yields the pairs of a split; those of "train" have noise in the source."""
@@ -128,17 +127,10 @@ class NoisedSource:
         White space separates words; a blank source stays unchanged.
         """
         draw = random.Random(f"{self.seed} {number}")
-        words = self._filled(draw, self._deleted(draw, source.split()))
-        return " ".join(self._permuted(draw, words)) if words else source
-
-    def _deleted(self, draw: random.Random, words: Sequence[str]) -> Sequence[str]:
+        words = source.split()
         left = [word for word in words if draw.random() >= self.deletion]
-        return left or (words and [draw.choice(words)])
-
-    def _filled(self, draw: random.Random, words: Sequence[str]) -> list[str]:
-        return [self.filler if draw.random() < self.filling else word for word in words]
-
-    def _permuted(self, draw: random.Random, words: Sequence[str]) -> list[str]:
-        """Sorts the words by i + q_i, with q_i uniform in [0, distance + 1)."""
-        keys = [i + draw.random() * (self.distance + 1) for i in range(len(words))]
-        return [words[i] for i in sorted(range(len(words)), key=keys.__getitem__)]
+        left = left or (words and [draw.choice(words)])
+        left = [self.filler if draw.random() < self.filling else word for word in left]
+        # Sorted by i + q_i, with q_i uniform in [0, distance + 1).
+        keys = [i + draw.random() * (self.distance + 1) for i in range(len(left))]
+        return " ".join(left[i] for i in sorted(range(len(left)), key=keys.__getitem__)) or source

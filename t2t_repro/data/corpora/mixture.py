@@ -63,10 +63,15 @@ class Mixture:
         # Sorted, as gin writes dictionaries into config.gin.
         names, tags = sorted(corpora), tags or {}
         for name in names:
-            _check_corpus(name, corpora[name])
+            if not _NAME.fullmatch(name):
+                raise UserError(f"Mixture.corpora has {name!r}, expected letters, digits, - and _.")
+            check_unmixed(f"Mixture.corpora: {name!r}", corpora[name])
         if unknown := sorted(set(tags) - set(names)):
             raise UserError(f"Mixture.tags has {unknown[0]!r}, expected some of {_listed(names)}.")
-        _check_weights(names, weights, temperature)
+        if weights is not None and temperature is not None:
+            raise UserError("Mixture.weights and .temperature are both bound, expected one.")
+        if weights is not None and set(weights) != set(names):
+            raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
         given = {name: tuple(tags[name].split()) for name in tags}
         check_symbols("Mixture.tags", [symbol for tag in given.values() for symbol in tag])
         self.parts = tuple(Part(name, corpora[name], given.get(name, ())) for name in names)
@@ -103,34 +108,6 @@ class Mixture:
         for part in self.parts:
             if split in part.corpus.splits:
                 yield from map(part.tagged, part.corpus.read(split, download_dir))
-
-
-def _check_corpus(name: object, corpus: Corpus) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UserError(
-            f"Mixture.corpora has the name {name!r}, expected one of letters, digits, - and _."
-        )
-    check_unmixed(f"Mixture.corpora: {name!r}", corpus)
-    if "train" not in corpus.splits:
-        raise UserError(
-            f"Mixture.corpora: {name!r} has the splits {', '.join(corpus.splits)}, expected train "
-            "among them."
-        )
-
-
-def _check_weights(
-    names: list[str], weights: Mapping[str, float] | None, temperature: float | None
-) -> None:
-    if weights is None:
-        return
-    if temperature is not None:
-        raise UserError(
-            "Mixture.weights and Mixture.temperature are both bound, expected one of them."
-        )
-    if set(weights) != set(names):
-        raise UserError(f"Mixture.weights is of {_listed(weights)}, expected {_listed(names)}.")
-    if not any(weights.values()):
-        raise UserError("Mixture.weights are all 0, expected one above 0.")
 
 
 def _listed(names: Iterable[str]) -> str:

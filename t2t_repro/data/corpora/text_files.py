@@ -101,21 +101,15 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
     """Returns for each entry one path (columns) or two (aligned)."""
     entries = value if isinstance(value, list) else [value]
     parsed: list[tuple[Path, ...]] = []
-    for entry in entries:
+    for entry in entries or [value]:
         names = (entry,) if isinstance(entry, str) else entry
-        is_valid = (
-            isinstance(names, tuple | list)
-            and len(names) == (1 if isinstance(entry, str) else 2)
-            and all(isinstance(name, str) and name for name in names)
-        )
-        if not is_valid:
+        is_valid = names is not entry or (isinstance(entry, tuple | list) and len(entry) == 2)
+        if not is_valid or not all(isinstance(name, str) and name for name in names):
             raise UserError(
                 f"TextFilesCorpus.{split} is {entry!r}, expected a pair of files "
                 "('a.en', 'a.de'), a file of two columns 'a.tsv', or a list of these"
             )
         parsed.append(tuple(Path(expanduser(str(name))) for name in names))
-    if not parsed:
-        raise UserError(f"TextFilesCorpus.{split} is an empty list, expected files")
     return parsed
 
 

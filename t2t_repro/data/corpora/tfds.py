@@ -48,11 +48,8 @@ class TfdsCorpus:
     test_split: Text | None = "test"
 
     def __post_init__(self) -> None:
-        if self.source_language == self.target_language:
-            raise UserError(
-                f"TfdsCorpus: source and target language are both {self.source_language!r}, "
-                "expected two different ones."
-            )
+        if (language := self.source_language) == self.target_language:
+            raise UserError(f"TfdsCorpus has {language!r} on both sides, expected two languages.")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -93,15 +90,14 @@ class TfdsCorpus:
                 split.
         """
         builder = self._builder()
-        if not _is_prepared(builder):
+        if not builder.is_prepared():
             try:
                 builder.download_and_prepare(download_dir=str(download_dir / "tfds"))
             except Exception as error:  # Of a dozen libraries.
                 raise UserError(
                     f"TFDS cannot fetch {self.name!r} ({type(error).__name__}: "
-                    f"{reason_of(error)}): prepare it on a machine with a network (tfds build "
-                    f"{self.name}), and set TfdsCorpus.data_dir or TFDS_DATA_DIR to that folder. "
-                    f"It was not in {builder.data_dir}."
+                    f"{reason_of(error)}), which is not in {builder.data_dir}: run tfds build "
+                    f"{self.name} elsewhere, and set TfdsCorpus.data_dir or TFDS_DATA_DIR."
                 ) from error
         self._check(builder)
 
@@ -119,14 +115,9 @@ class TfdsCorpus:
 
         check_split(split, self.splits)
         builder = self._prepared_builder()
-        file_format = builder.info.file_format  # None for the oldest form, TFRecord.
-        is_array_record = file_format is not None and file_format.value == "array_record"
-        records = (_array_records if is_array_record else _tf_records)(
-            builder, self._tfds_splits[split]
-        )
         keys = self.source_language, self.target_language
         features = {key: tf.io.FixedLenFeature([], tf.string) for key in keys}
-        for batch in records:
+        for batch in _records(builder, self._tfds_splits[split]):
             examples = tf.io.parse_example(batch, features)
             sides = (map(_one_line, examples[key].numpy()) for key in keys)
             yield from zip(*sides, strict=True)
@@ -146,61 +137,44 @@ class TfdsCorpus:
 
     def _prepared_builder(self) -> Any:
         builder = self._builder()
-        if not _is_prepared(builder):
+        if not builder.is_prepared():
             raise UserError(
                 f"TFDS's {self.name!r} is not prepared in {builder.data_dir}: set "
-                "TfdsCorpus.data_dir or TFDS_DATA_DIR to the folder that holds it. Its two JSON "
-                "files are enough after datagen."
+                "TfdsCorpus.data_dir or TFDS_DATA_DIR to its folder (after datagen, its two JSON "
+                "files are enough)."
             )
         self._check(builder)
         return builder
 
     def _check(self, builder: Any) -> None:
         """Raises a `UserError` unless the data set has the languages and the splits."""
-        import tensorflow_datasets as tfds
-
-        features, splits = builder.info.features, builder.info.splits
-        texts = [key for key in features if isinstance(features[key], tfds.features.Text)]
-        for language in (self.source_language, self.target_language):
-            if language not in texts:
-                raise UserError(
-                    f"TFDS's {self.name!r} has no text {language!r}, expected one of: "
-                    f"{', '.join(texts) or 'none'}. Set TfdsCorpus.source_language and "
-                    "target_language."
-                )
-        for split, name in self._tfds_splits.items():
-            try:
-                splits[name]
-            except (KeyError, ValueError) as error:
-                raise UserError(
-                    f"TFDS's {self.name!r} has no split {name!r}, expected one of: "
-                    f"{', '.join(splits)}. Set TfdsCorpus.{split}_split."
-                ) from error
+        languages, splits = (self.source_language, self.target_language), self._tfds_splits.values()
+        for names, known in ((languages, builder.info.features), (splits, builder.info.splits)):
+            for name in names:
+                try:
+                    known[name]
+                except (KeyError, ValueError) as error:
+                    expected = ", ".join(known)
+                    raise UserError(
+                        f"TFDS's {self.name!r} has no {name!r}, expected some of: {expected}."
+                    ) from error
 
 
-def _is_prepared(builder: Any) -> bool:
-    # data_path, since a pathlib.Path would make one slash of the two in gs://.
-    return builder.data_path.joinpath("dataset_info.json").exists()
-
-
-def _tf_records(builder: Any, split: str) -> Iterator[Any]:
+def _records(builder: Any, split: str) -> Iterator[Any]:
     """Yields batches of serialised examples, file after file."""
     import tensorflow as tf
+    import tensorflow_datasets as tfds
 
+    # The oldest data have no format: they are TFRecords.
+    if getattr(builder.info.file_format, "value", None) == "array_record":
+        raw = tfds.decode.DeserializeMethod.RAW_BYTES
+        records = builder.as_data_source(split, deserialize_method=raw)
+        for first in range(0, len(records), _READ_BATCH):
+            yield records.__getitems__(range(first, min(first + _READ_BATCH, len(records))))
+        return
     for part in builder.info.splits[split].file_instructions:
         records = tf.data.TFRecordDataset(part.filename).skip(part.skip).take(part.take)
         yield from records.batch(_READ_BATCH)
-
-
-def _array_records(builder: Any, split: str) -> Iterator[Any]:
-    """Yields batches of serialised examples, file after file."""
-    import tensorflow_datasets as tfds
-
-    records = builder.as_data_source(
-        split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES
-    )
-    for first in range(0, len(records), _READ_BATCH):
-        yield records.__getitems__(range(first, min(first + _READ_BATCH, len(records))))
 
 
 def _one_line(sentence: bytes) -> str:
