@@ -24,9 +24,7 @@ class _Path(flags.ArgumentParser[str]):
     def parse(self, argument: str) -> str:
         # TensorFlow takes the first ones for patterns, and a path has to fit on a line of the log.
         if not argument or "://" in argument or re.search(r"[*?[\]\x00-\x1f]", argument):
-            raise ValueError(
-                "expected a path on this machine, without '*', '?', '[', ']' and line breaks"
-            )
+            raise ValueError("expected a path on this machine, without '*', '?', '[' and ']'")
         return os.path.expanduser(argument)
 
 
@@ -58,12 +56,8 @@ def define_trained_model(is_required: bool = True) -> None:
     define_model_dir(is_required)
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
     define_import()
-    flags.DEFINE_string(
-        "checkpoint",
-        None,
-        "averaged, best, latest or checkpoints/step-<n>; by default the first that exists of "
-        "averaged, best, latest.",
-    )
+    kinds = "averaged, best, latest (by default the first that exists), or checkpoints/step-<n>."
+    flags.DEFINE_string("checkpoint", None, kinds)
 
 
 def define_model_dir(is_required: bool = True) -> None:
@@ -76,8 +70,7 @@ def define_import() -> None:
     flags.DEFINE_multi_string(
         "import",
         [],
-        "A module of yours that the model or its settings need, in the working directory or in a "
-        "folder of PYTHONPATH. Can be given several times.",
+        "A module of yours that the model needs; in the working directory or on PYTHONPATH.",
     )
 
 
@@ -178,9 +171,7 @@ def check_new(flag: str) -> None:
     """
     path = Path(str(FLAGS[flag].value))
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(
-            f"--{flag}={path} exists, expected a new directory: give another, or delete it."
-        )
+        raise UserError(f"--{flag}={path} exists, expected a new directory: give another.")
 
 
 def check_model_name() -> None:
@@ -190,10 +181,7 @@ def check_model_name() -> None:
         UserError: it cannot.
     """
     if not re.fullmatch(r"[\w.-]+", FLAGS.model_name, re.ASCII):
-        raise UserError(
-            f"--model_name={FLAGS.model_name}: expected letters, digits, '_', '-' and '.'; it "
-            "becomes part of a URL."
-        )
+        raise UserError(f"--model_name={FLAGS.model_name}: expected letters, digits, '_-.' only.")
 
 
 def check_extra(extra: str, *modules: str) -> None:

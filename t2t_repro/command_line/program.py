@@ -50,7 +50,8 @@ def run(main: Callable[[], None]) -> NoReturn:
             print("interrupted", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            write_no_more()
+            # The reader of the output has gone, as `head` does: more output is dropped.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             if reason := storage_error(error):
                 _fail(f"{reason}: fix that, then give the same command again.")
@@ -62,11 +63,6 @@ def run(main: Callable[[], None]) -> NoReturn:
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=_parse_flags)
-
-
-def write_no_more() -> None:
-    """Drops further output after its reader has gone, as `head` does."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class AboveBars(io.TextIOBase):

@@ -166,15 +166,14 @@ def read_blocks(inputs: Mapping[str, str | None]) -> Iterator[Block]:
     rows = zip_longest(*(stream_input(path, flag) for flag, path in inputs.items()))
     first = 1
     while block := list(_take(rows)):
-        for number, row in enumerate(block, first):
-            for line, (flag, path) in zip(row, inputs.items(), strict=True):
-                if line is None:
-                    raise UserError(
-                        f"{named_input(path, flag)} has {number - 1} lines, expected as many as "
-                        "the other input has: line n belongs to line n."
-                    )
-        columns = map(list, zip(*block, strict=True))
-        yield Block(first, dict(zip(inputs, columns, strict=True)))
+        columns = dict(zip(inputs, map(list, zip(*block, strict=True)), strict=True))
+        for flag, lines in columns.items():
+            if None in lines:
+                raise UserError(
+                    f"{named_input(inputs[flag], flag)} has {first - 1 + lines.index(None)} lines, "
+                    "expected as many as the other input has: line n belongs to line n."
+                )
+        yield Block(first, columns)
         first += len(block)
 
 

@@ -38,7 +38,6 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 from t2t_repro.model.attention import MultiHeadAttention
-from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.model.positional_encoding import PositionalEncoding
 from t2t_repro.model.sublayer import SublayerConnection
@@ -99,6 +98,8 @@ class _TransformerConverter(Converter):
 
     def __init__(self, translator: Translator) -> None:
         self._model = model = translator.model
+        # CTranslate2 has one depth of heads: the smaller of d_k and d_v is padded with zeros.
+        self._head_depth = max(model.config.key_depth, model.config.value_depth)
         self._pieces = translator.subwords.each(lambda side: side.pieces())
         for name, value, supported in (
             ("neighbourhood", model.neighbourhood, [None]),
@@ -118,14 +119,15 @@ class _TransformerConverter(Converter):
     def _load(self) -> Spec:
         """Returns the specification of the model, with its weights."""
         model, layer = self._model, self._model.config
-        sizes = {"num_layers": model.num_layers, "num_heads": layer.num_heads}
-        options = {
+        sizes = {
+            "num_layers": model.num_layers,
+            "num_heads": layer.num_heads,
             "pre_norm": layer.normalization == "pre",
-            "head_dim": self._head_depth(),
+            "head_dim": self._head_depth,
             "activation": _ACTIVATIONS[layer.activation],
         }
         encoder, decoder = (
-            stack(**sizes, **options) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
+            stack(**sizes) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
         )
         encoder.embeddings[0].weight = model.source_embedding.looked_up()
         decoder.embeddings.weight = model.embedding.looked_up()
@@ -153,10 +155,6 @@ class _TransformerConverter(Converter):
             bias[PAD_ID] = _NEVER
         return bias
 
-    def _head_depth(self) -> int:
-        """The one depth of CTranslate2's heads: the smaller of d_k and d_v is padded with zeros."""
-        return max(self._model.config.key_depth, self._model.config.value_depth)
-
     def _encodings(self, encoding: PositionalEncoding) -> NDArray[np.float32]:
         """[positions, d_model]: all learned ones, or as many as sources and targets need."""
         positions = ops.arange(encoding.max_length or self._positions)
@@ -168,7 +166,10 @@ class _TransformerConverter(Converter):
             self._fill_attention(
                 spec.attention, layer.memory_attention, layer.around_memory_attention
             )
-        _fill_feed_forward(spec.ffn, layer.feed_forward, layer.around_feed_forward)
+        ffn, network = spec.ffn, layer.feed_forward
+        for linear, dense in ((ffn.linear_0, network.inner), (ffn.linear_1, network.outer)):
+            linear.weight, linear.bias = np.array(dense.kernel).T, np.array(dense.bias)
+        _fill_norm(spec.ffn.layer_norm, layer.around_feed_forward.norm)
 
     def _fill_attention(
         self, spec: Spec, attention: MultiHeadAttention, around: SublayerConnection
@@ -194,7 +195,7 @@ class _TransformerConverter(Converter):
     def _of_heads(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """[heads·depth, width] → the same, each head padded with zeros to the common depth."""
         heads = rows.reshape(self._model.config.num_heads, -1, rows.shape[1])
-        missing = self._head_depth() - heads.shape[1]
+        missing = self._head_depth - heads.shape[1]
         return np.pad(heads, ((0, 0), (0, missing), (0, 0))).reshape(-1, heads.shape[2])
 
     def _fill_texts(self, spec: Spec) -> None:
@@ -211,13 +212,6 @@ class _TransformerConverter(Converter):
         spec.config.bos_token = spec.config.decoder_start_token = tokens[PAD_ID]
         spec.config.add_source_eos = True
         spec.config.layer_norm_epsilon = self._model.config.norm_epsilon
-
-
-def _fill_feed_forward(spec: Spec, network: FeedForward, around: SublayerConnection) -> None:
-    for linear, dense in ((spec.linear_0, network.inner), (spec.linear_1, network.outer)):
-        linear.weight = np.array(dense.kernel).T
-        linear.bias = np.array(dense.bias)
-    _fill_norm(spec.layer_norm, around.norm)
 
 
 def _fill_norm(spec: Spec, norm: LayerNorm) -> None:

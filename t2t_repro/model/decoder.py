@@ -9,12 +9,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_repro.model.attention import MultiHeadAttention, projected_memory
+from t2t_repro.model.attention import projected_memory
 from t2t_repro.model.cache import KeysValues, Past
 from t2t_repro.model.dense import Projection
 from t2t_repro.model.kernels.packing import Packed, Vectors
 from t2t_repro.model.masks import causal_mask, check_last_axis, with_implicit_mask
-from t2t_repro.model.restricted_attention import self_attention
+from t2t_repro.model.restricted_attention import new_attention
 from t2t_repro.model.stack import LayerStack, StackedLayer
 
 
@@ -25,19 +25,10 @@ class DecoderLayer(StackedLayer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         config, dtype = self.config, self.dtype_policy
-        self.self_attention = self_attention(
+        self.self_attention = new_attention(
             config, self.neighbourhood, is_causal=True, name="self_attention", dtype=dtype
         )
-        self.memory_attention = MultiHeadAttention(
-            config.num_heads,
-            config.key_depth,
-            config.value_depth,
-            config.attention_dropout,
-            config.attention_biases,
-            config.initialization,
-            name="memory_attention",
-            dtype=dtype,
-        )
+        self.memory_attention = new_attention(config, name="memory_attention", dtype=dtype)
         self.feed_forward = self._new_feed_forward()
         self.around_self_attention = self._new_connection("around_self_attention")
         self.around_memory_attention = self._new_connection("around_memory_attention")
@@ -89,16 +80,6 @@ class Decoder(LayerStack):
     """N decoder layers; see `LayerStack`."""
 
     layer_type = DecoderLayer
-
-    def build(self, x_shape: tuple, memory_shape: tuple | None = None) -> None:
-        """Builds all layers for targets and a memory [batch, length, d_model]."""
-        super().build(x_shape)
-
-    def compute_output_shape(
-        self, x_shape: tuple, memory_shape: tuple | None = None
-    ) -> tuple[int | None, ...]:
-        """Returns the shape of x."""
-        return super().compute_output_shape(x_shape)
 
     def call(
         self,

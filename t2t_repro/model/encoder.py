@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from t2t_repro.model.kernels.packing import Vectors
 from t2t_repro.model.masks import check_last_axis, with_implicit_mask
-from t2t_repro.model.restricted_attention import self_attention
+from t2t_repro.model.restricted_attention import new_attention
 from t2t_repro.model.stack import LayerStack, StackedLayer
 
 
@@ -17,7 +17,7 @@ class EncoderLayer(StackedLayer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.self_attention = self_attention(
+        self.self_attention = new_attention(
             self.config, self.neighbourhood, name="self_attention", dtype=self.dtype_policy
         )
         self.feed_forward = self._new_feed_forward()

@@ -58,16 +58,12 @@ class SourceTargetModel(keras.Model):
         """
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        several_workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        if several_workers or (self.jit_compile and replicas > 1):
             raise UserError(
-                "the model was made under MultiWorkerMirroredStrategy, for which Keras's fit does "
-                "not work: train with `python -m t2t_repro.trainer`, on the same machines."
-            )
-        if self.jit_compile and replicas > 1:
-            raise UserError(
-                f"jit_compile is True under a strategy of {replicas} replicas, for which "
-                "Keras's fit does not work: compile without it, or train with "
-                "`python -m t2t_repro.trainer`, which uses XLA on any number of GPUs."
+                f"the model was made under {type(strategy).__name__} of {replicas} replicas, for "
+                "which Keras's fit works on one machine only, and without jit_compile: train with "
+                "`python -m t2t_repro.trainer`, which does both."
             )
         return super().fit(*args, **kwargs)
 
@@ -111,13 +107,7 @@ def source_and_target(inputs: Pair) -> tuple[Any, Any]:
     if isinstance(inputs, tuple | list) and len(inputs) == 2:
         source, target = inputs
         return source, target
-    if isinstance(inputs, dict):
-        given = f"a dictionary of {', '.join(map(str, inputs)) or 'nothing'}"
-    elif isinstance(inputs, tuple | list):
-        given = f"a {type(inputs).__name__} of {len(inputs)}"
-    else:
-        given = f"one input of the shape {tuple(inputs.shape)}"
     raise UserError(
-        f"the Transformer was called with {given}, expected source and target: pass "
-        '(source, target), or {"source": source, "target": target}.'
+        f"the Transformer was called with one {type(inputs).__name__}, expected source and target: "
+        'pass (source, target), or {"source": source, "target": target}.'
     )

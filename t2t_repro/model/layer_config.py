@@ -10,7 +10,6 @@ is "my_parts>squared_relu".
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -138,31 +137,14 @@ def named_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     Raises:
         UserError: there is none of that name.
     """
-    activation = _registered(name)
-    if not callable(activation):
-        activation = _keras_activation(str(name))
-    if activation is None:
+    try:
+        activation = _registered(name) or keras.activations.get(name)
+    except ValueError as error:
         raise UserError(
             f"LayerConfig.activation is {name!r}, expected a name that Keras knows, such as "
             f"'relu' or 'gelu', or {_YOUR_OWN}"
-        )
-    return activation
-
-
-# Cached: every layer asks, and TensorFlow keeps what was traced.
-@functools.cache
-def _keras_activation(name: str) -> Callable[[tf.Tensor], tf.Tensor] | None:
-    """Returns Keras's activation, or None if there is none that keeps a vector's length."""
-    try:
-        activation = _relu if name == "relu" else keras.activations.get(name)
-        # Some of Keras's need arguments, or halve their input. They are tried in a graph, since
-        # TensorFlow must not compute before devices and workers are chosen.
-        with tf.Graph().as_default():
-            output = activation(tf.compat.v1.placeholder(tf.float32, [1, 2]))
-        keeps_shape = output.shape == [1, 2]
-    except (ValueError, TypeError):
-        return None
-    return activation if keeps_shape else None
+        ) from error
+    return _relu if name == "relu" else activation
 
 
 def named_norm(name: str) -> Callable[..., keras.layers.Layer]:

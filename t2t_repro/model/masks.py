@@ -149,10 +149,7 @@ def check_last_axis(name: str, tensor: tf.Tensor, expected: int) -> None:
     """
     shape = tuple(tensor.shape)
     if len(shape) != 3 or shape[-1] != expected:
-        raise ValueError(
-            f"{name} has the shape {shape}, expected [batch, length, {expected}]: "
-            f"pass vectors of the width that the layer was built for."
-        )
+        raise ValueError(f"{name} has the shape {shape}, expected [batch, length, {expected}].")
 
 
 def check_ids(name: str, ids: tf.Tensor) -> None:
@@ -163,7 +160,4 @@ def check_ids(name: str, ids: tf.Tensor) -> None:
     """
     shape = tuple(ids.shape)
     if len(shape) != 2:
-        raise ValueError(
-            f"{name} has the shape {shape}, expected [batch, length]: "
-            f"pass one row of token ids per sentence."
-        )
+        raise ValueError(f"{name} has the shape {shape}, expected [batch, length].")

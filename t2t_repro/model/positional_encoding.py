@@ -103,17 +103,8 @@ class PositionalEncoding(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
-        """Creates the learned positions [max_length, d_model], if any.
-
-        Raises:
-            UserError: d_model is odd, which sinusoids cannot have.
-        """
+        """Creates the learned positions [max_length, d_model], if any."""
         self.d_model = x_shape[-1]
-        if self.kind != "learned" and self.d_model % 2:
-            raise UserError(
-                f"x has the width {self.d_model}, expected an even number: sines and cosines come "
-                "in pairs; choose another width, or kind='learned'."
-            )
         if self.kind == "learned":
             self.table = self.add_weight(
                 name="table",

@@ -11,10 +11,9 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.model.attention import MultiHeadAttention
-from t2t_repro.model.cache import KeysValues, Past
+from t2t_repro.model.cache import KeysValues
 from t2t_repro.model.kernels import PLAIN
 from t2t_repro.model.kernels.blocked_attention import blocked_attention
-from t2t_repro.model.kernels.packing import Vectors
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import neighbourhood_mask, window_of
 
@@ -23,7 +22,8 @@ from t2t_repro.model.masks import neighbourhood_mask, window_of
 class RestrictedSelfAttention(MultiHeadAttention):
     """Multi-head self-attention to nearby positions, with the weights of `MultiHeadAttention`.
 
-    A position always sees itself, even if a mask hides it: padding may have nothing else to see.
+    It is called without a memory, and with a mask [batch, 1, length], the same for all queries. A
+    position always sees itself, even if the mask hides it: padding may have nothing else to see.
 
     Args:
         num_heads: h, the number of heads.
@@ -48,46 +48,6 @@ class RestrictedSelfAttention(MultiHeadAttention):
         self.neighbourhood = neighbourhood
         self.is_causal = is_causal
         self._window = window_of(neighbourhood, is_causal)
-
-    # There is no other memory than the input itself.
-    def build(self, x_shape: tuple) -> None:  # type: ignore[override]
-        """Creates the weights for inputs [batch, length, d_model]."""
-        super().build(x_shape)
-
-    def compute_output_shape(  # type: ignore[override]
-        self, x_shape: tuple
-    ) -> tuple[int | None, ...]:
-        """Returns the shape of the input."""
-        return super().compute_output_shape(x_shape)
-
-    def call(  # type: ignore[override]
-        self,
-        x: Vectors,
-        attention_mask: tf.Tensor | None = None,
-        training: bool | None = None,
-        past: Past | None = None,
-    ) -> Vectors:
-        """Attends from every position to those in its window.
-
-        Args:
-            x: [batch, length, d_model].
-            attention_mask: boolean [batch, 1, length], `True` = may be seen; None for all.
-            training: whether dropout is active.
-            past: see `MultiHeadAttention.call`; its mask shows the neighbourhood only.
-
-        Returns:
-            [batch, length, d_model].
-
-        Raises:
-            ValueError: the width of `x` is not the one that the layer was built for, or the mask
-                differs between queries.
-        """
-        if attention_mask is not None and attention_mask.shape[1] not in (1, None):
-            raise ValueError(
-                f"attention_mask has the shape {tuple(attention_mask.shape)}, expected "
-                "[batch, 1, length]: the neighbourhood says which positions a query sees."
-            )
-        return super().call(x, attention_mask=attention_mask, training=training, past=past)
 
     def _attend(
         self,
@@ -117,10 +77,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
         }
 
 
-def self_attention(
-    config: LayerConfig, neighbourhood: int | None, is_causal: bool = False, **kwargs: Any
+def new_attention(
+    config: LayerConfig, neighbourhood: int | None = None, is_causal: bool = False, **kwargs: Any
 ) -> MultiHeadAttention:
-    """Makes a layer's self-attention, restricted if there is a neighbourhood.
+    """Makes an attention of a layer, restricted self-attention if there is a neighbourhood.
 
     Args:
         config: sizes and rates.

@@ -83,7 +83,7 @@ class StepDecoder:
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
             self._projections = model.decoder.join_projections()
-            self._transposed_table = model.transposed_table()
+            self._transposed_table = model.softmax.transposed_table()
 
     def begin(self, source: tf.Tensor) -> DecodingCache:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import keras
 
-from t2t_repro.config.values import check_value
 from t2t_repro.model.dropout import Dropout
 from t2t_repro.model.kernels.packing import Vectors, map_positions
 from t2t_repro.model.layer_config import Normalization, new_norm
@@ -26,7 +25,7 @@ class SublayerConnection(keras.layers.Layer):
         norm_epsilon: ε of the norm.
 
     Raises:
-        UserError: the normalization or the norm does not exist.
+        UserError: the norm does not exist.
     """
 
     def __init__(
@@ -38,7 +37,6 @@ class SublayerConnection(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_value("normalization", normalization, Normalization)
         self.dropout = dropout
         self.normalization = normalization
         self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)

@@ -69,21 +69,6 @@ class Transformer(SourceTargetModel):
         UserError: a size is out of range.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Transformer":
-        """Refuses sizes of layers that are given directly instead of in `config`.
-
-        Raises:
-            UserError: there are any.
-        """
-        of_layers = {field.name for field in dataclasses.fields(LayerConfig)} & kwargs.keys()
-        if of_layers:
-            given = ", ".join(f"{name}={kwargs[name]!r}" for name in sorted(of_layers))
-            raise UserError(
-                f"Transformer was given {given}, which belongs to every layer: pass "
-                f"config=LayerConfig({given}), or a dictionary of it."
-            )
-        return super().__new__(cls, *args, **kwargs)
-
     def __init__(
         self,
         vocab_size: Rows,
@@ -102,7 +87,12 @@ class Transformer(SourceTargetModel):
         trainable: bool = True,
     ) -> None:
         super().__init__(name=name, dtype=dtype, trainable=trainable, autocast=False)
-        _check_source_vocab_size(tied_embeddings, source_vocab_size)
+        if source_vocab_size and tied_embeddings not in OWN_SOURCE_EMBEDDING:
+            raise UserError(
+                f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings="
+                f"{tied_embeddings!r} has the source share the target's embedding: bind "
+                "'target_softmax' or 'none'."
+            )
         self.vocab_size = vocab_size
         self.source_vocab_size = source_vocab_size or vocab_size
         self.tied_embeddings = tied_embeddings
@@ -163,10 +153,6 @@ class Transformer(SourceTargetModel):
         """The matrix of the softmax: the shared embedding, or its own."""
         return self.own_softmax or self.embedding
 
-    def transposed_table(self) -> tf.Tensor:
-        """Returns the softmax's E^T [d_model, vocab], in the compute dtype."""
-        return self.softmax.transposed_table()
-
     @property
     def longest(self) -> int | None:
         """The most positions of a sentence: the learned ones, or None for no limit."""
@@ -205,18 +191,6 @@ class Transformer(SourceTargetModel):
         check_ids("target", target)
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
-
-    def embed_next(self, ids: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-        """Computes the decoder's input at one position: [batch, beam] → [batch, beam, d_model].
-
-        Args:
-            ids: the token ids before it; PAD at position 0.
-            position: scalar.
-        """
-        # `beam` takes the place of `length`: all of it has the same position.
-        encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
-        x = self.embedding(ids)
-        return x + tf.cast(encoding, x.dtype)[None]
 
     def logits(self, vectors: tf.Tensor, transposed_table: tf.Tensor | None = None) -> tf.Tensor:
         """Scores every entry of the vocabulary: [batch, length, d_model] → [..., vocab]."""
@@ -287,12 +261,15 @@ class Transformer(SourceTargetModel):
             memory: of every layer, from the decoder's `project_memory`.
             source_mask: boolean [batch, 1, source_length].
             past: of every layer, the earlier positions; this one is added.
-            transposed_table: see `transposed_table`.
+            transposed_table: of the softmax, E^T [d_model, vocab].
 
         Returns:
             Logits [batch, beam, vocab].
         """
-        x = self.embed_next(ids, position)
+        x = self.embedding(ids)
+        # `beam` takes the place of `length`: all of it has the same position.
+        encoding = self.target_positional_encoding.encode(tf.reshape(position, [1]))
+        x = x + tf.cast(encoding, x.dtype)[None]
         vectors = self.decoder(x, memory, source_mask=source_mask, past=past)
         return self.logits(vectors, transposed_table)
 
@@ -410,14 +387,6 @@ def _with_bias(rows: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple[tf.T
     return tf.concat([rows, ones], axis=1), tf.concat([table, column], axis=1)
 
 
-def _check_source_vocab_size(tied: str, source_vocab_size: int | None) -> None:
-    if source_vocab_size and tied not in OWN_SOURCE_EMBEDDING:
-        raise UserError(
-            f"Transformer.source_vocab_size is {source_vocab_size}, but tied_embeddings={tied!r} "
-            "has the source share the target's embedding: bind 'target_softmax' or 'none'."
-        )
-
-
 def size_bindings(model: Transformer) -> str:
     """Returns the gin bindings of a model's sizes, one per line.
 
@@ -432,13 +401,11 @@ def size_bindings(model: Transformer) -> str:
         if layers[field.name] != field.default
     }
     arguments = inspect.signature(Transformer.__init__).parameters
+    others = {"config", "name", "dtype", "trainable", "vocab_size", "source_vocab_size"}
     of_model = {
         name: config[name]
         for name, argument in arguments.items()
-        if name
-        in config.keys()
-        - {"config", "name", "dtype", "trainable", "vocab_size", "source_vocab_size"}
-        and config[name] != argument.default
+        if name in config.keys() - others and config[name] != argument.default
     }
     lines = [f"Transformer.{name} = {value!r}" for name, value in of_model.items()]
     lines += [f"LayerConfig.{name} = {value!r}" for name, value in of_layers.items()]

@@ -140,7 +140,10 @@ class DropoutSegmenter:
             The same text in other ids.
         """
         words = _Words(self._merges, sentences)
-        keys = _fold(_fold(_fold(_key(*self.seeds), epoch), numbers)[words.sentence], words.place)
+        keys = np.zeros(1, np.uint64)
+        for number in (*self.seeds, epoch):
+            keys = _fold(keys, number)
+        keys = _fold(_fold(keys, numbers)[words.sentence], words.place)
         made = self._count_made(keys, 0)
         # No merge is dropped in the other words, so they stay as they are.
         changed = np.flatnonzero(made < words.merges)
@@ -362,14 +365,6 @@ class _Words:
         np.add.at(growth, self.sentence[words], (sizes - (ends - starts)) // _ID_BYTES)
         lengths = (self._lengths + growth).astype(np.int32)
         return np.frombuffer(b"".join(parts), np.int32), lengths
-
-
-def _key(*numbers: int) -> NDArray[np.uint64]:
-    """Returns one key of some numbers, [1]."""
-    key = np.zeros(1, np.uint64)
-    for number in numbers:
-        key = _fold(key, number)
-    return key
 
 
 def _fold(keys: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:

@@ -15,7 +15,7 @@ from t2t_repro.config.values import Text, validated
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.text.subword_model import Sentences, SubwordModel, open_pair, open_subwords
-from t2t_repro.text.training import check_symbols, joined_symbols
+from t2t_repro.text.training import check_symbols
 
 CONTENT = "sha256"
 """The key that describes a vocabulary by its file's content."""
@@ -87,7 +87,9 @@ class GivenSubwords:
             UserError: see `content`.
         """
         self.model.with_symbols(self.symbols)
-        return [*self.model.pieces(), *self._missing()]
+        pieces = self.model.pieces()
+        existing = set(pieces)
+        return [*pieces, *(symbol for symbol in self.symbols if symbol not in existing)]
 
     def describe(self) -> dict[str, Any]:
         """Returns what identifies the vocabulary: its content, wherever it lies."""
@@ -95,7 +97,7 @@ class GivenSubwords:
 
     def with_symbols(self, symbols: Sequence[str]) -> "GivenSubwords":
         """Returns the recipe with further symbols."""
-        return replace(self, symbols=joined_symbols(self.symbols, symbols))
+        return replace(self, symbols=tuple(dict.fromkeys((*self.symbols, *symbols))))
 
     def train(self, sentences: Sentences, model_path: Path) -> SubwordModel:
         """Writes the vocabulary, whole or not at all. Nothing is learned.
@@ -107,15 +109,6 @@ class GivenSubwords:
         Raises:
             UserError: see `content`.
         """
-        missing = self._missing()
-        added = f", adding {', '.join(missing)}" if missing else ""
-        logging.info(
-            f"data: taking {self.model.size} subwords from {self.model.model_path}{added}: "
-            f"{model_path.name}"
-        )
+        logging.info("data: taking subwords from %s: %s", self.model.model_path, model_path.name)
         write_whole(model_path, self.content)
         return open_subwords(model_path)
-
-    def _missing(self) -> list[str]:
-        existing = set(self.model.pieces())
-        return [symbol for symbol in self.symbols if symbol not in existing]

@@ -86,21 +86,13 @@ class MarianFile:
         Raises:
             OSError: it cannot be read.
             ValueError: its content is different, or it is too large.
+            KeyError: a value is missing.
         """
         values = json.loads(read_at_most(path, MAX_FILE_BYTES).decode())
-        if values.get("marian") != _VERSION:
-            raise ValueError(f"its version is {values.get('marian')!r}, expected {_VERSION}")
-        if values.get("punctuation"):
-            raise ValueError(
-                "it was imported with --punctuation, which is no longer supported: import it "
-                "without, and normalize punctuation before translating"
-            )
-        pieces = values.get("pieces")
-        is_list = isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
-        if not is_list or len(pieces) <= UNK_ID or len(set(pieces)) < len(pieces):
-            raise ValueError("its pieces are not a list of different texts")
-        model = base64.b64decode(values.get("model") or "", validate=True)
-        return cls(model, pieces, values.get("clean_spaces") is True)
+        if values["marian"] != _VERSION or values.get("punctuation"):
+            raise ValueError(f"expected version {_VERSION}, imported without --punctuation")
+        model = base64.b64decode(values["model"], validate=True)
+        return cls(model, values["pieces"], values.get("clean_spaces") is True)
 
 
 class MarianSubwords:
@@ -122,13 +114,14 @@ class MarianSubwords:
         try:
             self.content = MarianFile.read(self.model_path)
             self._model = sentencepiece.SentencePieceProcessor(model_proto=self.content.model)
-        except (RuntimeError, OSError, ValueError, RecursionError) as error:
+        except (RuntimeError, OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{self.model_path} is not the subword file of a Marian model ("
                 f"{reason_of(error)}); expected what import_marian writes: import the model again."
             ) from error
-        pieces = enumerate(self.content.pieces)
-        self.ids = {piece: number for number, piece in pieces if number > UNK_ID}
+        self.ids = {piece: i for i, piece in enumerate(self.content.pieces) if i > UNK_ID}
+        # Texts whose spaces decoding removes, one after the other.
+        self._spaced = _SPACED if self.content.clean_spaces else ()
 
     @property
     def size(self) -> int:
@@ -178,20 +171,13 @@ class MarianSubwords:
             ids: [length]; ids after the first EOS are ignored. PAD, UNK and an id outside the
                 vocabulary (embeddings may have more rows) are skipped.
         """
-        pieces = [self.content.pieces[token] for token in text_ids(ids) if self._is_text(token)]
-        text: str = self._model.decode_pieces(pieces)
+        known = [token for token in text_ids(ids) if UNK_ID < token < self.size]
+        text: str = self._model.decode_pieces([self.content.pieces[token] for token in known])
         # SentencePiece keeps the marks of pieces that only the other side has.
         text = text.replace(SPACE_MARK, " ").strip()
-        for spaced in self._spaced():
+        for spaced in self._spaced:
             text = text.replace(spaced, spaced.strip())
         return text
-
-    def _spaced(self) -> Sequence[str]:
-        """Returns the texts whose spaces decoding removes, one after the other."""
-        return _SPACED if self.content.clean_spaces else ()
-
-    def _is_text(self, token: int) -> bool:
-        return UNK_ID < token < self.size
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Names subwords for a reader: plain where a word begins, with ## where it continues.
@@ -208,10 +194,10 @@ class MarianSubwords:
     @cached_property
     def word_marks(self) -> WordMarks:
         """The ids that carry the mark of a word boundary. A language code is a word."""
-        marks = WordMarks.of(self.content.pieces, marks_end(self.content.model))
-        codes = map(_CODE.match, self.content.pieces)
-        marked = [mark or bool(code) for mark, code in zip(marks.marked, codes, strict=True)]
-        return marks._replace(marked=marked)
+        pieces = self.content.pieces
+        marks = WordMarks.of(pieces, marks_end(self.content.model))
+        pairs = zip(marks.marked, map(_CODE.match, pieces), strict=True)
+        return marks._replace(marked=[mark or bool(code) for mark, code in pairs])
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one line, as white space splits them; UNK continues a word.
@@ -234,9 +220,9 @@ class MarianSubwords:
         codes = [piece for piece in self.ids if _CODE.fullmatch(piece)]
         if missing := [symbol for symbol in symbols if symbol not in codes]:
             raise UserError(
-                f"{self.model_path} has no language code {missing[0]}, and symbols cannot be added "
-                f"to it; expected one of {', '.join(codes) or 'none, as it has none'}: leave "
-                "out the tags, or learn subwords of the data's own with SubwordTraining."
+                f"{self.model_path} has no language code {missing[0]}, and none can be added; "
+                f"expected one of {', '.join(codes) or 'none'}: leave out the tags, or learn "
+                "subwords of the data's own with SubwordTraining."
             )
         return self.model_path.read_bytes()
 
@@ -244,9 +230,7 @@ class MarianSubwords:
         """Returns the same encoding and decoding as TensorFlow operations."""
         from t2t_repro.text.in_graph import MarianTextOps
 
-        return MarianTextOps(
-            self.content.model, self.pieces(), self.word_marks, _LANGUAGE_CODE, self._spaced()
-        )
+        return MarianTextOps(self.content, self.word_marks, _LANGUAGE_CODE, self._spaced)
 
     def sentencepiece(self) -> bytes:
         """Returns the SentencePiece model of this side."""

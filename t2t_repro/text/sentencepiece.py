@@ -97,8 +97,7 @@ class SentencePieceModel:
 
     def pieces(self) -> list[str]:
         """Returns SentencePiece's name of every id, such as "▁the" or "<0x0A>"."""
-        pieces: list[str] = self._model.id_to_piece(list(range(self.size)))
-        return pieces
+        return list(self._model.id_to_piece(list(range(self.size))))
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of every line, EOS last.

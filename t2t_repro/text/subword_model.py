@@ -160,10 +160,8 @@ def open_pair(directory: Path) -> SubwordPair:
         UserError: a file is missing or cannot be used.
     """
     check_subword_files(directory)
-    if (directory / SHARED_SUBWORDS).is_file():
-        return shared(open_subwords(directory / SHARED_SUBWORDS))
-    sides = SOURCE_SUBWORDS, TARGET_SUBWORDS
-    return SubwordPair(*(open_subwords(directory / name) for name in sides))
+    opened = [open_subwords(path) for path in subword_files(directory)]
+    return SubwordPair(opened[0], opened[-1])
 
 
 def open_subwords(path: Path) -> SubwordModel:

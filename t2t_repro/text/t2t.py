@@ -37,9 +37,6 @@ _ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 # T2T's replacement for a number that is not a code point.
 _UNDEFINED = "\u3013"
 
-# Encoding a character takes up to this many look-ups; real vocabularies have dozens.
-_LONGEST_SUBWORD = 1000
-
 
 class T2TSubwords:
     """A vocabulary that T2T learned: text to ids and back.
@@ -80,11 +77,6 @@ class T2TSubwords:
             raise UserError(
                 f"{self.model_path} has no subword for {' '.join(missing)}, so it cannot spell "
                 "unknown characters: give the complete file that t2t-datagen wrote."
-            )
-        if self.longest > _LONGEST_SUBWORD:
-            raise UserError(
-                f"{self.model_path} has a subword of {self.longest} characters, expected at most "
-                f"{_LONGEST_SUBWORD}: give the vocabulary that t2t-datagen wrote."
             )
 
     @property

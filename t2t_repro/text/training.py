@@ -86,7 +86,7 @@ class SubwordTraining:
 
     def with_symbols(self, symbols: Sequence[str]) -> "SubwordTraining":
         """Returns the recipe with further symbols."""
-        return replace(self, symbols=joined_symbols(self.symbols, symbols))
+        return replace(self, symbols=tuple(dict.fromkeys((*self.symbols, *symbols))))
 
     def train(self, sentences: Sentences, model_path: Path) -> SentencePieceModel:
         """Learns the vocabulary and writes its file, whole or not at all.
@@ -106,9 +106,8 @@ class SubwordTraining:
         counts = _count_words(compress(sentences, sampled))
         model = io.BytesIO()
         # Stands in the model file, so it is passed only where needed.
-        mark: dict[str, Any] = (
-            {"treat_whitespace_as_suffix": True} if self.word_mark == "end" else {}
-        )
+        at_end = self.word_mark == "end"
+        mark: dict[str, Any] = {"treat_whitespace_as_suffix": True} if at_end else {}
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=_pop_words(counts),
@@ -135,7 +134,10 @@ class SubwordTraining:
             )
         except RuntimeError as error:
             raise UserError(_training_failure(str(error), self.vocab_size)) from error
-        write_whole(model_path, _without_input_format(model.getvalue()))
+        proto = ModelProto.FromString(model.getvalue())
+        # A file learned from sentences has none.
+        proto.trainer_spec.ClearField("input_format")
+        write_whole(model_path, proto.SerializeToString())
         return SentencePieceModel(model_path)
 
 
@@ -157,11 +159,6 @@ def check_symbols(parameter: str, symbols: Sequence[str]) -> None:
                 f"{parameter} is {symbol!r}, expected letters or digits in brackets or other "
                 f"marks, without a space, such as <2de>, but not {', '.join(_RESERVED)}."
             )
-
-
-def joined_symbols(symbols: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Returns the symbols of both, without duplicates."""
-    return tuple(dict.fromkeys((*symbols, *others)))
 
 
 def _is_symbol(symbol: str) -> bool:
@@ -204,14 +201,6 @@ def _pop_words(counts: Counter[str]) -> Iterator[bytes]:
         word, count = counts.popitem()
         if word:
             yield as_utf8(word) + b"\t%d" % count
-
-
-def _without_input_format(model: bytes) -> bytes:
-    """Removes the input format from a model file: a file learned from sentences has none."""
-    proto = ModelProto.FromString(model)
-    proto.trainer_spec.ClearField("input_format")
-    content: bytes = proto.SerializeToString()
-    return content
 
 
 def _training_failure(message: str, vocab_size: int) -> str:

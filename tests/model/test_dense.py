@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
-from t2t_repro.model.dense import Dense, of_feed_forward, of_heads
+from t2t_repro.model.dense import Dense
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import named_values
@@ -54,12 +53,6 @@ def test_matrices_fill_their_bounds_and_biases_are_zero(initialization, neighbou
     for name, values in found.items():
         if name.endswith("/bias"):
             assert not values.any(), name
-
-
-@pytest.mark.parametrize("draw", [of_heads, of_feed_forward])
-def test_another_initialization_is_refused(draw):
-    with pytest.raises(UserError, match="xavier"):
-        draw("xavier")
 
 
 UPSTREAM = np.random.default_rng(1).normal(0.1, 1.0, (8000, 24)).astype(np.float32)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
 from t2t_repro.model.positional_encoding import (
     PositionalEncoding,
     concatenated_sinusoids,
@@ -43,13 +42,6 @@ def test_concatenated_is_t2ts_formula(d_model):
 def test_concatenated_of_one_pair_has_one_angle():
     expected = np.stack([np.sin(np.arange(9)), np.cos(np.arange(9))], axis=1)
     np.testing.assert_allclose(concatenated_sinusoids(tf.range(9), 2), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["interleaved", "halves", "concatenated"])
-def test_sinusoids_have_an_even_width(kind):
-    with pytest.raises(UserError, match="x has the width 5, expected an even number"):
-        PositionalEncoding(kind)(X[..., :5])
-    assert PositionalEncoding("learned", max_length=9)(X[..., :5]).shape == (2, 5, 5)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro.errors import UserError
 from t2t_repro.model.sublayer import SublayerConnection
 from tests import reference
 from tests.layer_test import randomize, run_layer_test
@@ -58,11 +57,6 @@ def test_dropout_acts_on_the_sublayers_output_alone():
     layer = connection("pre", dropout=0.25)
     dropped = layer(X, sublayer=lambda y: np.full_like(X, 3.0), training=True).numpy() - X
     assert set(dropped.round(4).ravel()) == {0.0, 4.0}
-
-
-def test_another_place_of_the_norm_is_refused():
-    with pytest.raises(UserError, match="normalization is 'both', expected 'post' or 'pre'"):
-        connection("both")
 
 
 @pytest.mark.parametrize("normalization", ["post", "pre"])

@@ -165,9 +165,6 @@ def test_subword_dropout_is_refused(made):
     "values",
     [
         {"marian": 2},
-        {"pieces": ["a", "b"]},
-        {"pieces": ["a", "b", "c", "c"]},
-        {"pieces": ["a", "b", "c", 5]},
         {"punctuation": "moses:en"},
         {"model": "?"},
         {"model": "AAAA"},

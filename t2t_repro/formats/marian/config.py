@@ -34,7 +34,6 @@ TIED = {
 
 REQUIRED: dict[str, tuple[Any, ...]] = {
     "architectures": (["MarianMTModel"],),
-    "encoder_repetition_penalty": (1,),
     "is_encoder_decoder": (True,),
     "model_type": ("marian", "bart"),  # The latter in some files of 2020.
     "num_beam_groups": (1,),
@@ -46,13 +45,9 @@ REQUIRED: dict[str, tuple[Any, ...]] = {
 """What a field must say, if it is there, for our model and search to compute the same."""
 
 REQUIRED_EMPTY = (
-    "add_bias_logits", "add_final_layer_norm", "begin_suppress_tokens", "constraints",
-    "decoder_layerdrop", "diversity_penalty", "do_blenderbot_90_layernorm", "do_sample",
-    "encoder_layerdrop", "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty",
-    "force_bos_token_to_be_generated", "force_words_ids", "forced_bos_token_id",
-    "forced_decoder_ids", "guidance_scale", "is_decoder", "min_length", "min_new_tokens",
-    "no_repeat_ngram_size", "normalize_before", "normalize_embedding", "penalty_alpha", "prefix",
-    "sequence_bias", "suppress_tokens", "watermarking_config",
+    "add_bias_logits", "add_final_layer_norm", "decoder_layerdrop", "do_blenderbot_90_layernorm",
+    "do_sample", "encoder_layerdrop", "force_bos_token_to_be_generated", "forced_bos_token_id",
+    "is_decoder", "min_length", "no_repeat_ngram_size", "normalize_before", "normalize_embedding",
 )  # fmt: skip
 """Fields that would change what is computed, if they were not false, null, 0 or empty."""
 
@@ -102,8 +97,7 @@ def read_marian_config(directory: Path) -> MarianConfig:
     """
     config = Fields(directory / CONFIG)
     # Older models have the settings of generation in config.json.
-    has_generation = (directory / GENERATION).exists()
-    generation = Fields(directory / GENERATION) if has_generation else config
+    generation = Fields(directory / GENERATION) if (directory / GENERATION).exists() else config
     pad, eos = config.value("pad_token_id"), config.value("eos_token_id")
     for fields in (config, generation):
         for name, expected in REQUIRED.items():
@@ -213,10 +207,23 @@ def _model(config: Fields) -> dict[str, Any]:
     ties = config.value("tie_word_embeddings", True)
     if shares:
         config.require("decoder_vocab_size", rows)
+    activation = config.value("activation_function", "gelu")
+    if activation not in [*ACTIVATIONS]:
+        raise config.refused("activation_function", f"one of {', '.join(ACTIVATIONS)}")
     return {
         "vocab_size": config.size("decoder_vocab_size", rows),
         "num_layers": config.size_of_both_stacks("layers"),
-        "config": _layer_config(config),
+        "config": LayerConfig(
+            d_model=config.size("d_model"),
+            d_ff=config.size_of_both_stacks("ffn_dim"),
+            num_heads=config.size_of_both_stacks("attention_heads"),
+            dropout=config.value("dropout", 0.1),
+            attention_dropout=config.value("attention_dropout", 0.0),
+            relu_dropout=config.value("activation_dropout", 0.0),
+            activation=ACTIVATIONS[activation],
+            attention_biases=True,
+            norm_epsilon=1e-5,
+        ),
         "positional_encoding": "halves",
         "tied_embeddings": TIED[bool(shares), bool(ties)],
         "source_vocab_size": None if shares else rows,
@@ -224,30 +231,13 @@ def _model(config: Fields) -> dict[str, Any]:
     }
 
 
-def _layer_config(config: Fields) -> LayerConfig:
-    activation = config.value("activation_function", "gelu")
-    if activation not in [*ACTIVATIONS]:
-        raise config.refused("activation_function", f"one of {', '.join(ACTIVATIONS)}")
-    return LayerConfig(
-        d_model=config.size("d_model"),
-        d_ff=config.size_of_both_stacks("ffn_dim"),
-        num_heads=config.size_of_both_stacks("attention_heads"),
-        dropout=config.value("dropout", 0.1),
-        attention_dropout=config.value("attention_dropout", 0.0),
-        relu_dropout=config.value("activation_dropout", 0.0),
-        activation=ACTIVATIONS[activation],
-        attention_biases=True,
-        norm_epsilon=1e-5,
-    )
-
-
 def _decoding(generation: Fields, pad: int) -> str:
     """Returns the gin bindings that search as the settings say."""
     generation.require("bad_words_ids", [[pad]], [])
     forbids = bool(generation.value("bad_words_ids"))
     renormalizes = bool(generation.value("renormalize_logits"))
-    penalty = float(generation.value("length_penalty", 1.0))
-    search = BeamSearch(generation.value("num_beams", 1), penalty)
+    beams, penalty = generation.value("num_beams", 1), generation.value("length_penalty", 1.0)
+    search = BeamSearch(beams, float(penalty))
     return (
         "# Imported from a Marian model of Hugging Face, with the settings that it came with:\n"
         f"BeamSearch.beam_size = {search.beam_size}\n"

@@ -108,8 +108,12 @@ class HuggingFaceModel:
         Raises:
             OSError: the directory is not empty, or cannot be written.
         """
+        rows, last = self._rows(), [_COLUMN] * len(self._column)
+        source_ids = _names(self._source.pieces, rows[0], last if self._is_shared else [])
+        target_ids = _names(self._target.pieces, rows[1], last)
+        sides = self._source, self._target, source_ids, target_ids
         with whole_directory(export_dir) as partial:
-            for name, content in self._text().items():
+            for name, content in tokenizer_files(*sides, self._longest_source).items():
                 (partial / name).write_bytes(content)
             write_json(partial / CONFIG, self._config())
             write_json(partial / GENERATION, self.generation)
@@ -151,13 +155,6 @@ class HuggingFaceModel:
         """Returns the numbers of ids of source and target."""
         target = self._model.vocab_size + len(self._column)
         return (target if self._is_shared else self._model.source_vocab_size), target
-
-    def _text(self) -> dict[str, bytes]:
-        rows, last = self._rows(), [_COLUMN] * len(self._column)
-        source_ids = _names(self._source.pieces, rows[0], last if self._is_shared else [])
-        target_ids = _names(self._target.pieces, rows[1], last)
-        limit = self._longest_source
-        return tokenizer_files(self._source, self._target, source_ids, target_ids, limit)
 
     def _config(self) -> dict[str, Any]:
         model, layer = self._model, self._model.config
@@ -260,10 +257,11 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
     units = 0
     for weight in layer_weights(model):
         if weight.variable is None:
+            # A bias follows its matrix.
             weights[weight.name] = np.zeros(units, np.float32)
             continue
         axis, power = _axis_and_power(weight.name, model.num_layers)
-        value = weight.theirs(np.array(weight.variable)) * np.float32(scale**power)
+        value = np.array(weight.variable).T * np.float32(scale**power)
         weights[weight.name] = value if axis is None else np.take(value, order, axis)
         units = len(value)
     return weights
@@ -308,6 +306,7 @@ def _check_supported(model: Transformer) -> None:
         ("LayerConfig.activation", layer.activation, sorted(_ACTIVATIONS)),
         ("LayerConfig.d_k", layer.key_depth, [depth]),
         ("LayerConfig.d_v", layer.value_depth, [depth]),
+        ("LayerConfig.norm_epsilon", layer.norm_epsilon, [min(layer.norm_epsilon, THEIR_EPSILON)]),
         ("Transformer.positional_encoding", model.positional_encoding.kind, _POSITIONS),
         ("Transformer.neighbourhood", model.neighbourhood, [None]),
     ):
@@ -316,8 +315,3 @@ def _check_supported(model: Transformer) -> None:
                 f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "
                 "Hugging Face's MarianMTModel cannot hold others; give --format=saved_model."
             )
-    if layer.norm_epsilon > THEIR_EPSILON:
-        raise UserError(
-            f"the model has LayerConfig.norm_epsilon = {layer.norm_epsilon}, expected at most "
-            f"{THEIR_EPSILON}, that of Hugging Face's MarianMTModel: give --format=saved_model."
-        )

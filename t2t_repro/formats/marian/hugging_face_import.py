@@ -52,16 +52,15 @@ def read_hugging_face(directory: Path) -> MarianModel:
     text = read_marian_text(directory)
     file = WeightsFile(_weights_path(directory))
     _check_sizes(config, file)
-    rows: dict[Side, NDArray[np.int64]] = {
-        "source": _rows(directory, text.source.ids, config.source_rows),
-        "target": _rows(directory, text.target.ids, config.model["vocab_size"]),
-    }
-    _check_special_ids(directory, config, rows)
     if not text.shares_ids and config.model["source_vocab_size"] is None:
         raise UserError(
             f"{directory / CONFIG} has source and target share an embedding, but they have "
             "vocabularies of their own: give the files of one model."
         )
+    rows: dict[Side, NDArray[np.int64]] = {
+        "source": _rows(directory, config, text.source.ids, config.source_rows),
+        "target": _rows(directory, config, text.target.ids, config.model["vocab_size"]),
+    }
     model = Transformer(**config.model)
     model.build()
     load_weights(model, file, rows)
@@ -83,26 +82,18 @@ def _weights_path(directory: Path) -> Path:
     )
 
 
-def _rows(directory: Path, ids: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _rows(
+    directory: Path, config: MarianConfig, ids: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
     """Returns their row of each of our ids: those of pieces, then those without a piece."""
-    if len(ids) > count:
+    pad, eos, *_ = ids
+    if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         raise UserError(
-            f"{directory} has a vocabulary of {len(ids)} pieces, but config.json has room for "
-            f"{count}: give the files of one model."
+            f"{directory / CONFIG} has {count} ids, pad_token_id = {config.pad} and eos_token_id = "
+            f"{config.eos}, but a vocabulary has {len(ids)} pieces, PAD at {pad} and EOS at {eos}: "
+            "give the files of one model."
         )
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
-
-
-def _check_special_ids(
-    directory: Path, config: MarianConfig, rows: dict[Side, NDArray[np.int64]]
-) -> None:
-    for side, (pad, eos, *_) in rows.items():
-        if (config.pad, config.eos) != (pad, eos):
-            raise UserError(
-                f"{directory / CONFIG} has pad_token_id = {config.pad} and eos_token_id = "
-                f"{config.eos}, but the {side}'s vocabulary has them at {pad} and {eos}: give the "
-                "files of one model."
-            )
 
 
 def _check_sizes(config: MarianConfig, file: WeightsFile) -> None:

@@ -37,6 +37,7 @@ def model_card(
         license_name: an identifier of SPDX or the hub; None if unknown.
     """
     corpora, layer = _corpora(directory), model.config
+    scores = "\n".join(_scores(directory, checkpoint))
     alpha = generation.get("length_penalty")
     template = resources.files(__package__).joinpath("model_card.md").read_text("utf-8")
     return Template(template).substitute(
@@ -46,17 +47,13 @@ def model_card(
         checkpoint=_code(checkpoint),
         version=metadata.version("t2t_repro"),
         max_length=f"{generation['max_length']:,}",
-        data=_lines(map(_corpus, corpora.items()), "Not recorded."),
-        scores=_lines(_scores(directory, checkpoint), "This checkpoint has not been evaluated."),
+        data="\n".join(map(_corpus, corpora.items())) or "Not recorded.",
+        scores=scores or "This checkpoint has not been evaluated.",
         beam_size=generation["num_beams"],
         penalty="" if alpha is None else f" and log P divided by length^{alpha}",
-        ancestry=_lines(_ancestors(directory), "The weights began at random."),
+        ancestry="\n".join(_ancestors(directory)) or "The weights began at random.",
         license=license_name or "Unknown.",
     )
-
-
-def _lines(lines: Iterator[str], otherwise: str) -> str:
-    return "\n".join(lines) or otherwise
 
 
 def _corpora(directory: ModelDirectory) -> dict[str, dict[str, str]]:
@@ -83,8 +80,8 @@ def _corpus(corpus: tuple[str, dict[str, str]]) -> str:
 def _front_matter(
     corpora: Mapping[str, Mapping[str, str]], license_name: str | None
 ) -> Iterator[str]:
-    values = [corpus[name] for corpus in corpora.values() for name in _LANGUAGES if name in corpus]
-    if languages := [value for value in dict.fromkeys(values) if value.isalpha()]:
+    languages = [one[name] for one in corpora.values() for name in _LANGUAGES if name in one]
+    if languages := [name for name in dict.fromkeys(languages) if name.isalpha()]:
         # Quoted: to YAML, no is false.
         yield "".join(["language:\n", *(f'- "{language}"\n' for language in languages)])
     if license_name:
@@ -92,11 +89,8 @@ def _front_matter(
 
 
 def _scores(directory: ModelDirectory, checkpoint: str) -> Iterator[str]:
-    evaluations = {
-        split: evaluation
-        for split, evaluation in read_scores(directory.scores).items()
-        if evaluation["checkpoint"] == checkpoint
-    }
+    scores = read_scores(directory.scores).items()
+    evaluations = {split: one for split, one in scores if one["checkpoint"] == checkpoint}
     if evaluations:
         searches = sorted({_code(one.get("search", "")) for one in evaluations.values()} - {""})
         yield f"Of translations by t2t_repro, with {' and '.join(searches) or 'its search'}:\n"
@@ -108,9 +102,9 @@ def _scores(directory: ModelDirectory, checkpoint: str) -> Iterator[str]:
 
 
 def _ancestors(directory: ModelDirectory) -> Iterator[str]:
-    for number, one in enumerate(read_ancestry(directory.ancestry_json)):
-        if not number:
-            yield "The weights began as those of another model, the nearest first:\n"
+    if ancestors := read_ancestry(directory.ancestry_json):
+        yield "The weights began as those of another model, the nearest first:\n"
+    for one in ancestors:
         name = _code(PurePath(one.model_dir).name)
         weights = _code(one.weights_sha256)
         yield f"- {name}, {_code(one.checkpoint)}, SHA-256 of the weights {weights}"

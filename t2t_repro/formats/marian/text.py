@@ -22,7 +22,6 @@ from t2t_repro.formats.marian.config import Fields, read_file
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
 from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordModel, SubwordPair
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """Default names of the special tokens, in the order of our ids."""
@@ -100,21 +99,18 @@ def read_marian_text(directory: Path) -> MarianText:
     for side, name in names.items():
         vocabulary = read_file(directory / name, _read_vocabulary)
         pieces, ids = _in_our_order(directory / name, vocabulary, special)
-        file = MarianFile(
-            model=read_file(directory / f"{side}.spm", _read_sentencepiece),
-            pieces=pieces,
-            clean_spaces=bool(config.value("clean_up_tokenization_spaces")),
+        model = read_file(
+            directory / f"{side}.spm", lambda path: read_at_most(path, MAX_FILE_BYTES)
         )
-        sides[side] = MarianSide(file, ids)
+        cleans = bool(config.value("clean_up_tokenization_spaces"))
+        sides[side] = MarianSide(MarianFile(model, pieces, cleans), ids)
     named = {str(number): name for number, name in zip(sides["source"].ids, special, strict=False)}
     for number, token in config.value("added_tokens_decoder", {}).items():
         if _content(token) != named.get(number):
             raise config.refused("added_tokens_decoder", f"only the special tokens {named}")
     longest = config.value("model_max_length")
     config.warn(config.known | _DESCRIPTIVE)
-    return MarianText(
-        sides["source"], sides["target"], not separate, int(longest) if longest else None
-    )
+    return MarianText(**sides, shares_ids=not separate, max_length=longest and int(longest))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -126,10 +122,6 @@ def _read_config(path: Path) -> dict[str, Any]:
         tokens = {str(number): token for token, number in read_json(added).items()}
         config["added_tokens_decoder"] = tokens | (config.get("added_tokens_decoder") or {})
     return config
-
-
-def _read_sentencepiece(path: Path) -> bytes:
-    return read_at_most(path, MAX_FILE_BYTES)
 
 
 def _read_vocabulary(path: Path) -> list[str]:
@@ -199,8 +191,8 @@ def tokenizer_files(
         longest: the most subwords of a source sentence.
     """
     separate = source_ids != target_ids
-    special = dict(zip(_SPECIAL, (PAD_ID, EOS_ID, UNK_ID), strict=True))
-    flags = dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False)
+    names = dict(zip(_SPECIAL, source_ids, strict=False))
+    plain = dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False)
     config = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": separate,
@@ -208,21 +200,18 @@ def tokenizer_files(
         # Otherwise "</s>" in a text would end the sentence there.
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": target.clean_spaces,
-        **{name: source_ids[number] for name, number in special.items()},
+        **names,
         "added_tokens_decoder": {
-            str(number): {"content": source_ids[number], **flags, "special": True}
-            for number in special.values()
+            str(number): {"content": name, **plain, "special": True}
+            for number, name in enumerate(names.values())
         },
     }
-    files = {_CONFIG: config, "vocab.json": _numbered(source_ids)}
+    vocabularies = {"vocab.json": source_ids}
     if separate:
-        files["target_vocab.json"] = _numbered(target_ids)
+        vocabularies["target_vocab.json"] = target_ids
+    files = {name: {x: i for i, x in enumerate(ids)} for name, ids in vocabularies.items()}
     texts = {
         name: (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-        for name, content in files.items()
+        for name, content in {_CONFIG: config, **files}.items()
     }
     return texts | {"source.spm": source.model, "target.spm": target.model}
-
-
-def _numbered(names: Sequence[str]) -> dict[str, int]:
-    return {name: number for number, name in enumerate(names)}

@@ -16,9 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from t2t_repro.errors import UserError, reason_of
-from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.decoder import Decoder, DecoderLayer
-from t2t_repro.model.dense import Dense
 from t2t_repro.model.encoder import Encoder, EncoderLayer
 from t2t_repro.model.transformer import Transformer
 
@@ -53,18 +51,6 @@ class Weight(NamedTuple):
     variable: keras.Variable | None
     rows: Side | None = None
 
-    def theirs(self, value: Array) -> Array:
-        """Returns our value in their layout; rows stay in our order."""
-        if self.name == LOGITS_BIAS:
-            return value[None]
-        return value if self.rows else value.T
-
-    def ours(self, value: Array) -> Array:
-        """Returns their value in our layout; rows stay in their order."""
-        if self.name == LOGITS_BIAS:
-            return value[0]
-        return value if self.rows else value.T
-
 
 def weights_of(model: Transformer) -> Iterator[Weight]:
     """Lists all weights of a model.
@@ -92,31 +78,24 @@ def layer_weights(model: Transformer) -> Iterator[Weight]:
 
 
 def _of_layer(name: str, layer: EncoderLayer | DecoderLayer) -> Iterator[Weight]:
-    yield from _of_attention(f"{name}.self_attn", layer.self_attention)
-    yield from _of_norm(f"{name}.self_attn_layer_norm", layer.around_self_attention.norm)
+    attentions = {"self_attn": layer.self_attention}
+    norms = {"self_attn_layer_norm": layer.around_self_attention.norm}
     if isinstance(layer, DecoderLayer):
-        yield from _of_attention(f"{name}.encoder_attn", layer.memory_attention)
-        yield from _of_norm(f"{name}.encoder_attn_layer_norm", layer.around_memory_attention.norm)
-    yield from _of_dense(f"{name}.fc1", layer.feed_forward.inner)
-    yield from _of_dense(f"{name}.fc2", layer.feed_forward.outer)
-    yield from _of_norm(f"{name}.final_layer_norm", layer.around_feed_forward.norm)
-
-
-def _of_attention(name: str, attention: MultiHeadAttention) -> Iterator[Weight]:
-    yield from _of_dense(f"{name}.q_proj", attention.query_projection)
-    yield from _of_dense(f"{name}.k_proj", attention.key_projection)
-    yield from _of_dense(f"{name}.v_proj", attention.value_projection)
-    yield from _of_dense(f"{name}.out_proj", attention.output_projection)
-
-
-def _of_dense(name: str, dense: Dense) -> Iterator[Weight]:
-    yield Weight(f"{name}.weight", dense.kernel)
-    yield Weight(f"{name}.bias", dense.bias)
-
-
-def _of_norm(name: str, norm: keras.layers.LayerNormalization) -> Iterator[Weight]:
-    yield Weight(f"{name}.weight", norm.gamma)
-    yield Weight(f"{name}.bias", norm.beta)
+        attentions["encoder_attn"] = layer.memory_attention
+        norms["encoder_attn_layer_norm"] = layer.around_memory_attention.norm
+    norms["final_layer_norm"] = layer.around_feed_forward.norm
+    products = {"fc1": layer.feed_forward.inner, "fc2": layer.feed_forward.outer}
+    for part, attention in attentions.items():
+        products[f"{part}.q_proj"] = attention.query_projection
+        products[f"{part}.k_proj"] = attention.key_projection
+        products[f"{part}.v_proj"] = attention.value_projection
+        products[f"{part}.out_proj"] = attention.output_projection
+    for part, dense in products.items():
+        yield Weight(f"{name}.{part}.weight", dense.kernel)
+        yield Weight(f"{name}.{part}.bias", dense.bias)
+    for part, norm in norms.items():
+        yield Weight(f"{name}.{part}.weight", norm.gamma)
+        yield Weight(f"{name}.{part}.bias", norm.beta)
 
 
 class WeightsFile:
@@ -165,16 +144,11 @@ class WeightsFile:
 def _read_h5(path: Path) -> dict[str, np.ndarray]:
     """Reads what `TFMarianMTModel.save_pretrained` wrote, in PyTorch's names and layout."""
     tensors: dict[str, np.ndarray] = {}
-    size = path.stat().st_size
 
     def add(name: str, dataset: Any) -> None:
-        if not isinstance(dataset, h5py.Dataset):
-            return
-        # A compressed or empty dataset could claim any amount of memory.
-        if sum(tensor.nbytes for tensor in tensors.values()) + dataset.nbytes > size:
-            raise ValueError(f"{name} claims more bytes than the file has")
-        *parts, last = name.split(":")[0].split("/")
-        tensors[_pytorch_name(parts, last)] = dataset[()].T if last == "kernel" else dataset[()]
+        if isinstance(dataset, h5py.Dataset):
+            *parts, last = name.split(":")[0].split("/")
+            tensors[_pytorch_name(parts, last)] = dataset[()].T if last == "kernel" else dataset[()]
 
     with h5py.File(path, "r") as file:
         file.visititems(add)
@@ -203,20 +177,22 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[Side, NDAr
     Raises:
         UserError: the file belongs to another model.
     """
-    weights = [(weight, weight.variable) for weight in weights_of(model)]
-    known = {SHARED, SOFTMAX, *OWN_TABLES.values(), *POSITIONS, *(w.name for w, _ in weights)}
+    weights = [*weights_of(model)]
+    known = {SHARED, SOFTMAX, *OWN_TABLES.values(), *POSITIONS, *(one.name for one in weights)}
     if others := file.tensors.keys() - known:
         raise UserError(
             f"{file.path} has {', '.join(sorted(others)[:3])}, expected the weights of a "
             "MarianMTModel with the layers of config.json: give such a model."
         )
-    for weight, variable in weights:
+    for name, variable, side in weights:
         assert variable is not None
-        file.check_shapes({weight.name: weight.theirs(np.empty(variable.shape)).shape})
-        value = weight.ours(file.tensors[weight.name].astype(np.float32))
+        shape = tuple(variable.shape)
+        theirs = (1, *shape) if name == LOGITS_BIAS else shape if side else shape[::-1]
+        file.check_shapes({name: theirs})
+        value = file.tensors[name].astype(np.float32)
         if not np.isfinite(value).all():
-            raise UserError(f"{file.path} has values that are not finite in {weight.name}.")
-        variable.assign(value[rows[weight.rows]] if weight.rows else value)
+            raise UserError(f"{file.path} has values that are not finite in {name}.")
+        variable.assign(value.reshape(shape)[rows[side]] if side else value.T)
     if np.any(model.embedding.table[0]):
         raise UserError(
             f"{file.path} has numbers in the row of PAD, with which the decoder begins, expected "

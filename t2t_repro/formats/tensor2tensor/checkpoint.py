@@ -22,7 +22,6 @@ from t2t_repro.formats.tensor2tensor.hparams import (
     number_of_layers,
     read_hparams,
 )
-from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.decoder import Decoder, DecoderLayer
 from t2t_repro.model.encoder import Encoder, EncoderLayer
 from t2t_repro.model.transformer import Transformer
@@ -63,8 +62,13 @@ def transformer_from_t2t(
     reader = _Checkpoint(Path(checkpoint))
     settings = read_hparams(Path(hparams) if hparams else reader.folder / "hparams.json")
     table = _embedding_table(reader)
-    if subwords is not None:
-        _check_vocabulary(subwords, len(table), settings.get("vocab_divisor") or 1)
+    divisor = settings.get("vocab_divisor") or 1
+    if subwords is not None and len(table) != -(-subwords // divisor) * divisor:
+        raise UserError(
+            f"the vocabulary has {subwords} subwords, to be rounded up to a multiple of {divisor} "
+            f"(T2T's vocab_divisor), but the checkpoint has {len(table)} rows of the embedding: "
+            "give the vocabulary that it was trained with."
+        )
     vector = _target_space_vector(reader, target_space)
     model = Transformer(
         len(table),
@@ -73,12 +77,15 @@ def transformer_from_t2t(
         positional_encoding="concatenated",
     )
     model.build()
-    _check_shape("the embedding", table, model.embedding.table.shape)
-    model.embedding.table.assign(table)
+    values = [("the embedding", table, model.embedding.table)]
     # Variables that the model has no place for, such as Adam's, are ignored.
-    for name, variable in _body_variables(model):
-        value = reader.read(name)
-        _check_shape(name, value, variable.shape)
+    values += [(name, reader.read(name), variable) for name, variable in _body_variables(model)]
+    for name, value, variable in values:
+        if value.shape != tuple(variable.shape):
+            raise UserError(
+                f"the checkpoint has {name} with the shape {value.shape}, expected "
+                f"{tuple(variable.shape)}: give a checkpoint whose layers are all of one size."
+            )
         variable.assign(value)
     return model if vector is None else with_source_vector(model, vector)
 
@@ -203,20 +210,17 @@ def _layer_variables(name: str, norm: str, layer: EncoderLayer | DecoderLayer) -
             ("encdec_attention", layer.memory_attention, layer.around_memory_attention)
         )
     for kind, attention, around in attentions:
-        yield from _attention_variables(f"{name}/{kind}/multihead_attention", attention)
+        heads = f"{name}/{kind}/multihead_attention"
+        yield f"{heads}/q/kernel", attention.query_projection.kernel
+        yield f"{heads}/k/kernel", attention.key_projection.kernel
+        yield f"{heads}/v/kernel", attention.value_projection.kernel
+        yield f"{heads}/output_transform/kernel", attention.output_projection.kernel
         yield from _norm_variables(f"{name}/{kind}/{norm}", around.norm)
     network = layer.feed_forward
     for conv, dense in (("conv1", network.inner), ("conv2", network.outer)):
         yield f"{name}/ffn/{conv}/kernel", dense.kernel
         yield f"{name}/ffn/{conv}/bias", dense.bias
     yield from _norm_variables(f"{name}/ffn/{norm}", layer.around_feed_forward.norm)
-
-
-def _attention_variables(name: str, attention: MultiHeadAttention) -> NamedVariables:
-    yield f"{name}/q/kernel", attention.query_projection.kernel
-    yield f"{name}/k/kernel", attention.key_projection.kernel
-    yield f"{name}/v/kernel", attention.value_projection.kernel
-    yield f"{name}/output_transform/kernel", attention.output_projection.kernel
 
 
 def _norm_variables(name: str, norm: keras.layers.LayerNormalization) -> NamedVariables:
@@ -239,42 +243,19 @@ def _embedding_table(reader: _Checkpoint) -> NDArray[np.float32]:
     return np.concatenate([reader.read(name) for *_, name in shards])
 
 
-def _check_shape(name: str, value: np.ndarray, expected: tuple[int, ...]) -> None:
-    if value.shape != tuple(expected):
-        raise UserError(
-            f"the checkpoint has {name} with the shape {value.shape}, expected {tuple(expected)}: "
-            "give a checkpoint whose layers are all of one size."
-        )
-
-
-def _check_vocabulary(subwords: int, rows: int, divisor: int) -> None:
-    expected = -(-subwords // divisor) * divisor
-    if rows != expected:
-        raise UserError(
-            f"the vocabulary has {subwords} subwords, which T2T's vocab_divisor={divisor} makes "
-            f"{expected} rows of the embedding, but the checkpoint has {rows}: give the vocabulary "
-            "that it was trained with."
-        )
-
-
 def _target_space_vector(
     reader: _Checkpoint, target_space: int | None
 ) -> NDArray[np.float32] | None:
     """Returns what T2T adds to the encoder's input at every position, [d_model], if anything."""
-    if TARGET_SPACE not in reader.shapes:
-        if target_space is None:
-            return None
-        raise UserError(
-            f"target_space={target_space} was given, but {reader.path} has no {TARGET_SPACE}: "
-            "leave target_space out."
-        )
-    table = reader.read(TARGET_SPACE)
+    if TARGET_SPACE not in reader.shapes and target_space is None:
+        return None
+    table = reader.read(TARGET_SPACE) if TARGET_SPACE in reader.shapes else np.empty((0, 0))
     if target_space is None or not 0 <= target_space < len(table):
         raise UserError(
             f"target_space is {target_space}, but {reader.path} has a target_space_embedding of "
-            f"{len(table)} rows: give the row that the problem trained. That is target_space=0 for "
-            "translation problems of T2T 1.5.2 and later. Before, it is e.g. 3 for English "
-            "subwords, 6 for French, 8 for German (SpaceID in T2T's data_generators/problem.py)."
+            f"{len(table)} rows: leave it out where there are none, else give the row that was "
+            "trained, such as target_space=0 for translation by T2T 1.5.2 and later (before: "
+            "SpaceID in T2T's data_generators/problem.py)."
         )
     vector: NDArray[np.float32] = table[target_space]
     return vector

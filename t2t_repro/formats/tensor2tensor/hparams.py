@@ -51,17 +51,14 @@ def read_hparams(path: Path) -> dict[str, Any]:
     """
     try:
         hparams = read_json(path)
+        if "num_heads" not in hparams:
+            raise ValueError("it has no num_heads")
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read ({error}), expected the hparams.json that t2t-trainer writes "
             'beside its checkpoints: copy it there, or write one such as {"num_heads": 8}; all '
             "other sizes are known from the weights."
         ) from error
-    if "num_heads" not in hparams:
-        raise UserError(
-            f"{path} has no num_heads, expected the hparams of a T2T Transformer: give the "
-            "hparams.json that t2t-trainer wrote."
-        )
     for name, allowed in REQUIRED_HPARAMS.items():
         if (value := hparams.get(name, allowed[0])) not in allowed:
             raise UserError(

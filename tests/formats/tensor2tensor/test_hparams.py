@@ -137,5 +137,5 @@ def test_another_file(tmp_path, content):
     path = tmp_path / "hparams.json"
     if content:
         path.write_text(content)
-    with pytest.raises(UserError, match=r"hparams.json (cannot be read|has no num_heads)"):
+    with pytest.raises(UserError, match=r"hparams.json cannot be read"):
         read_hparams(path)
