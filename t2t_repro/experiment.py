@@ -32,7 +32,6 @@ from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.fine_tuning import initial_model
-from t2t_repro.training.guard_rails import check_writable
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.moving_average import MovingAverageSettings
@@ -149,7 +148,7 @@ def train(experiment: Experiment, model_dir: Path, data_dir: Path) -> RunState:
         the state of the run at its end.
 
     Raises:
-        UserError: a setting or a file cannot be used, or a gradient is not finite or too long.
+        UserError: a setting or a file cannot be used, or a gradient is not finite.
         SystemExit: a signal ended the run, with 143 for SIGTERM, 130 for SIGINT; there is a
             checkpoint. Or another worker was lost: 143.
     """
@@ -161,13 +160,7 @@ def train(experiment: Experiment, model_dir: Path, data_dir: Path) -> RunState:
     preparation = configured_preparation(start)
     workers = find_workers()
     with workers.connected():
-        with workers.chief_first():
-            if workers.is_chief:
-                check_writable(directory.path)
         workers.check_same_run(directory)
-        if settings.init_from:
-            identity = initial.identity() if initial else {}
-            workers.check_same("a train.init_from with", identity)
         strategy = workers.strategy or choose_strategy()
 
         # The model and its update.

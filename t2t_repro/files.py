@@ -35,11 +35,6 @@ def sync(*paths: Path) -> None:
             os.close(number)
 
 
-def nearest_folder(folder: Path) -> Path:
-    """Returns a directory if it exists, else the nearest existing one above it."""
-    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-
-
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all, and makes its directory.
 

@@ -56,9 +56,6 @@ class Checkpoints:
         average: of the weights; left out of the checkpoint if it has no values.
         frozen: parts of the model that the optimizer does not update; see `StepSettings`.
         is_writer: whether this worker writes; the others only read.
-
-    Attributes:
-        variables: those that a checkpoint holds.
     """
 
     def __init__(
@@ -75,10 +72,8 @@ class Checkpoints:
         # TensorFlow cannot send text to other workers: only the writer's state is ever read.
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
         parts = {"model": model, "optimizer": optimizer, "state": self._state}
-        self.variables = [*model.variables, *optimizer.variables]
         if average and average.values:
             parts["average"] = average
-            self.variables += average.values
         self._checkpoint = tf.train.Checkpoint(**parts)
         self._optimizer = optimizer
         self._directory = directory
@@ -113,22 +108,17 @@ class Checkpoints:
         try:
             state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
             frozen = state.pop(_FROZEN, [])
-            if frozen == self._frozen:
-                self._saved = RunState(**state)
-                self._checkpoint.restore(path).assert_consumed()
+            if frozen != self._frozen:
+                # The optimizer's moments are those of the weights that were not frozen.
+                raise ValueError(f"TrainStep.frozen = {frozen} there, {self._frozen} now")
+            self._saved = RunState(**state)
+            self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
             raise UserError(
                 f"{path} does not fit this model ({reason_of(error)}): give the gin file that it "
                 "was trained with; or, to start from its weights alone, another --model_dir with "
                 f"{self._directory.as_parent()}."
             ) from error
-        if frozen != self._frozen:
-            # The optimizer's moments are those of the weights that were not frozen.
-            raise UserError(
-                f"{path} is of a run with TrainStep.frozen = {frozen}, expected {self._frozen}: "
-                "bind the same; to start from its weights with a fresh optimizer, give another "
-                f"--model_dir with {self._directory.as_parent()}."
-            )
         if rate is not None:
             self._optimizer.learning_rate = rate
         return self._saved or RunState()
@@ -174,18 +164,6 @@ class Checkpoints:
         minutes = (time.monotonic() - self._saved_at) / 60
         most = self._settings.every_minutes
         return step % self._settings.every_steps == 0 or (most is not None and minutes >= most)
-
-    def to_come(self, updates: int) -> int:
-        """Returns how many more checkpoints there will be on the disk, at most.
-
-        Args:
-            updates: how many are still to be made.
-        """
-        every, keep = self._settings.every_steps, self._settings.keep
-        written = keep if self._settings.every_minutes is not None else updates // every + 1
-        more = min(keep - len(self._last.steps()), written)
-        # best/ too, and the one being written while those that it replaces are there.
-        return max(more, 0) + (not self._best.steps()) + 1
 
     def save(self, state: RunState) -> None:
         """Writes a checkpoint, unless the newest one is of the same state.

@@ -5,16 +5,12 @@ subword (the embeddings and the softmax), rows of subwords in both vocabularies 
 others keep their initialisation. All other weights must have the same sizes.
 """
 
-import hashlib
-from collections.abc import Mapping
 from os.path import abspath, expanduser
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
@@ -55,13 +51,8 @@ def initial_model(
                 "bind the model directory that it is in."
             )
         return None
-    source_dir = Path(expanduser(init_from))
-    if source_dir.resolve() == directory.path.resolve():
-        raise UserError(
-            f"train.init_from = {init_from!r} is the --model_dir itself: give another --model_dir."
-        )
     if not CheckpointFolder(directory.checkpoints).expected():
-        return InitialModel(source_dir, init_checkpoint)
+        return InitialModel(Path(expanduser(init_from)), init_checkpoint)
     if not read_ancestry(directory.ancestry_json):
         raise UserError(
             f"{directory.path} has checkpoints of a run that began without train.init_from: leave "
@@ -103,17 +94,6 @@ class InitialModel:
         """The name of the checkpoint in the directory, e.g. "best/step-2000"."""
         return "/".join(Path(self._prefix).parts[-2:])
 
-    def identity(self) -> dict[str, str]:
-        """Returns a fingerprint of the checkpoint, to be compared between workers.
-
-        The index holds a checksum of every weight.
-        """
-        return {
-            "checkpoint": self.checkpoint,
-            "index": hashlib.sha256(Path(f"{self._prefix}.index").read_bytes()).hexdigest(),
-            "subwords": self.subwords.checksum(),
-        }
-
     def check_fits(self, model: Transformer) -> None:
         """Checks that a model, built or not, can start with these weights.
 
@@ -150,19 +130,17 @@ class InitialModel:
         Raises:
             UserError: the weights cannot be read.
         """
-        try:
-            with tf.device("CPU:0"):
-                initial = self.directory.load_model(self.checkpoint, "float32")
-        except UserError as error:
-            raise UserError(f"train.init_from: {error}") from error
+        with tf.device("CPU:0"):
+            initial = self.directory.load_model(self.checkpoint, "float32")
         weights = named_values(initial)
         carried, new = self._copy_rows(initial, model, subwords)
         for weight in model.trainable_variables:
             if name_of(weight) not in carried:
                 weight.assign(weights[name_of(weight)])
+        rows = (f"{name.split('/')[0]} {carried[name]:,} copied, {new[name]:,} new" for name in new)
         logging.info(
             f"train: starts from the weights of {self.directory.path}, {self.checkpoint} "
-            f"(train.init_from); rows of subwords: {_in_words(carried, new)}"
+            f"(train.init_from); rows of subwords: {', '.join(rows)}"
         )
         return Ancestor(
             abspath(self.directory.path), self.checkpoint, weights_hash(weights), carried, new
@@ -194,16 +172,12 @@ class InitialModel:
             if "softmax" in roles and bias is not None and initial_bias is not None:
                 copied.append((bias, initial_bias.numpy()))
             for variable, values in copied:
-                _copy(variable, values, ids)
+                # The row of ids[i] becomes row i, unless it is negative.
+                mixed = np.array(variable.numpy())
+                mixed[: len(ids)][ids >= 0] = values[ids[ids >= 0]]
+                variable.assign(mixed)
                 carried[name_of(variable)], new[name_of(variable)] = counts
         return carried, new
-
-
-def _copy(variable: keras.Variable, values: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
-    """Copies values [rows, ...]: that of ids[i], unless it is negative, to row i."""
-    mixed = np.array(variable.numpy())
-    mixed[: len(ids)][ids >= 0] = values[ids[ids >= 0]]
-    variable.assign(mixed)
 
 
 def _tables(tied: str) -> dict[str, str]:
@@ -219,9 +193,3 @@ def _roles(tied: str) -> dict[str, list[str]]:
     """Returns the roles of every table."""
     tables = _tables(tied)
     return {name: [role for role in tables if tables[role] == name] for name in tables.values()}
-
-
-def _in_words(carried: Mapping[str, int], new: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{name.split('/')[0]} {carried[name]:,} copied, {new[name]:,} new" for name in carried
-    )

@@ -9,7 +9,6 @@ import gin
 from absl import logging
 
 from t2t_repro.data.preparation import Preparation
-from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -47,11 +46,20 @@ def configured_preparation(initial: ModelDirectory | None = None) -> Preparation
     rows = needed | bound
     for name in ("vocab_size", "source_vocab_size"):
         # Without rows of its own, the source has the target's.
-        _check_rows(
-            name, rows.get(name) or rows["vocab_size"], needed.get(name, needed["vocab_size"])
+        count = rows.get(name) or rows["vocab_size"]
+        least = needed.get(name, needed["vocab_size"])
+        if least > count:
+            raise UserError(
+                f"Transformer.{name} is {count}, but the subword model has {least} entries: "
+                "leave it out, or bind at least as many rows."
+            )
+    longest = bound.get("max_length") if bound.get("positional_encoding") == "learned" else None
+    if longest is not None and preparation.max_length > longest:
+        raise UserError(
+            f"Transformer.max_length is {longest}, but the data have sentences of up to "
+            f"{preparation.max_length} subwords: bind at least as many positions, or lower "
+            "prepare.max_length."
         )
-    is_learned = bound.get("positional_encoding") == "learned"
-    _check_positions(bound.get("max_length") if is_learned else None, preparation.max_length)
     return preparation
 
 
@@ -77,17 +85,6 @@ def new_model(
     return Transformer(**rows, dtype=precision)
 
 
-def check_fit(model: Transformer, data: PreparedData) -> None:
-    """Checks that a model has a row for every subword and a learned position for every place.
-
-    Raises:
-        UserError: it has not.
-    """
-    _check_rows("vocab_size", model.vocab_size, data.subwords.target.size)
-    _check_rows("source_vocab_size", model.source_vocab_size, data.subwords.source.size)
-    _check_positions(model.longest, data.max_length)
-
-
 def _is_followed() -> bool:
     """Returns whether no subwords are bound, so that the initial model's are taken."""
     bound = gin.get_bindings("prepare", resolve_references=False)
@@ -111,19 +108,3 @@ def _rows(preparation: Preparation) -> dict[str, int]:
     if preparation.source_subwords and preparation.has_own_source_ids:
         rows["source_vocab_size"] = preparation.source_subwords.vocab_size
     return rows
-
-
-def _check_rows(name: str, rows: int, subwords: int) -> None:
-    if subwords > rows:
-        raise UserError(
-            f"Transformer.{name} is {rows}, but the subword model has {subwords} entries: "
-            "leave it out, or bind at least as many rows."
-        )
-
-
-def _check_positions(longest: int | None, max_length: int) -> None:
-    if longest is not None and max_length > longest:
-        raise UserError(
-            f"Transformer.max_length is {longest}, but the data have sentences of up to "
-            f"{max_length} subwords: bind at least as many positions, or lower prepare.max_length."
-        )

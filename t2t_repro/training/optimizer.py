@@ -1,7 +1,5 @@
 """The paper's optimizer (section 5.3), and how summed gradients update the weights."""
 
-from collections.abc import Sequence
-
 import gin
 import keras
 import tensorflow as tf
@@ -13,9 +11,6 @@ from t2t_repro.model.kernels.adam import FusedAdam
 from t2t_repro.training.moving_average import MovingAverage
 
 _Adam = kernels.fast(FusedAdam, keras.optimizers.Adam)
-
-LARGEST_NORM = 1.8e19
-"""The largest gradient norm whose square, which Adam averages, still fits float32."""
 
 
 @gin.configurable
@@ -53,26 +48,6 @@ def adam(
     )
 
 
-def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Computes sqrt(Σ g²) over all gradients; only the norm itself may overflow.
-
-    Where the squares overflow, it is computed as a sqrt(Σ (g / a)²), with a the largest |g|.
-
-    Args:
-        gradients: of any shapes, float32.
-
-    Returns:
-        a float32 scalar; not finite if a gradient is not.
-    """
-    plain = tf.linalg.global_norm(gradients)
-
-    def scaled() -> tf.Tensor:
-        largest = tf.reduce_max([tf.reduce_max(tf.abs(gradient)) for gradient in gradients])
-        return largest * tf.linalg.global_norm([gradient / largest for gradient in gradients])
-
-    return tf.cond(tf.math.is_finite(plain), lambda: plain, scaled)
-
-
 class SummedUpdate:
     """Keras's `Optimizer.apply` for gradients that are already summed over all replicas.
 
@@ -101,51 +76,28 @@ class SummedUpdate:
         self._average = average
         self._has_been_usable = tf.Variable(True, trainable=False)
 
-    def __call__(
-        self, gradients: list[tf.Tensor], norm: tf.Tensor, is_finite: tf.Tensor
-    ) -> tf.Tensor:
+    def __call__(self, gradients: list[tf.Tensor], is_usable: tf.Tensor) -> None:
         """Updates the weights; called outside of replicas.
 
-        A gradient is usable if it is finite, and either clipped or no longer than `LARGEST_NORM`.
-        After the first unusable one, nothing is updated any more: the next updates may be under way
-        before the host reads the result of this one.
+        After the first unusable gradient, nothing is updated any more: the next updates may be
+        under way before the host reads the result of this one.
 
         Args:
             gradients: one per variable, the same on every replica.
-            norm: of all of them, see `global_norm`.
-            is_finite: whether the loss and all gradients are finite.
-
-        Returns:
-            whether this gradient is usable, a boolean scalar.
+            is_usable: whether the loss and the norm of the gradients are finite.
         """
-        optimizer = self._optimizer
-        is_clipped = bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
-        is_usable = is_finite & (is_clipped | (norm <= LARGEST_NORM))
         has_been_usable = self._has_been_usable & is_usable
         self._has_been_usable.assign(has_been_usable)
 
         def update() -> None:
-            self._strategy.run(self._apply, args=(gradients, norm))
-            self._average.update(optimizer.iterations)
+            self._strategy.run(self._apply, args=(gradients,))
+            self._average.update(self._optimizer.iterations)
 
         tf.cond(has_been_usable, update, lambda: None)
-        return is_usable
 
-    def _apply(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> None:
+    def _apply(self, gradients: list[tf.Tensor]) -> None:
         """Applies the gradients on one replica."""
-        if self._optimizer.global_clipnorm or self._optimizer.clipnorm:
-            gradients = tf.cond(
-                norm > LARGEST_NORM, lambda: self._clipped(gradients, norm), lambda: gradients
-            )
         self._optimizer.apply(gradients, self._variables)
-
-    def _clipped(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> list[tf.Tensor]:
-        """Clips gradients whose squares overflow; Keras would make them NaN or zero."""
-        if most := self._optimizer.global_clipnorm:
-            return [gradient / norm * most for gradient in gradients]
-        most = self._optimizer.clipnorm
-        norms = [tf.maximum(global_norm([gradient]), most) for gradient in gradients]
-        return [gradient / own * most for gradient, own in zip(gradients, norms, strict=True)]
 
 
 def _check_optimizer(optimizer: keras.Optimizer) -> None:

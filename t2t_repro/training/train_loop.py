@@ -15,7 +15,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.training.checkpoints import Checkpoints
 from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
-from t2t_repro.training.optimizer import LARGEST_NORM
 from t2t_repro.training.run_state import RunState, TrainingSchedule
 from t2t_repro.training.signals import Interrupted, StopRequest, stop_requested
 from t2t_repro.training.train_step import StepResult, TrainStep
@@ -77,7 +76,7 @@ class TrainLoop:
             the state at the end, of which there is a checkpoint.
 
         Raises:
-            UserError: loss or gradient are not finite, or the gradient is too long.
+            UserError: loss or gradient are not finite.
         """
         with stop_requested() as self._stop:
             if self.schedule.owes_evaluation(state):
@@ -155,26 +154,19 @@ class TrainLoop:
         if not self._unread:
             return
         (before, result, tokens, capacity), self._unread = self._unread, None
-        self._check_usable(before, result)
         step = before.step + 1
+        if not result.usable:
+            raise UserError(
+                f"the loss is {float(result.loss):g} and the gradient's norm "
+                f"{float(result.gradient_norm):g} at step {step} (epoch {before.epoch}, batch "
+                f"{before.batch}), expected finite numbers: lower the learning rate or bind "
+                "adam.clip_norm, then start again; the last checkpoint is intact "
+                f"({self.checkpoints.newest or 'none was written yet'})."
+            )
         if result.stop_votes:
             # A worker that writes a checkpoint reads this before the next update, others after it.
             self._stop_at = min(self._stop_at, step + 1)
         self.log.update(step, result, tokens, capacity)
-
-    def _check_usable(self, before: RunState, result: StepResult) -> None:
-        if result.usable:
-            return
-        loss, norm = float(result.loss), float(result.gradient_norm)
-        is_finite = math.isfinite(loss) and math.isfinite(norm)
-        expected = f"a norm of at most {LARGEST_NORM:g}" if is_finite else "finite numbers"
-        newest = self.checkpoints.newest or "none was written yet"
-        raise UserError(
-            f"the loss is {loss:g} and the gradient's norm {norm:g} at step {before.step + 1} "
-            f"(epoch {before.epoch}, batch {before.batch}), expected {expected}: lower the "
-            "learning rate or bind adam.clip_norm, then start again; the last checkpoint is intact "
-            f"({newest})."
-        )
 
     def _ends(self, state: RunState) -> bool:
         return self.schedule.is_over(state) or self._is_stopped(state)

@@ -16,7 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from numpy.typing import ArrayLike
 
 from t2t_repro.config.values import Count, Text, validated
 from t2t_repro.data.batch_shapes import BatchShape, capacity_needed
@@ -27,7 +26,7 @@ from t2t_repro.training.devices import own_replicas
 from t2t_repro.training.frozen import divide
 from t2t_repro.training.gradients import MicroBatchGradients
 from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
-from t2t_repro.training.optimizer import SummedUpdate, global_norm
+from t2t_repro.training.optimizer import SummedUpdate
 
 
 @gin.configurable("TrainStep")
@@ -61,7 +60,8 @@ class StepResult(NamedTuple):
         gradient_norm: global norm of the gradient, before clipping.
         learning_rate: the rate of this update.
         stop_votes: how many replicas' workers had been asked to stop.
-        usable: 1 if loss and gradient are usable, 0 if not; see `SummedUpdate`.
+        usable: 1 if loss and gradient norm are finite, 0 if not. The norm is not finite either
+            where the square of the gradient, which Adam averages, does not fit float32.
     """
 
     loss: tf.Tensor
@@ -146,7 +146,7 @@ class TrainStep:
         step: int,
         source: np.ndarray,
         target: np.ndarray,
-        capacity: ArrayLike | None = None,
+        capacity: np.ndarray | tf.Tensor | None = None,
         asks_to_stop: bool = False,
     ) -> StepResult:
         """Updates the weights once.
@@ -161,22 +161,11 @@ class TrainStep:
             asks_to_stop: whether this worker votes for the end of the run.
 
         Returns:
-            the result over the whole global batch. Once loss or gradient are unusable, see
-            `SummedUpdate`, neither this nor any later call updates the weights.
-
-        Raises:
-            ValueError: the batch has another number of micro-batches, or the capacity is too low.
+            the result over the whole global batch. Once it is not usable, neither this nor any
+            later call updates the weights.
         """
-        for name, ids in (("source", source), ("target", target)):
-            if len(ids.shape) != 3 or ids.shape[0] != len(self.own_micro_batches):
-                raise ValueError(
-                    f"{name} has the shape {tuple(ids.shape)}, expected "
-                    f"[{len(self.own_micro_batches)} micro-batches, rows, length]."
-                )
-        needed = capacity_needed(source, target)
-        capacity = needed if capacity is None else np.asarray(capacity, np.int32)
-        if (capacity < needed).any():
-            raise ValueError(f"capacity is {capacity}, expected {needed} at least.")
+        if capacity is None:
+            capacity = capacity_needed(source, target)
         vote = tf.constant(asks_to_stop, tf.float32)
         return self._update_all(tf.constant(step, tf.int64), source, target, capacity, vote)
 
@@ -184,10 +173,10 @@ class TrainStep:
         """Updates the weights by the gradient of a global batch; arguments as in `_gradients`."""
         *reported, gradients = self.strategy.run(self._gradients, args=step_batch_and_vote)
         sums, votes = self._first_of(reported)
-        norm = global_norm(self._first_of(gradients))
-        is_finite = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
+        norm = tf.linalg.global_norm(self._first_of(gradients))
+        is_usable = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        is_usable = self._apply(gradients, norm, is_finite)
+        self._apply(gradients, is_usable)
         return StepResult(
             loss=sums.loss / sums.tokens,
             nll=sums.nll / sums.tokens,

@@ -333,7 +333,6 @@ def test_a_mistake_is_one_line_before_data_are_prepared(initial, other):
     start = from_model(initial)
     for bindings, message in (
         (["train.init_checkpoint = 'best'"], r"train\.init_from is not bound"),
-        ([from_model(other, "model/../model")], "is the --model_dir itself"),
         (["train.init_from = 'nowhere'"], r"train\.init_from: nowhere"),
         ([start, "train.init_checkpoint = 'beste'"], "init_from: .*beste"),
         ([start, "LayerConfig.d_ff = 8"], r"d_ff 16 there, 8 now"),

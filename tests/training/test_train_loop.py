@@ -23,7 +23,7 @@ from t2t_repro.training.callbacks import Callbacks
 from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
-from t2t_repro.training.optimizer import LARGEST_NORM, adam
+from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
 from t2t_repro.training.signals import Interrupted
 from t2t_repro.training.train_loop import TrainLoop
@@ -97,7 +97,7 @@ class CountingStep:
         loss, norm = self._losses.get(step + 1, (2.0, 1.0))
         self.model.trainable_variables[0].assign_add([[1.0]])
         self.optimizer.iterations.assign_add(1)
-        usable = float(np.isfinite(loss) and norm <= LARGEST_NORM)
+        usable = float(np.isfinite(loss) and np.isfinite(norm))
         return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1, 0.0, usable)))
 
     def steps(self):
@@ -360,7 +360,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, batches, uninterrupted
     assert_same(state_of(again), end)
 
 
-@pytest.mark.parametrize("bad", [(math.nan, 1.0), (2.0, math.inf), (2.0, 1e25)])
+@pytest.mark.parametrize("bad", [(math.nan, 1.0), (2.0, math.inf)])
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
 def test_nothing_bad_is_written(tmp_path, batches, bad, number):
     """Not at the first update, not where a checkpoint is due, not after a signal."""
