@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
-from t2t_repro.text.marian import MarianFile
 from t2t_repro.text.word_marks import SPACE_MARK, WordMarks
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 
@@ -150,23 +149,29 @@ class MarianTextOps(SentencePieceTextOps):
     """Encodes and decodes with one side of a Marian model.
 
     Args:
-        content: of the side's file.
+        model: the file of the side's SentencePiece model.
+        pieces: the name of every id.
         marks: the ids that carry the mark of a word boundary.
-        language_code: RE2 for the language code at the beginning of a text.
+        code: RE2 for the language code at the beginning of a text.
         spaced: texts whose spaces decoding removes, one after the other.
     """
 
     def __init__(
-        self, content: MarianFile, marks: WordMarks, language_code: str, spaced: Sequence[str]
+        self,
+        model: bytes,
+        pieces: Sequence[str],
+        marks: WordMarks,
+        code: str,
+        spaced: Sequence[str],
     ) -> None:
         tf.Module.__init__(self)
-        self._size = len(content.pieces)
+        self._size = len(pieces)
         self._marked = np.array(marks.marked)
         self._marks_end = marks.at_end
-        self._code = language_code
+        self._code = code
         self._spaced = tuple(spaced)
-        self._pieces = np.array([piece.encode() for piece in content.pieces], dtype=object)
-        self._tokenizer = _tokenizer(content.model, tf.string)
+        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
+        self._tokenizer = _tokenizer(model, tf.string)
         ids = tf.range(UNK_ID + 1, self._size, dtype=tf.int64)
         self._vocab_lookup_table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(self._pieces[UNK_ID + 1 :]), ids),

@@ -230,7 +230,8 @@ class MarianSubwords:
         """Returns the same encoding and decoding as TensorFlow operations."""
         from t2t_repro.text.in_graph import MarianTextOps
 
-        return MarianTextOps(self.content, self.word_marks, _LANGUAGE_CODE, self._spaced)
+        of_file = self.content.model, self.content.pieces
+        return MarianTextOps(*of_file, self.word_marks, _LANGUAGE_CODE, self._spaced)
 
     def sentencepiece(self) -> bytes:
         """Returns the SentencePiece model of this side."""
