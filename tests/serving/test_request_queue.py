@@ -60,17 +60,6 @@ def test_a_call_is_of_similar_lengths_and_has_a_limit(answers, held):
     assert held.calls == [["a"], ["b", "c", "e"], [long, longer], [*"ddddddd"]]
 
 
-def test_idle_workers_share_what_waits(answers, held):
-    held.may_go.set()
-
-    async def ask():
-        queue = RequestQueue(answers, workers=2, max_rows=8)
-        await asyncio.gather(*(queue.answer(asked(text)) for text in "abcdef"))
-
-    asyncio.run(ask())
-    assert sorted(map(len, held.calls)) == [3, 3]
-
-
 def test_a_client_that_hung_up_is_not_computed(answers, held):
     outputs = run(answers, held, [asked("a"), asked("b"), asked("c")], cancelled=[1])
     assert isinstance(outputs[1], asyncio.CancelledError)

@@ -21,12 +21,3 @@ class Doubling:
             for ids, number in zip(parts, numbers.tolist(), strict=True)
         ]
         return np.concatenate(made).astype(np.int32), np.array([len(ids) for ids in made], np.int32)
-
-
-class Doubled:
-    """As a run is given it: the source."""
-
-    workers = 1
-
-    def segmenters(self, subwords, seed):
-        return Doubling(), None

@@ -64,13 +64,6 @@ def test_every_event_is_reported(log):
     ]
 
 
-def test_the_end_is_reported_where_an_error_ends_the_run(log):
-    recording = Recording()
-    with pytest.raises(RuntimeError), log(recording):
-        raise RuntimeError
-    assert recording.calls[-1] == "end"
-
-
 def test_a_callback_does_not_end_the_run(log, caplog):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):

@@ -114,22 +114,10 @@ def test_the_last_ones_are_kept_and_the_best_beside_them(tmp_path):
     assert indexes(tmp_path / "best") == ["step-4.index"]
 
 
-def test_a_state_is_written_once(tmp_path):
-    Run(tmp_path).checkpoints.save(RunState(step=1))
-    again = Run(tmp_path)
-    again.restore()
-    again.update()
-    again.checkpoints.save(RunState(step=1))
-    third = Run(tmp_path)
-    third.restore()
-    assert third.optimizer.iterations.numpy() == 0
-
-
-@pytest.mark.parametrize("sizes", [{"num_layers": 2}, {"d_model": 32}])
-def test_a_checkpoint_of_another_model(tmp_path, sizes):
+def test_a_checkpoint_of_another_model(tmp_path):
     Run(tmp_path, sizes={}).checkpoints.save(RunState(step=1))
     with pytest.raises(UserError, match="step-1 does not fit this model"):
-        Run(tmp_path, sizes=sizes).restore()
+        Run(tmp_path, sizes={"d_model": 32}).restore()
 
 
 def test_a_checkpoint_with_other_frozen_parts_is_refused_and_nothing_deleted(tmp_path):
@@ -148,8 +136,10 @@ def spoil(file, damage):
     file.write_bytes({"changed": content, "cut": content[: len(content) // 2]}[damage])
 
 
-@pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
-@pytest.mark.parametrize("damage", ["cut", "changed", "missing"])
+@pytest.mark.parametrize(
+    ("ending", "damage"),
+    [("index", "cut"), ("data-00000-of-00001", "changed"), ("data-00000-of-00001", "missing")],
+)
 def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(tmp_path, caplog, ending, damage):
     run = Run(tmp_path)
     run.update()
@@ -256,9 +246,3 @@ def test_due_by_steps_and_by_minutes(tmp_path, monkeypatch):
     assert checkpoints.is_due(1)
     checkpoints.save(RunState(step=1))
     assert not checkpoints.is_due(2)
-
-
-@pytest.mark.parametrize("value", [{"every_steps": 0}, {"keep": 0}, {"every_minutes": -1}])
-def test_values_out_of_range(value):
-    with pytest.raises(UserError, match=f"{next(iter(value))} is "):
-        CheckpointSettings(**value)

@@ -92,14 +92,6 @@ def test_attention_is_drawn_where_asked_for_with_the_current_weights(evaluation)
     assert all((pixels != second[name]).any() for name, pixels in first.items())
 
 
-@pytest.mark.parametrize("number", [0, 4])
-def test_a_sentence_to_draw_is_one_of_the_dev_set(evaluation, number):
-    pytest.importorskip("matplotlib")
-    images = functools.partial(attention_images, sentence=number)
-    with pytest.raises(UserError, match=f"sentence is {number}"):
-        evaluation(images=images)
-
-
 def test_a_metric_returns_a_score_and_says_which_way_it_goes(evaluation):
     mean: Any = lambda *_: 3.5  # noqa: E731
     share = (SOURCE, [6.0], [3.0])
@@ -147,8 +139,3 @@ def test_workers_that_share_the_dev_set_have_the_scores_of_one(evaluation, mixed
         for ours, theirs in zip(together.corpora, expected.corpora, strict=True):
             assert ours.nll == pytest.approx(theirs.nll, rel=1e-6)
             assert ours.score == theirs.score
-
-
-def test_values_out_of_range():
-    with pytest.raises(UserError, match="sentences is 0"):
-        DevEvaluationSettings(sentences=0)

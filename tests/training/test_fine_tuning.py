@@ -3,10 +3,7 @@
 One initial model, trained for a few updates on words in reverse; and runs on other sentences.
 """
 
-import os
 import shutil
-import signal
-import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -25,13 +22,9 @@ from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import read_ancestry, weights_hash
 from t2t_repro.runs.weights import name_of, named_values, save_weights
-from t2t_repro.text.subword_model import SubwordPair
-from t2t_repro.text.training import SubwordTraining
-from t2t_repro.training.dev_evaluation import DevEvaluation
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.train_step import TrainStep
@@ -207,28 +200,6 @@ def test_an_imported_model_is_trained_on(other):
     assert ours.subwords().contents() == directory.subwords().contents()
 
 
-def test_both_vocabularies_of_a_model_are_taken(other):
-    """By datagen too, from the same file; a macro may name the model."""
-    lines = ["ant bee", "cat dog"] * 9
-    sides = [
-        SubwordTraining(vocab_size=size).train(lines, other / f"{size}") for size in (270, 272)
-    ]
-    subwords, two = SubwordPair(*sides), ModelDirectory(other / "two")
-    config = LayerConfig(d_model=16, d_ff=16, num_heads=2)
-    model = Transformer(272, 1, config, tied_embeddings="none", source_vocab_size=270)
-    model.build()
-    two.describe(model, subwords, DECODING, DECODING)
-    save_weights(model, two.checkpoints, 0)
-    with pytest.raises(UserError, match=r"bind Transformer\.tied_embeddings = 'target_softmax'"):
-        train(other, from_model(other, "two"))
-    bindings = ["train.init_from = %initial", "Transformer.tied_embeddings = 'none'"]
-    configure(other, f"initial = '{other}/two'", *bindings)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(other)
-        data = experiment.prepare_data(other / "data")
-    assert data.subwords.contents() == subwords.contents()
-
-
 @pytest.mark.parametrize(("count", "rows"), [(2, 290), (12, 292)])
 def test_tags_are_added_to_the_subwords(initial, other, count, rows, monkeypatch):
     """They take rows without a subword first."""
@@ -304,28 +275,6 @@ def test_killed_and_resumed_is_uninterrupted_even_where_the_initial_model_is_gon
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
-def test_stopped_before_its_first_update_it_goes_on_with_what_it_started_with(initial, other):
-    """In the evaluation of the initial weights. Another train.init_from then only warns."""
-    shutil.copytree(initial / "model", other / "initial")
-
-    def stopped(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(60)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DevEvaluation, "share", stopped)
-        with pytest.raises(SystemExit) as end:
-            train(other, "train.init_from = 'initial'", "TrainingSchedule.steps = 1")
-    assert end.value.code == 143
-    assert CheckpointFolder(ModelDirectory(other / "model").checkpoints).expected()
-    with recorded() as record:
-        train(other, "train.init_from = 'nowhere'", "TrainingSchedule.steps = 1")
-    assert "train: going on after step 0" in record.text
-    assert "another configuration: train.init_from" in record.text
-    expected = ModelDirectory(initial / "model").load_model()
-    assert record.evaluations[0] == (0, dev_nll(expected, other))
-
-
 # Mistakes
 
 
@@ -333,7 +282,6 @@ def test_a_mistake_is_one_line_before_data_are_prepared(initial, other):
     start = from_model(initial)
     for bindings, message in (
         (["train.init_checkpoint = 'best'"], r"train\.init_from is not bound"),
-        (["train.init_from = 'nowhere'"], r"train\.init_from: nowhere"),
         ([start, "train.init_checkpoint = 'beste'"], "init_from: .*beste"),
         ([start, "LayerConfig.d_ff = 8"], r"d_ff 16 there, 8 now"),
         ([start, "TrainStep.frozen = ['encodr']"], "'encodr'"),

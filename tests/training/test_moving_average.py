@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import load_weights
 from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
@@ -86,19 +85,3 @@ def test_the_average_stands_in_for_the_weights_for_a_while(tmp_path):
     assert_same(copies(run.model), before)
     run.average.restart()
     assert_close(run.averages(), before, atol=0)
-
-
-def test_the_paper_has_none(tmp_path):
-    run = Run(tmp_path, decay=None)
-    before = copies(run.model)
-    with run.average.in_place():
-        assert_same(copies(run.model), before)
-    run.checkpoints.save(RunState(step=1))
-    with pytest.raises(UserError, match="step-1 does not fit this model"):
-        Run(tmp_path, DECAY).checkpoints.restore()
-
-
-@pytest.mark.parametrize("decay", [0.0, 1.0, "0.9"])
-def test_values_out_of_range(decay):
-    with pytest.raises(UserError, match="decay is "):
-        MovingAverageSettings(decay)

@@ -17,7 +17,7 @@ from tests.training.tiny import VOCAB, tiny_step
 
 pytestmark = pytest.mark.long
 
-STEPS = 30
+STEPS = 15
 MICRO_BATCHES = 8
 
 
@@ -28,7 +28,7 @@ def test_all_devices_have_one_loss(tmp_path):
     pairs = [([*source, 1], [*source[::-1], 1]) for source in sources]
     write_token_store(tmp_path / "store", pairs, vocab_size=VOCAB)
     losses, resumed = [], []
-    for replicas, jit_compile, last in ((1, False, 8), (2, True, 20), (8, False, STEPS)):
+    for replicas, jit_compile, last in ((1, False, 4), (2, True, 10), (8, False, STEPS)):
         # All strategies of a process have to be of one size.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
             whole, part = process.submit(_train, tmp_path, replicas, jit_compile, last).result()
@@ -38,7 +38,7 @@ def test_all_devices_have_one_loss(tmp_path):
     assert table.shape == (4, STEPS)
     np.testing.assert_allclose(table, np.broadcast_to(table[0], table.shape), rtol=1e-5)
     # The loss falls: the curves that are compared are not constant.
-    assert table[0, -5:].mean() < table[0, :5].mean() - 0.2
+    assert table[0, -5:].mean() < table[0, :5].mean() - 0.1
 
 
 def _train(folder, replicas, jit_compile, last):

@@ -5,7 +5,6 @@ import math
 
 import pytest
 
-from t2t_repro.errors import UserError
 from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
 
 BEFORE = RunState(step=5, best_score=10.0, best_nll=3.0, stale=2, metric="BLEU", criterion="score")
@@ -87,11 +86,3 @@ def test_an_end_without_evaluation_and_an_interrupted_evaluation_are_owed():
     ]
     assert list(map(schedule.owes_evaluation, states)) == [False, True, True, False, True]
     assert list(map(schedule.has_ended, states)) == [False, False, False, True, False]
-
-
-@pytest.mark.parametrize(
-    "value", [{"steps": 0}, {"log_every": -5}, {"patience": 0}, {"criterion": "bleu"}]
-)
-def test_values_out_of_range(value):
-    with pytest.raises(UserError, match=rf"^TrainingSchedule\.{next(iter(value))} is "):
-        TrainingSchedule(**value)

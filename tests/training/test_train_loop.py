@@ -7,8 +7,6 @@ import math
 import os
 import signal
 import time
-from contextlib import closing
-from types import SimpleNamespace
 from typing import Any, cast
 
 import keras
@@ -29,7 +27,6 @@ from t2t_repro.training.signals import Interrupted
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import StepResult
 from t2t_repro.training.workers import Workers
-from tests.text.segmentations import Doubled
 from tests.token_stores import write_token_store
 from tests.training.test_metrics_log import curve
 from tests.training.tiny import VOCAB, assert_same, state_of, tiny_step
@@ -214,8 +211,7 @@ def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupt
     assert losses == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("ends_workers", [False, True])
-def test_stopped_while_an_epoch_is_prepared(tmp_path, batches, uninterrupted, ends_workers):
+def test_stopped_while_an_epoch_is_prepared(tmp_path, batches, uninterrupted):
     """The second one; a signal to all processes ends those that prepare it too."""
     begin, end = uninterrupted
 
@@ -225,7 +221,7 @@ def test_stopped_while_an_epoch_is_prepared(tmp_path, batches, uninterrupted, en
         def epoch(self, epoch, first_batch, own=None):
             if epoch == 0:
                 return batches.epoch(epoch, first_batch, own)
-            with contextlib.suppress(Interrupted) if ends_workers else contextlib.nullcontext():
+            with contextlib.suppress(Interrupted):
                 send(signal.SIGTERM)()
                 time.sleep(60)
             raise UserError("a worker process was killed")
@@ -236,42 +232,6 @@ def test_stopped_while_an_epoch_is_prepared(tmp_path, batches, uninterrupted, en
     second = begin(tmp_path, batches)
     assert second.go() == finished(step=6, epoch=1, batch=2)
     assert_same(state_of(second), end)
-
-
-def test_an_epoch_that_cannot_be_prepared_is_an_error(tmp_path):
-    class Failing:
-        def epoch(self, epoch, first_batch, own=None):
-            raise UserError("there is no room")
-
-    with pytest.raises(UserError, match="there is no room"):
-        Run(tmp_path, CountingStep(), Failing(), 3).go()
-    assert written(tmp_path) == []
-
-
-def test_killed_and_resumed_with_epochs_segmented_again(tmp_path, batches):
-    """Bit for bit, on two replicas; the run that goes on begins with epoch 1."""
-    step = tiny_step(replicas=2, dropout=0.2, micro_batches=2)
-    initial = state_of(step)
-    data: Any = SimpleNamespace(subwords=None, max_length=16)
-
-    def segmented():
-        return closing(Batches(batches._store, BatchSettings(60, 2, Doubled()), 3, 2, data=data))
-
-    def begin(folder, made):
-        return Run(tmp_path / folder, restarted(step, initial), made, steps=7, every_steps=2)
-
-    with segmented() as made:
-        whole = begin("whole", made)
-        end = whole.go()
-        assert end.epoch >= 1
-        assert len(made.plan(0)) < 6
-        values = state_of(whole)
-    with segmented() as made, pytest.raises(KeyboardInterrupt):
-        begin("cut", Meddling(made, 6, kill)).go()
-    with segmented() as made:
-        second = begin("cut", made)
-        assert second.go() == end
-        assert_same(state_of(second), values)
 
 
 @pytest.mark.parametrize("at", [4, 6])
@@ -299,18 +259,6 @@ def test_an_evaluation_that_a_signal_interrupts_is_made_by_the_run_that_goes_on(
     for name in ("dev/nll", "dev/bleu", "train/loss", "train/padding_share"):
         whole, cut = (curve(tmp_path / run / "tensorboard", name) for run in ("whole", "cut"))
         assert whole == cut
-
-
-def test_a_run_that_is_over_stays_as_it_is(tmp_path, batches):
-    run = Run(tmp_path, CountingStep(), batches, 3)
-    end = run.go()
-    again = Run(tmp_path, CountingStep(), batches, 3)
-    assert again.go() == end
-    assert again.step.seen == []
-    assert_same(state_of(again), state_of(run))
-    longer = Run(tmp_path, CountingStep(), batches, 5)
-    assert longer.go().step == 5
-    assert longer.step.steps() == [3, 4]
 
 
 def test_a_run_goes_through_the_plan(tmp_path, batches):
@@ -360,8 +308,9 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, batches, uninterrupted
     assert_same(state_of(again), end)
 
 
-@pytest.mark.parametrize("bad", [(math.nan, 1.0), (2.0, math.inf)])
-@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("bad", "number"), [((math.nan, 1.0), None), ((2.0, math.inf), signal.SIGTERM)]
+)
 def test_nothing_bad_is_written(tmp_path, batches, bad, number):
     """Not at the first update, not where a checkpoint is due, not after a signal."""
     meddling = Meddling(batches, 1, send(number) if number else lambda: None)
@@ -395,18 +344,6 @@ def test_best_checkpoint_and_patience_go_by_one_criterion(
     assert again.step.seen == []
 
 
-def test_images_of_a_dev_evaluation_are_in_tensorboard(tmp_path, batches):
-    run: Any = Run(tmp_path, CountingStep(), batches, 1)
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
-    run.scores = lambda shares: DevScores(4.0, 9.0, "| a |", images=[("attention/cross", pixels)])
-    run.go()
-    (file,) = (tmp_path / "tensorboard").iterdir()
-    events = tf.compat.v1.train.summary_iterator(str(file))
-    values = [value for event in events for value in event.summary.value]
-    (image,) = [value for value in values if value.tag == "dev/attention/cross"]
-    np.testing.assert_array_equal(tf.image.decode_png(tf.make_ndarray(image.tensor)[2]), pixels)
-
-
 def test_evaluation_comes_before_the_checkpoint_of_the_same_update(tmp_path, batches):
     run = Run(
         tmp_path, CountingStep(), batches, 2, [(4.0, 10.0)], {"evaluate_every": 2}, every_steps=2
@@ -431,22 +368,3 @@ def test_the_last_updates_are_judged_once(tmp_path, batches, steps, evaluated):
     again = Run(tmp_path, CountingStep(), batches, steps, schedule={"evaluate_every": 2})
     assert again.go() == end
     assert again.evaluated == []
-
-
-def test_a_run_that_was_stopped_and_then_called_finished_is_judged(tmp_path, batches):
-    Run(tmp_path, CountingStep(), Meddling(batches, 3, send(signal.SIGTERM)), 6).go()
-    again = Run(tmp_path, CountingStep(), batches, 3, [(4.0, 10.0)])
-    end = RunState(3, 0, 3, best_score=10.0, best_nll=4.0, evaluated_at=3)
-    assert again.go() == judged(end)
-    assert again.step.seen == []
-    assert written(tmp_path, "best") == [3]
-
-
-def test_killed_in_its_last_evaluation_a_run_makes_it_again(tmp_path, batches, monkeypatch):
-    run = Run(tmp_path, CountingStep(), batches, 5, every_steps=2)
-    monkeypatch.setattr(run, "share", kill)
-    with pytest.raises(KeyboardInterrupt):
-        run.go()
-    again = Run(tmp_path, CountingStep(), batches, 5)
-    assert again.go() == finished(step=5, epoch=1, batch=1)
-    assert again.step.steps() == [4]

@@ -10,8 +10,6 @@ import tensorflow as tf
 from t2t_repro.data.batch_shapes import BatchShape
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy
-from t2t_repro.training.optimizer import adam
-from t2t_repro.training.train_step import StepSettings
 from tests.training.tiny import (
     assert_close,
     assert_same,
@@ -39,10 +37,9 @@ def one_device():
 # Gradients that are not usable
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_nothing_is_updated_from_a_bad_batch_on(replicas):
+def test_nothing_is_updated_from_a_bad_batch_on():
     """The host sees it an update later: until then the weights must stay what they were."""
-    step = tiny_step(replicas=replicas, micro_batches=2, dropout=0.1)
+    step = tiny_step(replicas=2, micro_batches=2, dropout=0.1)
     batches = list(global_batches(3, 2))
     step(0, *batches[0])
     weight = step.model.trainable_variables[5]
@@ -85,9 +82,9 @@ def two_micro_batches():
     return train(tiny_step(micro_batches=2, dropout=0.3), 6)
 
 
-def test_two_replicas_with_xla_are_one_device(two_micro_batches):
+def test_two_replicas_are_one_device(two_micro_batches):
     """Above all where one replica has fewer tokens, or none: the mean is over all tokens."""
-    step = tiny_step(replicas=2, dropout=0.3, jit_compile=True)
+    step = tiny_step(replicas=2, dropout=0.3)
     assert (step.micro_batches, step.micro_batches_per_replica) == (2, 1)
     before = copies(step.model)
     step.compile([BatchShape(3, (5, 6), (16, 19)), BatchShape(2, (3, 4), (8, 8))])
@@ -102,7 +99,7 @@ def test_two_replicas_with_xla_are_one_device(two_micro_batches):
             for weight in step.model.trainable_variables
         ]
         assert_same(local, weights)
-    # All shapes share the trace that `compile` compiled: XLA compiles none in the middle of a run.
+    # All shapes share the trace that `compile` made: none is traced in the middle of a run.
     assert step.micro_batch_gradients.of_one.experimental_get_tracing_count() == 1
 
 
@@ -145,8 +142,7 @@ def test_a_shape_that_does_not_fit_is_named(monkeypatch):
 # The report, and clipping
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_the_report_is_global_and_clipping_acts_on_the_sum(replicas):
+def test_the_report_is_global_and_clipping_acts_on_the_sum():
     settings = {"micro_batches": 2, "loss": CrossEntropy(0.2)}
     batch = list(global_batches(2, 2))[1]
     source, target = (tf.constant(ids.reshape(6, -1)) for ids in batch)
@@ -157,7 +153,7 @@ def test_the_report_is_global_and_clipping_acts_on_the_sum(replicas):
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     norm = float(tf.linalg.global_norm(gradients))
 
-    free = tiny_step(replicas, optimizer=lambda: keras.optimizers.SGD(1.0), **settings)
+    free = tiny_step(2, optimizer=lambda: keras.optimizers.SGD(1.0), **settings)
     before = copies(free.model)
     result = free(0, *batch)
     assert result.tokens == np.count_nonzero(target)
@@ -169,23 +165,22 @@ def test_the_report_is_global_and_clipping_acts_on_the_sum(replicas):
     assert_close(moved, gradients, atol=1e-5)
 
     clipping = functools.partial(keras.optimizers.SGD, 1.0, global_clipnorm=norm / 3)
-    clipped = tiny_step(replicas, optimizer=clipping, **settings)
+    clipped = tiny_step(2, optimizer=clipping, **settings)
     assert float(clipped(0, *batch).gradient_norm) == pytest.approx(norm, rel=1e-4)
     moved = [old - new for old, new in zip(before, copies(clipped.model), strict=True)]
     assert_close(moved, [gradient / 3 for gradient in gradients], atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("replicas", "make"),
+    "make",
     [
-        (2, functools.partial(keras.optimizers.AdamW, 0.01, weight_decay=0.1, clipnorm=0.05)),
-        (2, functools.partial(keras.optimizers.SGD, 0.1, momentum=0.9, clipvalue=0.01)),
-        (2, functools.partial(keras.optimizers.Adafactor, 0.01)),
+        functools.partial(keras.optimizers.AdamW, 0.01, weight_decay=0.1, clipnorm=0.05),
+        functools.partial(keras.optimizers.Adafactor, 0.01),
     ],
 )
-def test_any_optimizer_is_keras_s_own_on_the_whole_batch(replicas, make):
+def test_any_optimizer_is_keras_s_own_on_the_whole_batch(make):
     """Where Keras clips, the sum is clipped."""
-    model, step = tiny_model(), tiny_step(replicas, micro_batches=2, optimizer=make)
+    model, step = tiny_model(), tiny_step(2, micro_batches=2, optimizer=make)
     optimizer = make()
     optimizer.build(model.trainable_variables)
     for number, batch in enumerate(global_batches(3, 2)):
@@ -198,12 +193,6 @@ def test_any_optimizer_is_keras_s_own_on_the_whole_batch(replicas, make):
         optimizer.apply(gradients, model.trainable_variables)
         step(number, *batch)
     assert_close(copies(step.model), copies(model), atol=1e-4)
-
-
-def test_a_small_gradient_is_not_clipped(one_device):
-    clipping = functools.partial(adam, learning_rate=1e-3, clip_norm=2 * max(one_device[0][:3, 3]))
-    results, _ = train(tiny_step(optimizer=clipping), 3)
-    np.testing.assert_allclose(results, one_device[0][:3], rtol=1e-5)
 
 
 # Dropout, precision
@@ -223,13 +212,6 @@ def test_dropout_is_a_function_of_seed_step_and_micro_batch():
     others.append(loss(tiny_step(dropout=0.3, micro_batches=2, seed=8), 4))
     assert min(abs(loss - first) for loss in others) > 1e-4
     assert loss(step, 4) == first
-
-
-def test_every_dropout_layer_draws_its_own():
-    gradients = tiny_step(dropout=0.3).micro_batch_gradients
-    seeds = np.array(gradients._dropout_seeds(tf.constant(0, tf.int64), tf.constant(0)))
-    # Two embeddings, two sub-layers of the encoder, three of the decoder.
-    assert len({tuple(seed) for seed in seeds}) == len(seeds) == 7
 
 
 def test_mixed_bfloat16_learns(one_device):
@@ -261,9 +243,3 @@ def test_an_optimizer_that_applies_gradients_in_a_way_of_its_own():
     inner = keras.optimizers.Adam(0.1)
     with pytest.raises(UserError, match="LossScaleOptimizer"):
         tiny_step(optimizer=lambda: keras.optimizers.LossScaleOptimizer(inner))
-
-
-@pytest.mark.parametrize("micro_batches", [0, 1.5, "2"])
-def test_what_is_not_a_number_of_micro_batches(micro_batches):
-    with pytest.raises(UserError, match="micro_batches"):
-        StepSettings(micro_batches=micro_batches)

@@ -38,6 +38,20 @@ def assert_same_end(ours, theirs):
         np.testing.assert_allclose(value, theirs[name], rtol=0, atol=1e-5, err_msg=name)
 
 
+def test_two_workers_are_one_process(tmp_path):
+    said_by(__name__, "same", str(tmp_path))
+    assert_same_end(tmp_path / "two", tmp_path / "one")
+
+
+def same(folder):
+    assert train(folder / "two", 2, STEPS) == [0, 0]
+    # Both score the dev set after 10 updates; only the chief reports it.
+    assert "step 10: dev nll" in (folder / "two" / "log.0").read_text()
+    assert "step" not in (folder / "two" / "log.1").read_text()
+    assert train(folder / "one", 1, STEPS) == [0]
+
+
+@pytest.mark.slow
 def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
     said_by(__name__, "kill", str(tmp_path))
     assert_same_end(tmp_path / "two", tmp_path / "one")
@@ -45,11 +59,8 @@ def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
 
 def kill(folder):
     place = folder / "two"
-    # Both score the dev set after 10 updates.
     assert train(place, 2, STEPS, [(1, signal.SIGKILL, 12)]) == [143, -signal.SIGKILL]
     assert "another worker is lost" in error_in(place / "log.0")
-    assert "step 10: dev nll" in (place / "log.0").read_text()
-    assert "step" not in (place / "log.1").read_text()
     # A signal to one stops both after the same update; then one process goes on.
     assert train(place, 2, STEPS, [(1, signal.SIGTERM, 1)]) == [143, 143]
     assert train(place, 1, STEPS) == [0]
@@ -84,6 +95,7 @@ def stop(folder):
     assert train(folder / "two", 2, STEPS, [(1, signal.SIGSTOP, 8)]) == [143, -1]
 
 
+@pytest.mark.slow
 def test_workers_that_do_not_fit_together_end_with_the_same_error(tmp_path):
     said_by(__name__, "misfits", str(tmp_path))
 
@@ -111,4 +123,6 @@ if __name__ == "__main__":
     from t2t_repro import experiment  # noqa: F401 (imported once, for all workers)
 
     write_experiment(Path(sys.argv[2]))
-    {"kill": kill, "drop": drop, "stop": stop, "misfits": misfits}[sys.argv[1]](Path(sys.argv[2]))
+    {"same": same, "kill": kill, "drop": drop, "stop": stop, "misfits": misfits}[sys.argv[1]](
+        Path(sys.argv[2])
+    )

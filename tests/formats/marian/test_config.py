@@ -51,24 +51,13 @@ def test_generation_config_counts_alone_where_there_is_one(folder):
     "fields",
     [
         {"model_type": "t5"},
-        {"architectures": ["MarianModel"]},
         {"activation_function": "snake"},
         {"decoder_layers": 3},
-        {"decoder_attention_heads": 4},
         {"d_model": "8"},
-        {"d_model": None},
-        {"decoder_vocab_size": 9},
         {"normalize_before": True},
-        {"scale_embedding": False},
-        {"static_position_embeddings": False},
-        {"decoder_layerdrop": 0.1},
         {"decoder_start_token_id": 3},
-        {"forced_eos_token_id": 5},
-        {"force_bos_token_to_be_generated": True},
         {"bad_words_ids": [[3]]},
         {"do_sample": True},
-        {"no_repeat_ngram_size": 3},
-        {"repetition_penalty": 1.2},
     ],
     ids=str,
 )
@@ -78,13 +67,6 @@ def test_a_field_that_decides_is_refused_by_name(folder, fields):
     with pytest.raises(UserError) as refused:
         read_marian_config(folder)
     assert f"{name} = {value!r}, expected" in str(refused.value)
-
-
-@pytest.mark.parametrize("fields", [{"num_beams": 0}, {"length_penalty": -1}, {"dropout": 2}])
-def test_a_value_out_of_range_is_refused(folder, fields):
-    change(folder, fields)
-    with pytest.raises(UserError, match=rf"is {next(iter(fields.values()))}\b"):
-        read_marian_config(folder)
 
 
 def test_unknown_fields_are_named_once_unless_they_say_nothing(folder, caplog):

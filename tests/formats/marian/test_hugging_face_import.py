@@ -53,7 +53,7 @@ def test_every_weight_has_one_name(tmp_path):
         np.testing.assert_array_equal(value, weights[name])
 
 
-@pytest.mark.parametrize("kind", ["h5", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ["h5", "bfloat16"])
 def test_other_files_and_types_hold_the_same(kind, tmp_path):
     weights = write_marian_model(tmp_path)
     expected = read_hugging_face(tmp_path).model.get_weights()
@@ -62,9 +62,8 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
         path.unlink()
         write_h5(tmp_path / "tf_model.h5", weights)
     else:
-        dtype = np.float16 if kind == "float16" else bfloat16
-        save_file({name: value.astype(dtype) for name, value in weights.items()}, path)
-        expected = [value.astype(dtype) for value in expected]
+        save_file({name: value.astype(bfloat16) for name, value in weights.items()}, path)
+        expected = [value.astype(bfloat16) for value in expected]
     for weight, other in zip(
         read_hugging_face(tmp_path).model.get_weights(), expected, strict=True
     ):
@@ -75,9 +74,7 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
     ("fields", "named"),
     [
         ({"vocab_size": 10**8, "decoder_vocab_size": 10**8}, "final_logits_bias"),
-        ({"decoder_ffn_dim": 10**6, "encoder_ffn_dim": 10**6}, "fc1.weight"),
         ({"encoder_layers": 999, "decoder_layers": 999}, "layers.998"),
-        ({"encoder_layers": 1, "decoder_layers": 1}, "layers.1"),
         ({"eos_token_id": 1, "forced_eos_token_id": 1}, "eos_token_id = 1"),
     ],
 )
@@ -99,9 +96,7 @@ def test_a_vocabulary_of_another_model(tmp_path):
     ("change", "named"),
     [
         ({"lm_head.weight": None}, "lm_head.weight"),
-        ({"score.weight": np.ones((2, 2), np.float32)}, "score.weight"),
         ({"final_logits_bias": np.ones((1, 3), np.float32)}, r"\(1, 3\) for final_logits_bias"),
-        ({"final_logits_bias": np.ones((1, 3), np.int8)}, "int8"),
         ({"lm_head.weight": np.nan}, "not finite in lm_head.weight"),
         ({"model.shared.weight": 1.0}, "row of PAD"),
     ],
@@ -150,17 +145,6 @@ def test_an_imported_directory_is_complete_and_says_where_it_is_from(tmp_path):
     assert translator.settings.search == BeamSearch(3, 0.5, power_penalty)
     assert translator.settings.forbid_pad
     assert translator.max_source_length == 64
-
-
-def test_a_damaged_model_leaves_nothing(tmp_path):
-    path = tmp_path / "theirs" / "model.safetensors"
-    write_marian_model(path.parent)
-    path.write_bytes(path.read_bytes()[:-1])
-    flags = ["--model=theirs", "--model_dir=model"]
-    (outcome,) = outcomes_of([("import_marian", flags, "")], tmp_path)
-    assert outcome.status == 2
-    assert "model.safetensors" in outcome.err.splitlines()[-1]
-    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_a_model_of_the_hub(tmp_path, monkeypatch):

@@ -64,21 +64,6 @@ def test_every_operation_is_one_of_tensorflow_2_12(graph):
     assert {"SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "InplaceUpdate"} <= used
 
 
-def test_nothing_is_left_to_xla(graph):
-    for owner in [*nodes(graph), *graph.graph_def.library.function]:
-        for name, value in owner.attr.items():
-            assert not ("xla" in name.lower() and value.b), owner
-            assert "jit" not in name.lower(), owner
-
-
-def test_inputs_and_outputs_begin_with_the_batch(graph):
-    for name in PUBLIC:
-        signature = graph.signature_def[name]
-        for place in [*signature.inputs.values(), *signature.outputs.values()]:
-            assert place.tensor_shape.dim[0].size == -1
-            assert not place.tensor_shape.unknown_rank
-
-
 def test_the_search_is_written_once_for_all_but_prefix_and_sample(graph, translator):
     # Keys and values of every decoder layer are written in place, in a search and nowhere else.
     written = [node for node in nodes(graph) if node.op == "InplaceUpdate"]

@@ -203,6 +203,7 @@ def test_int8_gives_what_the_translator_gives_with_the_rounded_weights(make_tran
     assert_first(answer, translator.translate(LINES[:9]))
 
 
+@pytest.mark.slow
 def test_bfloat16_gives_what_mixed_precision_gives(make_translator):
     translator = make_translator("mixed_bfloat16")
     answer = answer_of(Servable(translator, "bfloat16"), LINES[-1:])

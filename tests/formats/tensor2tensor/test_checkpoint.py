@@ -84,26 +84,6 @@ def test_names_shards_and_hparams(tmp_path, shards):
     assert loaded == sorted(value.tobytes() for value in [*theirs, table])
 
 
-def test_channels_and_layers_of_their_own(tmp_path):
-    hparams = {
-        "attention_key_channels": 8,
-        "attention_value_channels": 12,
-        "num_hidden_layers": 9,
-        "num_encoder_layers": LAYERS,
-        "num_decoder_layers": LAYERS,
-    }
-    variables, _ = t2t_variables()
-    for name in variables:
-        if name.endswith(("/q/kernel", "/k/kernel")):
-            variables[name] = variables[name][:, :8]
-        elif name.endswith("/v/kernel"):
-            variables[name] = variables[name][:, :12]
-        elif name.endswith("/output_transform/kernel"):
-            variables[name] = variables[name][:12]
-    model = transformer_from_t2t(write_checkpoint(tmp_path, variables, hparams))
-    assert (model.config.d_k, model.config.d_v, model.num_layers) == (2, 3, LAYERS)
-
-
 def test_the_target_space_is_added_at_every_position_of_the_source(tmp_path):
     variables, _ = t2t_variables()
     plain = transformer_from_t2t(write_checkpoint(tmp_path, variables))
@@ -140,7 +120,7 @@ def test_hparams_elsewhere_and_one_checkpoint_of_several(tmp_path):
     assert step_of_t2t(folder) == 0
 
 
-@pytest.mark.parametrize(("divisor", "fitting"), [(1, (96,)), (None, (96,)), (12, (85, 96))])
+@pytest.mark.parametrize(("divisor", "fitting"), [(None, (96,)), (12, (85, 96))])
 def test_the_vocabulary_has_as_many_subwords(tmp_path, divisor, fitting):
     hparams = {} if divisor is None else {"vocab_divisor": divisor}
     folder = write_checkpoint(tmp_path, t2t_variables()[0], hparams)
@@ -160,19 +140,12 @@ KERNEL = "transformer/body/decoder/layer_1/ffn/conv1/kernel"
     [
         ({}, {BIAS: None}, BIAS),
         ({"shards": 4}, {f"{EMBEDDING}/weights_2": None}, r"shards \[0, 1, 3\]"),
-        ({}, {"transformer/symbol_modality_9_8/shared/weights_0": (96, 32)}, "2 scopes"),
-        ({}, {f"{EMBEDDING}/weights_0": (VOCAB, 6)}, r"embedding .* \(96, 6\)"),
         ({}, {KERNEL: (8, 10)}, r"\(8, 10\)"),
-        ({}, {BIAS: np.ones(WIDTH, np.int32)}, f"{BIAS} as int32"),
         ({}, {BIAS: np.full(WIDTH, np.nan, np.float32)}, f"{BIAS} as float32, or not finite"),
-        ({"filter_size": 10}, {}, "filter_size=64"),
         ({"layers": 1}, {}, "num_encoder_layers=2"),
     ],
-    ids=[
-        "variable", "shard", "vocabularies", "embedding", "shape", "type", "not finite",
-        "filter", "layers",
-    ],
-)  # fmt: skip
+    ids=["variable", "shard", "shape", "not finite", "layers"],
+)
 def test_a_checkpoint_that_does_not_fit(tmp_path, sizes, change, named):
     variables, _ = t2t_variables(**sizes)
     for name, value in change.items():

@@ -13,7 +13,7 @@ from t2t_repro.formats.tensor2tensor.hparams import (
 )
 from t2t_repro.model.layer_config import LayerConfig
 
-# The sets transformer_base_v1, transformer_base_v3 and transformer_big of T2T 1.15, in part.
+# The sets transformer_base_v1 and transformer_base_v3 of T2T 1.15, in part.
 BASE_V1 = {
     "hidden_size": 512,
     "filter_size": 2048,
@@ -33,13 +33,6 @@ BASE_V1 = {
 }
 PRE_NORM = {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"}
 BASE_V3 = {**BASE_V1, **PRE_NORM, "attention_dropout": 0.1, "relu_dropout": 0.1}
-BIG = {
-    **BASE_V3,
-    "hidden_size": 1024,
-    "filter_size": 4096,
-    "num_heads": 16,
-    "layer_prepostprocess_dropout": 0.3,
-}
 CHANNELS = {"attention_key_channels": 128, "attention_value_channels": 256}
 
 
@@ -59,7 +52,7 @@ def shapes(d_model=512, d_ff=2048, normalization="post", layers=(6, 6), channels
     return result
 
 
-BASE, PRE, WIDE = shapes(), shapes(normalization="pre"), shapes(1024, 4096, "pre")
+BASE, PRE = shapes(), shapes(normalization="pre")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +60,6 @@ BASE, PRE, WIDE = shapes(), shapes(normalization="pre"), shapes(1024, 4096, "pre
     [
         (BASE_V1, BASE, LayerConfig(512, 2048, 8, 64, 64, 0.1, 0.0, 0.0, "post")),
         (BASE_V3, PRE, LayerConfig(512, 2048, 8, 64, 64, 0.1, 0.1, 0.1, "pre")),
-        (BIG, WIDE, LayerConfig(1024, 4096, 16, 64, 64, 0.3, 0.1, 0.1, "pre")),
         (
             BASE_V1 | CHANNELS,
             shapes(channels=(128, 256)),
@@ -75,7 +67,7 @@ BASE, PRE, WIDE = shapes(), shapes(normalization="pre"), shapes(1024, 4096, "pre
         ),
         ({"num_heads": 8}, PRE, LayerConfig(512, 2048, 8, 64, 64, 0.0, 0.0, 0.0, "pre")),
     ],
-    ids=["base_v1", "base_v3", "big", "channels", "heads alone"],
+    ids=["base_v1", "base_v3", "channels", "heads alone"],
 )
 def test_sizes(hparams, checkpoint, expected):
     assert layer_config(hparams, checkpoint) == expected
@@ -86,10 +78,8 @@ def test_sizes(hparams, checkpoint, expected):
     ("change", "named"),
     [
         ({"hidden_size": 1024}, "hidden_size=1024"),
-        ({"filter_size": 4096}, "filter_size=4096"),
         ({"attention_key_channels": 256}, "attention_key_channels=256"),
         ({"num_heads": 7}, "num_heads=7"),
-        ({"num_heads": "8"}, "num_heads='8'"),
         (PRE_NORM, "post-norm"),
     ],
 )
@@ -107,19 +97,12 @@ def test_numbers_of_layers_that_do_not_fit(change, layers):
         number_of_layers({**BASE_V1, **change}, shapes(layers=layers))
 
 
-def test_another_kind_of_model():
-    with pytest.raises(UserError, match="no matrix transformer/body/encoder/layer_0/ffn/conv1"):
-        layer_config(BASE_V1, {"resnet/body/kernel": [3, 3, 64, 64]})
-
-
 @pytest.mark.parametrize(
     "change",
     [
         {"pos": "emb"},
-        {"self_attention_type": "dot_product_relative"},
         {"shared_embedding_and_softmax_weights": False},
         {"norm_epsilon": 1e-3},
-        {"proximity_bias": True},
     ],
 )
 def test_a_setting_of_another_computation_is_refused_by_name(tmp_path, change):
@@ -129,13 +112,4 @@ def test_a_setting_of_another_computation_is_refused_by_name(tmp_path, change):
     path.write_text(json.dumps(BASE_V1 | change))
     ((name, value),) = change.items()
     with pytest.raises(UserError, match=f"{name}={value!r}"):
-        read_hparams(path)
-
-
-@pytest.mark.parametrize("content", [None, "{", "[]", '{"hidden_size": 8}'])
-def test_another_file(tmp_path, content):
-    path = tmp_path / "hparams.json"
-    if content:
-        path.write_text(content)
-    with pytest.raises(UserError, match=r"hparams.json cannot be read"):
         read_hparams(path)
