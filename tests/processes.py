@@ -4,8 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
@@ -37,22 +35,3 @@ def assert_only_our_lines(err: str) -> None:
         found = log.fullmatch(line)
         assert found, line
         assert found[1] in ours or found[1].endswith(".cc"), line
-
-
-def in_child(function: Callable[[], None]) -> int:
-    """Runs a function in a child; returns its exit status, or minus the signal that ended it."""
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            function()
-            status = 0
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(bool(end.code))
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

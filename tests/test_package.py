@@ -1,21 +1,16 @@
 """The source distribution and the wheel: all that a machine without a checkout needs."""
 
-import ast
-import importlib
 import os
 import shutil
 import site
 import subprocess
 import sys
 import tarfile
-import zipfile
-from configparser import ConfigParser
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-import t2t_repro
 from t2t_repro.__main__ import VERBS
 from tests.oracle import oracle_folder
 from tests.processes import CHECKOUT
@@ -30,13 +25,11 @@ class Package(NamedTuple):
 
     Attributes:
         source: the source distribution.
-        wheels: built from the checkout and from the source distribution.
         environment: a virtual environment; it takes the libraries from the one that runs the tests.
         site: its folder of packages.
     """
 
     source: Path
-    wheels: tuple[Path, Path]
     environment: Path
     site: Path
 
@@ -64,18 +57,15 @@ def installed(tmp_path_factory):
     done(sys.executable, "setup.py", "sdist", "-d", folder, cwd=checkout)
     (source,) = folder.glob("*.tar.gz")
     pip = (sys.executable, "-m", "pip", "-q")
-    done(*pip, "wheel", "--no-deps", "-w", folder / "of_checkout", checkout)
-    done(*pip, "wheel", "--no-deps", "-w", folder / "of_source", source)
-    of_checkout, of_source = (
-        next(folder.glob(f"of_{kind}/*.whl")) for kind in ("checkout", "source")
-    )
+    done(*pip, "wheel", "--no-deps", "-w", folder, source)
+    (wheel,) = folder.glob("*.whl")
     environment = folder / "environment"
     done(sys.executable, "-m", "venv", "--without-pip", environment)
     python = environment / "bin" / "python"
-    done(*pip, "--python", python, "install", "--no-deps", "--no-index", of_source)
+    done(*pip, "--python", python, "install", "--no-deps", "--no-index", wheel)
     packages = Path(done(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
     (packages / "libraries.pth").write_text("".join(f"{path}\n" for path in site.getsitepackages()))
-    return Package(source, (of_checkout, of_source), environment, packages)
+    return Package(source, environment, packages)
 
 
 def run(installed, folder, command, *arguments, **options):
@@ -84,17 +74,6 @@ def run(installed, folder, command, *arguments, **options):
     environment.pop("PYTHONPATH", None)
     program = installed.environment / "bin" / command
     return done(program, *arguments, cwd=folder, env=environment, **options)
-
-
-def test_the_source_makes_the_same_wheel_as_the_checkout(installed):
-    contents = []
-    for wheel in installed.wheels:
-        with zipfile.ZipFile(wheel) as archive:
-            names = [name for name in archive.namelist() if not name.endswith("RECORD")]
-            contents.append({name: archive.read(name) for name in names})
-    of_checkout, of_source = contents
-    assert of_checkout == of_source
-    assert {name.split("/")[0].split("-")[0] for name in of_source} == {"t2t_repro"}
 
 
 def test_the_source_has_what_its_tests_need(installed):
@@ -130,17 +109,6 @@ def test_from_data_to_a_servable_by_the_installed_commands(installed, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "exported"}
 
 
-def test_every_verb_is_a_command(installed):
-    (entries,) = installed.site.glob("*.dist-info/entry_points.txt")
-    scripts = ConfigParser()
-    scripts.read(entries)
-    commands = dict(scripts["console_scripts"])
-    assert len(commands) == len(VERBS) + 1
-    for place in commands.values():
-        module, function = place.split(":")
-        assert callable(getattr(importlib.import_module(module), function))
-
-
 def test_the_verbs_are_listed(installed, tmp_path):
     listed = run(installed, tmp_path, "t2t-repro")
     assert [line.split()[0] for line in listed.splitlines()[2:]] == list(VERBS)
@@ -155,29 +123,11 @@ def test_all_experiments_are_there(installed):
     assert (installed.site / "t2t_repro" / "py.typed").is_file()
 
 
-CONFIGURE = """
-import sys, gin, t2t_repro
-from t2t_repro import experiment
-print(t2t_repro.__file__)
-experiment.configure_experiment(sys.argv[1], [])
-print(gin.query_parameter("Transformer.num_layers"))
-"""
-
-
-@pytest.mark.parametrize("name", ["base_ende.gin", "gin/base_ende.gin", "mine.gin"])
-def test_an_experiment_is_found_by_its_name(installed, tmp_path, name):
-    (tmp_path / "mine.gin").write_text("include 'gin/base_ende.gin'\ntrain.seed = 2\n")
-    written = run(installed, tmp_path, "python", "-c", CONFIGURE, name)
-    assert written.split() == [str(installed.site / "t2t_repro" / "__init__.py"), "6"]
-
-
 USER = """
 import t2t_repro
 from t2t_repro import (
-    BeamSearch, Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, InverseSquareRoot,
-    LabelSmoothedCrossEntropy, LayerConfig, MultiHeadAttention, PositionalEncoding,
-    Sampling, SharedEmbedding, Transformer, TransformerSchedule, Translation, Translator,
-    TranslatorSettings, load_translator,
+    BeamSearch, InverseSquareRoot, LayerConfig, MultiHeadAttention, Transformer, Translation,
+    Translator, TranslatorSettings, load_translator,
 )
 
 def build(rows: int) -> Transformer:
@@ -188,34 +138,19 @@ def best(translator: Translator, lines: list[str]) -> list[Translation]:
     wide = Translator(translator.models, translator.subwords, settings)
     return [found[0] for found in wide.translate(lines, n_best=2)]
 
-def drawn(translator: Translator, lines: list[str]) -> list[list[Translation]]:
-    search = Sampling(samples=2, temperature=0.7, top_k=10, nucleus=0.9, seed=3)
-    settings = TranslatorSettings(search, max_extra_length=20)
-    return Translator(translator.models, translator.subwords, settings).translate(lines, n_best=2)
-
 print([found.text for found in best(load_translator("model"), ["Hello."])])
-config, dropout = LayerConfig(), LayerConfig().dropout / 2
-parts = [Encoder(2, config), Decoder(2, config), EncoderLayer(config), DecoderLayer(config)]
-parts += [FeedForward(8, 16), MultiHeadAttention(2, 4, 4), SharedEmbedding(9, 8)]
-print(parts, PositionalEncoding(), LabelSmoothedCrossEntropy(label_smoothing=dropout))
-print(TransformerSchedule(d_model=64).peak, InverseSquareRoot(0.1, warmup_steps=9).peak + 1)
+print(MultiHeadAttention(2, 4, 4), InverseSquareRoot(0.1, warmup_steps=9).peak + 1)
 
 # Each of these is a mistake; what is ignored and none is an error too.
 Transformer("1000")  # type: ignore[arg-type]
 Transformer(1000, layers=2)  # type: ignore[call-arg]
-LayerConfig(dmodel=64)  # type: ignore[call-arg]
 best(load_translator("model"), "Hello.")  # type: ignore[arg-type]
-best(load_translator("model"), []).text  # type: ignore[attr-defined]
-MultiHeadAttention("two", 4, 4)  # type: ignore[arg-type]
-InverseSquareRoot(warmup_steps=9)  # type: ignore[call-arg]
 t2t_repro.Transfomer  # type: ignore[attr-defined]
 """
 
 
 def test_a_program_of_a_user_is_type_checked(installed, tmp_path):
     (tmp_path / "user.py").write_text(USER)
-    imports = {n.name for node in ast.parse(USER).body[:2] for n in getattr(node, "names", [])}
-    assert imports == {"t2t_repro", *t2t_repro.__all__}
     python = installed.environment / "bin" / "python"
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python)
     done(*mypy, "--cache-dir", tmp_path / "cache", "user.py", cwd=tmp_path)

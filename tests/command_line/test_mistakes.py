@@ -13,23 +13,16 @@ MODEL = "--model_dir=model"
 MISTAKES = {
     "missing flag": ("translate", [], "--model_dir"),
     "unknown flag": ("translate", [MODEL, "--beam=3"], "beam"),
-    "argument": ("translate", [MODEL, "lines.txt"], "'lines.txt'"),
     "no model": ("translate", ["--model_dir=nowhere"], "nowhere"),
     "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
-    "pattern": ("translate", ["--model_dir=model[1]"], "--model_dir"),
     "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),
     "beyond the beam": ("translate", [MODEL, "--n_best=9"], "--n_best=9"),
-    "no folder": ("translate", [MODEL, "--output=no/where"], "--output=no/where"),
     "useless flag": ("translate", [MODEL, "--alignments=x"], "--alignments"),
     "value": ("translate", [MODEL, "--gin_param=BeamSearch.beam_size = 0"], "beam_size"),
-    "parameter": ("translate", [MODEL, "--gin_param=BeamSearch.beem_size = 2"], "beem_size"),
     "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),
-    "unequal": ("score", [MODEL, "--source=one", "--target=two"], "--target=two"),
-    "nothing to do": ("evaluate", [], "--translations"),
     "unaligned": ("evaluate", ["--translations=one", "--reference=two"], "one has 1 lines"),
     "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
     "blank sentence": ("attention_maps", [MODEL, "--source= ", "--output=x"], "--source"),
-    "choice": ("export", [MODEL, "--export_dir=x", "--format=onnx"], "--format"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
 }
 

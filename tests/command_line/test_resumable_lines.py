@@ -1,7 +1,5 @@
 """Texts are worked on block by block, and a killed command goes on where it stopped."""
 
-import os
-import signal
 import sys
 from io import BytesIO, TextIOWrapper
 
@@ -10,7 +8,6 @@ import pytest
 from t2t_repro.command_line import resumable_lines
 from t2t_repro.command_line.resumable_lines import read_blocks, work_in_blocks
 from t2t_repro.errors import UserError
-from tests.processes import in_child
 
 LINES = ["a", "", "b c", "\u2028d\x85", "e\r", "ä", "{}"]
 SETTINGS = {"--n_best": 1, "the weights": ["12"]}
@@ -85,24 +82,6 @@ def test_it_goes_on_after_half_a_line(folder):
         (folder / "out.partial").write_bytes(whole[:left])
         write()
         assert_written(folder)
-
-
-def test_killed_after_any_block_it_ends_the_same(folder):
-    for blocks in (1, 1, 1):
-
-        def kill(blocks=blocks):
-            left = iter(range(blocks))
-
-            def work(block):
-                if next(left, None) is None:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return upper(block)
-
-            write(work)
-
-        assert in_child(kill) == -signal.SIGKILL
-    write()
-    assert_written(folder)
 
 
 def test_an_empty_input_has_an_empty_output(folder):

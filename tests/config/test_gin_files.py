@@ -63,29 +63,17 @@ def refusal(gin_file, *params):
         # Names that do not exist.
         ("Tranformer.num_layers = 3", "'Tranformer'"),
         ("Transformer.nun_layers = 3", "'nun_layers'"),
-        ("TrainingSchedule.steps = %my_steps", "'my_steps"),
         ("DevEvaluation.metric = @blue", "'@blue'"),
         ("TrainingSchedule.steps = ", "Unable to parse value"),
-        ("TrainingSchedule.steps = ten", "'ten'"),
         ("include 'nope.gin'", "nope.gin"),
         ("import no_such_parts", "no_such_parts"),
-        ("import xml.no_such_parts", "xml.no_such_parts"),
         # Bindings that nothing reads.
         ("InverseSquareRoot.peak = 1.0", "InverseSquareRoot.peak"),
-        ("my_steps = 3", "my_steps"),
-        ("train = 5", "binds train,"),
         ("sorce/SubwordTraining.vocab_size = 90", "sorce/SubwordTraining.vocab_size"),
-        ("it/train.seed = 2", "it/train.seed"),
         # Values.
         ("train.precision = 'float8'", "train.precision is 'float8'"),
         ("LayerConfig.d_model = 9", "LayerConfig.d_model is 9"),
-        ("TrainingSchedule.steps = 10.5", "TrainingSchedule.steps is 10.5"),
-        ("TrainingSchedule.patience = '3'", "TrainingSchedule.patience is '3'"),
-        ("train.seed = %a\na = %b\nb = 'x'", ".seed is 'x'"),
         ("train.callbacks = [@BeamSearch()]", ".callbacks is [BeamSearch("),
-        ("DevEvaluation.metric = 'bleu'", "DevEvaluation.metric is 'bleu'"),
-        ("prepare.corpus = 'wmt'", "prepare.corpus is 'wmt'"),
-        ("TextFilesCorpus.train = 3", "TextFilesCorpus.train is 3"),
         ("TextFilesCorpus.train = 'nowhere.tsv'", "nowhere.tsv"),
         # Of a model without room for the data.
         ("Transformer.vocab_size = 269", "Transformer.vocab_size is 269"),
@@ -105,10 +93,6 @@ def test_what_an_experiment_needs_is_asked_for(gin_file, missing):
     lines = gin_file.read_text().splitlines(keepends=True)
     gin_file.write_text("".join(one for one in lines if not one.startswith((missing, *unread))))
     assert ("dev" if missing.endswith("dev") else missing) in refusal(gin_file)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    assert f"{tmp_path / 'no.gin'}: no such file" in refusal(tmp_path / "no.gin")
 
 
 @pytest.mark.parametrize(

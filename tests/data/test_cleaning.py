@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from t2t_repro.data import cleaning
 from t2t_repro.data.cleaning import REASONS, Cleaning, CleaningReport, SeenHashes, clean
-from t2t_repro.errors import UserError
 
 DEFAULT = Cleaning()
 PLAIN = Cleaning(drop_duplicates=False, drop_held_out=False)
@@ -75,14 +74,6 @@ def test_workers_and_blocks_change_nothing():
     assert run(pairs, held_out=held_out, block=50, workers=2) == expected
 
 
-def test_description_is_one_line_with_every_number():
-    report = CleaningReport(kept=68_257, length_ratio=11, held_out_overlap=5)
-    assert report.describe() == (
-        "kept 68,257 of 68,273 pairs; dropped 16: length ratio 11, held out overlap 5"
-    )
-    assert CleaningReport(kept=2).describe() == "kept 2 of 2 pairs"
-
-
 side = st.text("ab \u00a0X", max_size=8)
 pairs_of_text = st.lists(st.tuples(side, side), max_size=30)
 
@@ -120,12 +111,3 @@ def test_hashes_seen_behave_like_a_set(blocks, longest):
                 reference.add(number)
             assert seen.add(np.array(block, np.uint64)).tolist() == expected
         assert sum(map(len, seen._runs)) == len(reference)
-
-
-@pytest.mark.parametrize("rules", [{"max_words": 0}, {"max_length_ratio": 0.5}])
-def test_rules_that_nothing_could_pass_are_refused(rules):
-    (name,) = rules
-    with pytest.raises(UserError, match=f"Cleaning.{name}"):
-        Cleaning(**rules)
-    with pytest.raises(UserError, match="max_length_ratio"):
-        Cleaning(max_length_ratio=float("nan"))

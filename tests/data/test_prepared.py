@@ -122,15 +122,6 @@ def test_an_epoch_has_the_shares_of_the_weights(made):
     assert seen == report.source_tokens
 
 
-def test_a_mixture_without_weights_has_the_plan_of_one_corpus(made):
-    _, data, folder = made
-    mixed = batches_of(mixture_of(folder, weights=None), data)
-    plain = Batches(data.store("train"), BatchSettings(400), 3, 2)
-    for epoch in range(2):
-        np.testing.assert_array_equal(mixed.plan(epoch).order, plain.plan(epoch).order)
-        np.testing.assert_array_equal(mixed.plan(epoch).cuts, plain.plan(epoch).cuts)
-
-
 def test_a_corpus_without_pairs_is_named(tmp_path):
     a = corpus_of(tmp_path, "a", pairs_of(60, 1), dev=pairs_of(5, 2))
     for name, pair in (("empty", ("", "x")), ("long", OTHER_LONG)):
@@ -146,9 +137,7 @@ def copied(made, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["cut", "missing"])
-@pytest.mark.parametrize(
-    "name", ["train.tokens/target.tokens", "dev.source.txt", "subwords.model", "manifest.json"]
-)
+@pytest.mark.parametrize("name", ["train.tokens/target.tokens", "manifest.json"])
 def test_a_damaged_file_is_named(copied, name, how):
     path = copied / name
     content = path.read_bytes()

@@ -104,17 +104,6 @@ def test_batches_are_a_function_of_seed_and_epoch_alone(opened):
             np.testing.assert_array_equal(np.concatenate([first[side], second[side]]), batch[side])
 
 
-@pytest.mark.parametrize("dropout", [None, SubwordDropout(0.0)])
-def test_without_dropout_batches_are_those_that_they_were(prepared, opened, dropout):
-    _, store = prepared
-    plain = Batches(store, BatchSettings(TOKENS, 3), 1, MICRO_BATCHES, True)
-    batches = opened(dropout, True)
-    assert batches.shapes == plain.shapes
-    assert batches.report() == plain.report()
-    assert_same(arrays(batches.epoch(EPOCH, 0)), arrays(plain.epoch(EPOCH, 0)))
-    assert batches._stores is None
-
-
 def test_a_mixture_has_its_sentences_in_other_subwords(prepared, opened):
     """One corpus gives a few of its sentences, the other one every sentence several times."""
     data, store = prepared

@@ -12,9 +12,7 @@ from t2t_repro.decoding.batch_plan import Sentences
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import shared
-from t2t_repro.text.t2t import T2TSubwords
 from tests.decoding.random_translator import random_model
-from tests.text.test_t2t import VOCABULARY, write
 
 SOURCES = [
     "the red bird sees a tree",
@@ -134,18 +132,3 @@ def test_sentences_without_words():
     assert pharaoh(links).numpy().tolist() == [b"0-0", b"", b""]
     nothing = linked_words(attention[:1], source[1:2], target[2:])
     assert pharaoh(nothing).numpy().tolist() == [b""]
-
-
-def test_words_of_tensor2tensor_s_subwords(tmp_path):
-    """Spaces are inside of tokens, or left out where two words stand side by side."""
-    subwords = T2TSubwords(write(tmp_path / "vocabulary", VOCABULARY))
-    for text in ("the cat sat", "a, b (c) - d!", "  x  ", "", "é 12,5 €"):
-        (ids,) = subwords.encode([text.strip()])
-        numbers = subwords.word_numbers(text, ids)
-        assert numbers[-1] == -1
-        words = text.split()
-        assert sorted(set(numbers[:-1])) == list(range(len(words)))
-        # Each word's letters are in its own subwords.
-        for number, word in enumerate(words):
-            own = [token for token, of in zip(ids, numbers, strict=False) if of == number]
-            assert subwords.decode(own).strip(" ,(") in f"{word} " or word in subwords.decode(own)

@@ -15,14 +15,6 @@ def one_byte(length):
     return 1
 
 
-def test_batches_stay_within_the_budget():
-    sources = [[5] * length for length in (3, 9, 40, 1, 9, 2)] + [[]]
-    batches = BatchPlanner(70, 2, 4, one_byte).batches(sources, 10**12)
-    assert sorted(number for batch in batches for number in batch) == [0, 1, 2, 3, 4, 5]
-    for batch in batches:
-        assert len(batch) == 1 or len(batch) * 4 * max(len(sources[n]) for n in batch) <= 70
-
-
 @settings(max_examples=50)
 @given(
     lengths=st.lists(st.integers(0, 30), max_size=40),

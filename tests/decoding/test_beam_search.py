@@ -126,14 +126,13 @@ def plain_search(
     n_best,
     early_stop=True,
     beginning=(),
-    penalty=None,
     first=PAD_ID,
 ):
     """Beam search as one would explain it, for one row: [(score, ids), ...], best first."""
     vocab = table.shape[-1]
 
     def lp(length):
-        return penalty(length) if penalty else ((5 + length) / 6) ** alpha
+        return ((5 + length) / 6) ** alpha
 
     alive: list[tuple[float, tuple[int, ...], int]] = [(0.0, (), 0)]  # log-prob, ids, node
     finished: list[tuple[float, tuple[int, ...]]] = []  # score, ids
@@ -207,16 +206,6 @@ def test_penalties_are_equation_14_and_a_power():
     np.testing.assert_allclose(power, [1, *lengths[1:] ** 0.7], rtol=1e-6)
 
 
-def test_with_power_penalty_and_alpha_1_a_score_is_the_mean_log_probability():
-    tables, limits = random_tables(seed=5, batch=8, vocab=4, depth=4), [4, 3] * 4
-    result = search(tables, limits, beam_size=2, alpha=1.0, penalty=power_penalty)
-    others = search(tables, limits, beam_size=2, alpha=1.0)
-    for row, (table, limit) in enumerate(zip(tables, limits, strict=True)):
-        expected = plain_search(table, limit, 2, 1.0, 1, penalty=lambda length: length)
-        assert_row(result, row, expected)
-    assert np.any(result.ids != others.ids)
-
-
 def test_greedy_misses_what_a_beam_finds():
     tree = GREEDY_IS_WRONG
     table = table_of(tree, depth=4)
@@ -260,30 +249,10 @@ def test_row_goes_on_while_the_limit_still_allows_a_better_score():
         assert_row(result, 0, [(score(tree, winner, 1.0), ids_of(winner))])
 
 
-def test_finished_score_equal_to_the_bound_is_enough():
-    tree: Tree = {"": {"</s>": 0.5, "a": 0.5}, "a": {"</s>": 1.0}}
-    table = table_of(tree, depth=3)
-    expected = [(log_prob(tree, text), ids_of(text)) for text in ("</s>", "a </s>")]
-
-    one = search(table, 3, beam_size=2, alpha=0.0)
-    two = search(table, 3, beam_size=2, alpha=0.0, n_best=2)
-
-    assert int(one.steps) == 1
-    assert_row(one, 0, expected[:1])
-    assert_row(two, 0, expected)  # the later of two equal scores is the second
-
-
 def test_row_without_finished_hypothesis_returns_alive_ones_with_plain_log_prob():
     result = search(table_of(NEVER_ENDS, depth=5), 3, beam_size=4, alpha=1.0, n_best=4)
     assert not result.finished[0]
     assert_row(result, 0, [(log_prob(NEVER_ENDS, t), ids_of(t)) for t in ("a a a", "b b b")])
-
-
-def test_places_that_were_never_filled():
-    tree: Tree = {"": {"a": 0.9, "</s>": 0.1}}
-    result = search(table_of(tree, depth=1), 1, beam_size=2, alpha=0.6, n_best=2)
-    assert result.finished[0]
-    assert_row(result, 0, [(log_prob(tree, "</s>"), ids_of("</s>"))])
 
 
 def test_pad_is_an_id_like_any_other():
@@ -293,7 +262,7 @@ def test_pad_is_an_id_like_any_other():
     assert_row(result, 0, [(score(tree, best, 0.6), ids_of(best))])
 
 
-@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (2, 2), (4, 3), (7, 4)])
+@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (4, 3)])
 def test_pad_can_be_forbidden(beam_size, n_best):
     """What is left has its own log-probability, that of PAD taken out of none."""
     limits = [5, 3, 0, 1, 5, 4, 5, 5]
@@ -318,9 +287,8 @@ def test_each_row_has_its_own_limit():
     np.testing.assert_array_equal(result.finished, [True, True, False, False, True])
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (2, 2), (4, 1), (4, 3), (7, 4)])
-@pytest.mark.parametrize("segment", [1, 16])
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+@pytest.mark.parametrize(("segment", "beam_size", "n_best"), [(16, 1, 1), (1, 4, 3), (16, 7, 4)])
 def test_equals_plain_search_in_a_batch_and_alone(monkeypatch, segment, beam_size, alpha, n_best):
     monkeypatch.setattr(step_loop, "SEGMENT", segment)
     limits = [5, 3, 0, 1, 5, 4, 5, 5]
@@ -336,14 +304,6 @@ def test_equals_plain_search_in_a_batch_and_alone(monkeypatch, segment, beam_siz
             assert_row(search(*arguments, max_steps=5), 0, expected)
         if beam_size > 1:  # greedy decoding stops at EOS, there is nothing to go on with
             assert plain_search(*arguments, early_stop=False) == expected
-
-
-def test_one_graph_serves_every_number_of_hypotheses():
-    tables = random_tables(seed=1, batch=16, vocab=5, depth=5)
-    in_graph = tf.function(lambda n_best: search(tables, [5] * 16, 4, 0.6, n_best), autograph=False)
-    for n_best in (1, 3, 4):
-        assert_same(in_graph(tf.constant(n_best)), search(tables, [5] * 16, 4, 0.6, n_best))
-    assert in_graph.experimental_get_tracing_count() == 1
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -397,33 +357,6 @@ def test_eager_graph_and_xla_agree(monkeypatch, beam_size, segment):
     assert_same(xla(tables, limits), eager)
     assert_same(dynamic(tables[2:3], limits[2:3], steps), run(tables[2:3], limits[2:3], steps))
     assert dynamic.experimental_get_tracing_count() == 1
-
-
-def test_the_model_is_told_whose_child_each_hypothesis_is():
-    """After id i only 2i and 2i + 1 can come: the last id says what the prefix must be."""
-    batch, beam, steps, vocab = 3, 2, 5, 64
-    rng = np.random.default_rng(0)
-    is_reordered = []
-
-    class Doubling(TableModel):
-        def step(self, ids, parents, position, prefixes):
-            prefixes = tf.gather(prefixes, parents, batch_dims=1).numpy()
-            position = int(position)
-            if position > 0:
-                prefixes[:, :, position - 1] = ids
-                expected = np.stack([ids.numpy() >> back for back in range(position)][::-1], -1)
-                np.testing.assert_array_equal(prefixes[:, :, :position], expected)
-                is_reordered.append((expected[:, 0, 0] == expected[:, 1, 0]).any())
-            logits = np.full([batch, beam, vocab], -np.inf, np.float32)
-            for row, hypothesis in np.ndindex(batch, beam):
-                last = int(ids[row, hypothesis]) if position > 0 else 1
-                logits[row, hypothesis, 2 * last : 2 * last + 2] = rng.normal(size=2)
-            return tf.constant(logits), tf.constant(prefixes)
-
-    empty = tf.zeros([batch, beam, steps], tf.int32)
-    result = BeamSearch(beam).search(Doubling(), empty, tf.fill([batch], steps), steps)
-    assert int(result.steps) == steps
-    assert any(is_reordered), "two hypotheses never had one parent: the test shows nothing"
 
 
 def test_sentences_that_are_done_leave_the_batch(monkeypatch):
@@ -492,30 +425,3 @@ def test_logits_need_not_be_normalised():
     shift = np.random.default_rng(0).normal(size=tables.shape[:2])[..., None].astype(np.float32)
     expected = search(tables, [4] * 4, beam_size=3, alpha=0.6)
     assert_same(search(tables + shift, [4] * 4, beam_size=3, alpha=0.6), expected)
-
-
-class Constant(TableModel):
-    """Gives the same logits whatever comes."""
-
-    def __init__(self, logits):
-        self.logits = logits
-
-    def step(self, ids, parents, position, cache):
-        return self.logits, cache
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"limits": [[3]]}, r"limits is int32 of shape \(1, 1\)"),
-        ({"n_best": 3}, "n_best is 3"),
-        ({"cache": [tf.zeros([4, 2])]}, r"shape \(4, 2\)"),
-        ({"model": Constant(tf.zeros([4, 2, 9]))}, r"logits of shape \(4, 2, 9\)"),
-        ({"model": Constant(tf.zeros([1, 2, 1]))}, "vocab"),
-    ],
-)
-def test_search_refuses(change, message):
-    uniform = Constant(tf.zeros([1, 2, 9]))
-    arguments = {"model": uniform, "cache": (), "limits": [3], "max_steps": 3}
-    with pytest.raises(ValueError, match=message):
-        BeamSearch(beam_size=2).search(**{**arguments, **change})

@@ -50,13 +50,10 @@ def decoder(request):
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("extra", EXTRA)
-@pytest.mark.parametrize("n_best", [1, 4])
-def test_beam_search_is_the_originals(decoder, group, extra, n_best):
-    found = decoder.decode(group, extra, BEAM, n_best)
-    name = f"{group}/beam4_top{n_best}_extra{extra}"
+def test_beam_search_is_the_originals(decoder, group, extra):
+    found = decoder.decode(group, extra, BEAM, 4)
+    name = f"{group}/beam4_top4_extra{extra}"
     ids, scores = decoder.arrays[f"{name}/ids"], decoder.arrays[f"{name}/scores"]
-    if n_best == 1:
-        ids, scores = ids[:, None], scores[:, None]
     steps = ids.shape[-1]
     np.testing.assert_array_equal(found.ids[..., :steps], ids)
     assert (found.ids.numpy()[..., steps:] == PAD_ID).all()

@@ -71,8 +71,3 @@ def test_what_is_too_long_is_cut_off_with_a_warning(translator, caplog):
     first, second = (record.getMessage() for record in caplog.records)
     assert first.startswith("line 11: the source has 201")
     assert second.startswith("line 10: the target has 201")
-
-
-def test_there_is_a_target_for_every_source(translator):
-    with pytest.raises(ValueError, match="2 sources and 1 targets"):
-        translator.score(["a", "b"], ["a"])

@@ -64,12 +64,10 @@ def load(directory, config, *params, imports=()):
     "line",
     [
         "import spy_parts",
-        "from spy_parts import spy_search",
         "from __gin__ import dynamic_registration",
         "include '{spy}/other.gin'",
         "a = @spy_parts.spy_search()",
         "train.optimizer = @spy_parts.spy_search",
-        "prepare.corpus = @spy_search()",
         "spy_parts.spy_search.width = 3",
     ],
 )
@@ -86,18 +84,12 @@ def test_nothing_of_a_configuration_happens(directory, spy, line):
     [
         "Translator.search = @spy_search()",
         "Translator.search = @os.system",
-        "Translator.search = @adam()",
         "Translator.search = %search\nsearch = @spy_search()",
         "Translator.search = %one\none = %two\ntwo = %one",
-        "Translator.search = @gin.singleton()",
         "evaluate.metrics = [@bleu, @spy_metric]",
         "BeamSearch.beam_size = 1000000000",
-        "BeamSearch.beam_size = '4'",
-        "BeamSearch.length_penalty = 1e999",
-        "Translator.search = {[1]: 2}",
         "a = " + "(" * 5000,
         "a = (1,",
-        "a = b",
     ],
 )
 def test_what_is_not_data_is_refused_in_one_line(directory, spy, line):
@@ -153,20 +145,11 @@ def test_literals_and_names_of_decoding_are_used(directory):
     "sizes",
     [
         {"vocab_size": 10**12},
-        {"vocab_size": 10**6},
         {"num_layers": 10**9},
-        {"num_layers": 1000},
         {"config": {"d_model": 10**9}},
-        {"config": {"d_model": 4096}},
-        {"config": {"d_model": 0}},
         {"config": {"unknown": 3}},
-        {"vocab_size": "40"},
         {"max_length": 10**7, "positional_encoding": "learned"},
-        {"source_vocab_size": 10**6, "tied_embeddings": "none"},
-        {"source_vocab_size": 40, "tied_embeddings": "all"},
         {"dtype": {"module": "os", "class_name": "system", "config": {"name": "x"}}},
-        {"dtype": "float16"},
-        {"layers": []},
     ],
 )
 def test_sizes_beyond_the_checkpoint_are_refused_before_the_model_is_built(directory, sizes):
@@ -177,7 +160,7 @@ def test_sizes_beyond_the_checkpoint_are_refused_before_the_model_is_built(direc
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", '{"vocab_size": 4', "[]", '{"no_size": 1}', "[" * 10**5])
+@pytest.mark.parametrize("text", ['{"vocab_size": 4', '{"no_size": 1}', "[" * 10**5])
 def test_a_damaged_model_json_is_refused(directory, text):
     directory.model_json.write_text(text)
     with pytest.raises(UserError, match=r"model\.json does not describe a Transformer"):

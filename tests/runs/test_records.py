@@ -1,7 +1,6 @@
 """What a model directory records of its training."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,10 +11,8 @@ from t2t_repro.runs.records import (
     differing_epoch,
     mean_target_length,
     read_ancestry,
-    read_scores,
     weights_hash,
     write_ancestry,
-    write_scores,
 )
 
 EPOCH = {
@@ -91,16 +88,3 @@ def test_the_hash_of_weights_is_of_names_shapes_and_values():
     ]
     assert weights_hash(one) == weights_hash(dict(reversed(one.items())))
     assert len({weights_hash(weights) for weights in [one, *others]}) == 4
-
-
-def test_scores_that_are_written_at_once_are_whole(tmp_path):
-    def write(number):
-        write_scores(tmp_path, ("dev", "test")[number % 2], {"scores": [number] * 1000})
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(write, range(80)))
-    found = read_scores(tmp_path)
-    assert sorted(found) == ["dev", "test"]
-    for number, split in enumerate(found):
-        (score,) = set(found[split]["scores"])
-        assert score % 2 == number

@@ -1,14 +1,12 @@
 """Corpora exchanged, and with the noise of Edunov et al. (2018)."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t_repro.data.corpora.altered import NoisedSource, Reversed
-from t2t_repro.errors import UserError
 
 
 class Pairs:
@@ -61,12 +59,12 @@ def test_remaining_words_move_by_the_distance_at_most(
 
 
 def test_the_shares_are_those_of_the_paper():
-    corpus, length, sentences = NoisedSource(Pairs()), 10, 20_000
+    corpus, length, sentences = NoisedSource(Pairs()), 10, 5000
     found = [corpus.noised(words(length), number).split() for number in range(sentences)]
     left = sum(map(len, found))
-    assert left / (length * sentences) == pytest.approx(0.9, abs=0.003)
+    assert left / (length * sentences) == pytest.approx(0.9, abs=0.006)
     blanks = sum(line.count("<BLANK>") for line in found)
-    assert blanks / left == pytest.approx(0.1, abs=0.003)
+    assert blanks / left == pytest.approx(0.1, abs=0.006)
 
 
 def test_neighbours_change_places_as_often_as_in_the_paper():
@@ -99,28 +97,6 @@ def test_only_training_sources_have_noise(tmp_path):
     noised = list(corpus.read("train", tmp_path))
     assert noised == [(corpus.noised(words(20), 0), "eins"), *pairs[1:]]
     assert noised[0][0] != words(20)
-
-
-def test_other_noise_is_other_data():
-    plain = NoisedSource(Pairs()).describe()
-    assert plain["of"] == {"corpus": "Pairs", "pairs": 0}
-    changes: dict[str, Any] = {
-        "deletion": 0.2,
-        "filling": 0.2,
-        "distance": 2,
-        "filler": "_",
-        "seed": 2,
-    }
-    for name, value in changes.items():
-        assert NoisedSource(Pairs(), **{name: value}).describe() == plain | {name: value}
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"deletion": 1.5}, {"filling": -0.1}, {"distance": -1}, {"filler": "two words"}]
-)
-def test_invalid_noise_is_refused(arguments):
-    with pytest.raises(UserError, match=f"{next(iter(arguments))} is .*, expected"):
-        NoisedSource(Pairs(), **arguments)
 
 
 def test_reversed_exchanges_the_sides(tmp_path):

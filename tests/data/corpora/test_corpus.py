@@ -5,7 +5,6 @@ from pathlib import Path
 import gin
 
 from t2t_repro.data import corpora
-from t2t_repro.data.corpora.corpus import Corpus
 
 
 def test_every_corpus_can_be_named_in_a_gin_file():
@@ -16,8 +15,3 @@ def test_every_corpus_can_be_named_in_a_gin_file():
     for path in Path(folder).glob("*.py"):
         if "@gin.configurable" in path.read_text():
             assert f"{corpora.__name__}.{path.stem}" in listed
-
-
-def test_ours_are_corpora():
-    assert isinstance(corpora.TextFilesCorpus(("a", "b"), ("c", "d")), Corpus)
-    assert isinstance(corpora.TfdsCorpus(), Corpus)

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import generated_pieces
-from generated_corpus import FRAMES, GeneratedCorpus
+from generated_corpus import GeneratedCorpus
 from t2t_repro.data.corpora.corpus import Pair
-from t2t_repro.errors import UserError
 
 NOWHERE = Path("/nonexistent")
 
@@ -75,25 +73,3 @@ def test_splits_have_the_sizes_asked_for_and_share_no_sentence(sizes, seed):
     for one, other in itertools.combinations(splits.values(), 2):
         for side in (0, 1):
             assert not {pair[side] for pair in one} & {pair[side] for pair in other}
-
-
-def test_pieces_are_one_to_one():
-    # An English piece with two German forms, or the reverse, would make the corpus ambiguous.
-    for kind in generated_pieces.KINDS:
-        pieces = generated_pieces.pieces_of(kind)
-        assert len({english for english, _ in pieces}) == len(pieces), kind
-        assert len({german for _, german in pieces}) == len(pieces), kind
-
-
-def test_both_sides_of_a_frame_have_the_same_slots_once():
-    for frame in FRAMES:
-        english, german = (sorted(re.findall(r"{(\w+)}", side)) for side in frame)
-        assert english == german
-        assert len(set(english)) == len(english)
-    assert len({english for english, _ in FRAMES}) == len(FRAMES) >= 40
-
-
-@pytest.mark.parametrize("size", [{"train_size": 0}, {"dev_size": -1}, {"train_size": 10**7}])
-def test_impossible_sizes_are_refused_before_anything_is_generated(size):
-    with pytest.raises(UserError, match="GeneratedCorpus"):
-        small(**size)

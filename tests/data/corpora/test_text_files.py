@@ -44,9 +44,7 @@ def test_misaligned_files_are_refused(tmp_path, dev):
     [
         ("x.tsv", b"a\tb\na\xff\tb\n", r"x\.tsv, line 2: byte 0xff at position 1 .*UTF-8"),
         ("x.tsv", b"a\tb\na b\n", r"x\.tsv, line 2: 1 tab-separated columns, expected 2"),
-        ("x.tsv", b"a\tb\tc\n", r"x\.tsv, line 1: 3 tab-separated columns, expected 2"),
         ("x.tsv", b"", r"x\.tsv is empty"),
-        ("x.tsv.gz", b"", r"x\.tsv\.gz is empty"),
     ],
 )
 def test_unusable_content_is_one_line_with_file_and_line(tmp_path, dev, name, content, message):
@@ -64,7 +62,7 @@ def test_damaged_gzip_files_are_named(tmp_path, dev):
             TextFilesCorpus(str(tmp_path / name), dev).prepare(tmp_path)
 
 
-@pytest.mark.parametrize("value", [[], (), 5, ("a.en",), ("a", "b", "c"), [("a.en", 3)], [None]])
+@pytest.mark.parametrize("value", [[], 5, ("a.en",), [("a.en", 3)]])
 def test_values_of_another_form_are_refused_at_once(value):
     with pytest.raises(UserError, match=r"TextFilesCorpus\.train"):
         TextFilesCorpus(value, "dev.tsv")
@@ -80,15 +78,3 @@ def test_description_follows_the_content_and_not_the_place(tmp_path, dev):
     assert describe("there", "a\tb\n") == first
     # The same file, changed in place and of the same size.
     assert describe("here", "a\tc\n") != first
-
-
-def test_names_that_begin_with_a_tilde(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    write(tmp_path / "~backup.tsv", "one\teins\n")
-    write(tmp_path / "home" / "mine.tsv", "two\tzwei\n")
-    assert corpus_pairs(["~backup.tsv", "~/mine.tsv"], "~/mine.tsv", tmp_path) == [
-        ("one", "eins"),
-        ("two", "zwei"),
-    ]

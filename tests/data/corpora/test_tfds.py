@@ -1,19 +1,15 @@
 """TensorFlow Datasets: the pairs that TFDS itself reads, in the order of the files."""
 
 import json
-import shutil
 from collections.abc import Iterator
 
 import pytest
 import tensorflow_datasets as tfds
 
-from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.corpora import tfds as tfds_corpus
 from t2t_repro.data.corpora.corpus import held_out_pairs
 from t2t_repro.data.corpora.tfds import TfdsCorpus
-from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
-from t2t_repro.text.training import SubwordTraining
 from tests.real_corpora import corpus_folder
 
 TRAIN_SIZE = 50
@@ -89,18 +85,6 @@ def test_slices_are_read_as_tfds_reads_them(data_dir, tmp_path, monkeypatch, spl
 def test_newlines_inside_a_sentence_become_one_space(data_dir, tmp_path):
     pairs = sorted(tiny(data_dir).read("test", tmp_path))
     assert pairs[0] == ("test in two lines é 0", "test in two lines ü 0")
-
-
-def test_two_small_files_are_enough_for_prepared_data(data_dir, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(data_dir, copy)
-    preparation = Preparation(
-        tiny(str(copy)), Cleaning(drop_held_out=False), SubwordTraining(vocab_size=290)
-    )
-    made = preparation.run(tmp_path / "data").checksum
-    for path in copy.rglob("*.*record*"):
-        path.unlink()
-    assert preparation.run(tmp_path / "data").checksum == made
 
 
 def test_the_description_is_json_and_names_splits_and_directions(data_dir):
