@@ -1,4 +1,4 @@
-"""Texts are worked on block by block, and a killed command goes on where it stopped."""
+"""Texts are worked on block by block, and a stopped command goes on where it was."""
 
 import sys
 from io import BytesIO, TextIOWrapper
