@@ -79,10 +79,3 @@ def test_text_of_any_kind_is_harmless():
     page.encode("utf-8")
     # Nor does the script make markup of it.
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", page)
-
-
-def test_a_large_page_is_of_a_size_to_open():
-    words = [f"word{i}" for i in range(60)]
-    maps = [attention(kind, 6, 8, words, words) for kind in ("encoder", "decoder", "cross")]
-    page = as_html(maps, Heading("m", "s", "t", "o"))
-    assert len(page) < 2e6

@@ -61,15 +61,6 @@ def test_nll_is_the_slow_loops_whatever_the_batches(model, store, expected, toke
     assert held_out.perplexity() == pytest.approx(math.exp(expected), rel=1e-4)
 
 
-def test_batches_keep_to_the_limit(model, store):
-    held_out = HeldOutLoss(model, store, 20)
-    assert sorted(np.concatenate(held_out._batches)) == list(range(len(store)))
-    assert len(held_out._batches) < len(store)
-    for batch in held_out._batches:
-        longest = max(store.source_lengths[batch].max(), store.target_lengths[batch].max())
-        assert len(batch) * longest <= 20
-
-
 def test_sentences_within_a_range_are_scored_by_themselves(model, store):
     held_out = HeldOutLoss(model, store, 20)
     parts = [held_out.sums(within=range(*ends)) for ends in ((0, 4), (4, 15))]

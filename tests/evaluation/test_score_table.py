@@ -46,18 +46,6 @@ def test_a_system_that_does_as_the_baseline_does_has_no_star():
     assert as_markdown(rows, has_baseline=True)[3] == "| b | 41.02 p = 0.0010 |"
 
 
-def test_without_resampling_nothing_is_said_of_it():
-    rows = [Row(name, [Estimate(BLEU), Estimate(MINE)]) for name in ("a", "b")]
-    assert as_markdown(rows, has_baseline=False)[2:] == [
-        "| a | 41.02 | 1.00 |",
-        "| b | 41.02 | 1.00 |",
-        "",
-        "↑ higher is better, ↓ lower is.",
-        "",
-        "- BLEU: `tok:13a`",
-    ]
-
-
 def test_json_is_unrounded():
     baseline, model = json.loads("".join(as_json(ROWS, has_baseline=True)))
     assert (baseline["system"], baseline["is_baseline"], model["is_baseline"]) == (

@@ -1,7 +1,5 @@
 """Each score is what its name says: sacreBLEU's own, with its signature."""
 
-import math
-
 import pytest
 import sacrebleu
 
@@ -51,38 +49,6 @@ def test_the_signature_says_tokenisation_and_case():
     assert "tok:tercom" in ter(HYPOTHESES, REFERENCES).signature
 
 
-def test_bleu_is_of_the_corpus_and_minds_case_but_not_a_space_before_punctuation():
-    assert bleu(["Zwei Hunde laufen im Park ."], ["Zwei Hunde laufen im Park."]).value == (
-        pytest.approx(100.0)
-    )
-    assert bleu(["zwei Hunde laufen im Park."], ["Zwei Hunde laufen im Park."]).value < 90.0
-    # The mean of the sentences' scores would be 50.
-    long_right, short_wrong = "a b c d e f g h", "x y z w"
-    score = bleu([long_right, short_wrong], [long_right, "p q r s"]).value
-    precisions = [(8 - n) / (12 - 2 * n) for n in range(4)]
-    assert score == pytest.approx(100 * math.prod(precisions) ** 0.25)
-
-
-def test_tokenised_bleu_by_hand():
-    # 7 words against 7; case apart: words 6/7, pairs 4/6, triples 2/5, fours 1/4.
-    hypothesis, reference = "A man , rides a red bike", "a man rides a RED bike ."
-    words, reference_words = hypothesis.lower().split(), reference.lower().split()
-    precisions = []
-    for n in range(1, 5):
-        grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-        there = [tuple(reference_words[i : i + n]) for i in range(len(reference_words) - n + 1)]
-        precisions.append(sum(min(grams.count(g), there.count(g)) for g in set(grams)) / len(grams))
-    assert precisions == [6 / 7, 4 / 6, 2 / 5, 1 / 4]
-    score = tokenised_bleu([hypothesis], [reference]).value
-    assert score == pytest.approx(100 * math.prod(precisions) ** 0.25)
-
-
-def test_a_translation_that_is_too_short_pays_for_it():
-    reference = "a b c d e f g h"
-    score = tokenised_bleu(["a b c d e f"], [reference]).value
-    assert score == pytest.approx(100 * math.exp(1 - 8 / 6))
-
-
 def test_tokenised_bleu_takes_words_as_spaces_separate_them():
     cased, plain = "Zwei Hunde laufen im Park .", "zwei hunde laufen im park ."
     assert tokenised_bleu([cased], [plain]).value == pytest.approx(100.0)
@@ -126,7 +92,7 @@ def test_blank_translations_are_scored_as_lines(metric):
 
 
 @pytest.mark.parametrize("metric", ALL)
-@pytest.mark.parametrize(("translations", "references"), [(1, 2), (2, 1), (0, 1), (0, 0)])
+@pytest.mark.parametrize(("translations", "references"), [(1, 2), (0, 0)])
 def test_files_that_do_not_belong_together_are_refused(metric, translations, references):
     message = f"there are {translations} translations and {references} references"
     with pytest.raises(UserError, match=message):

@@ -72,20 +72,6 @@ def test_table_starts_as_t2ts_does():
     assert 0.002 < (np.abs(table) > 3 * 256**-0.5).mean() < 0.0035
 
 
-def test_shapes_that_do_not_fit(embedding):
-    with pytest.raises(ValueError, match=r"ids has the shape \(4,\), expected \[batch, length\]"):
-        embedding(np.array([3, 5, 1, 0]))
-    with pytest.raises(ValueError, match=r"x has the shape \(2, 3, 5\), expected .* 4\]"):
-        embedding.logits(np.zeros((2, 3, 5), np.float32))
-
-
 def test_shared_embedding_as_a_layer():
     config = {"vocab_size": VOCAB, "d_model": D_MODEL}
     run_layer_test(SharedEmbedding, config, (IDS,), (2, 4, D_MODEL), VOCAB * D_MODEL)
-
-
-def test_ids_that_keras_made_floating_point_are_the_same_ids():
-    embedding = SharedEmbedding(400, 4, dtype="mixed_bfloat16")
-    ids = np.array([[257, 399, 0]])
-    expected = embedding(ids)
-    np.testing.assert_array_equal(embedding(ids.astype(np.float32)), expected)

@@ -1,4 +1,4 @@
-"""Ensembles: the mean of probabilities, of models of any sizes; copies of a model are the model."""
+"""Ensembles: the mean of the probabilities of models of any sizes."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Ensemble
-from t2t_repro.model.step_decoder import StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
@@ -68,21 +67,10 @@ def test_the_mean_is_of_float32_whatever_the_models_compute_in():
     np.testing.assert_allclose(tf.reduce_sum(tf.exp(log_p), axis=-1), 1, rtol=1e-6)
 
 
-def test_one_alone_decodes_as_the_model_itself():
-    model = small_model()
-    assert isinstance(Ensemble([model]).decoder(2), StepDecoder)
-
-
 def test_what_a_translator_needs_to_know():
     models = two_models()
     assert Ensemble(models).longest == 9
     assert Ensemble(models[1:]).longest is None
-    # Of sinusoids there are as many as anyone asks for.
-    sinusoids = Transformer(**small_config("paper") | {"max_length": 5})
-    assert Ensemble([models[0], sinusoids]).longest == 9
-    assert Ensemble(models).bytes_of_row(4, 5, 6) == sum(
-        bytes_of_row(model, 4, 5, 6) for model in models
-    )
 
 
 def test_other_vocabularies_are_refused():
@@ -98,22 +86,13 @@ def subwords(tmp_path_factory):
     )
 
 
-def found_by(models, subwords, n_best=1):
+def found_by(models, subwords):
     translator = Translator(
         models, subwords, TranslatorSettings(BeamSearch(4, 0.6), max_extra_length=4)
     )
     tree, a = subwords.source.encode(["tree", "a"])
     source = tf.constant([tree, a + [PAD_ID] * (len(tree) - len(a))])
-    return source.numpy(), translator.search_batch(source, n_best)
-
-
-def test_copies_of_a_model_translate_as_it_does(subwords):
-    model = random_model(subwords.target)
-    _, alone = found_by([model], subwords, 2)
-    _, copies = found_by([model] * 3, subwords, 2)
-    np.testing.assert_array_equal(copies.ids, alone.ids)
-    np.testing.assert_allclose(copies.scores, alone.scores, rtol=1e-5, atol=1e-5)
-    assert alone.finished.numpy().any()
+    return source.numpy(), translator.search_batch(source, 1)
 
 
 def test_translations_have_the_score_that_the_mean_gives_them(subwords):

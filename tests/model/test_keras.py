@@ -128,16 +128,6 @@ def test_evaluate_counts_tokens_alone(fitted):
     assert accuracy == pytest.approx(is_right[is_token].mean(), rel=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_ids_may_be_of_any_integers_and_in_any_pair(fitted, dtype):
-    expected = fitted.model.predict(PAIR, verbose=0)
-    source, target = SOURCE.astype(dtype), TARGET.astype(dtype)
-    for pair in ((source, target), [source, target], {"target": target, "source": source}):
-        np.testing.assert_allclose(fitted.model.predict(pair, verbose=0), expected, atol=1e-5)
-        loss = fitted.model.test_on_batch(pair, target)[0]
-        assert loss == pytest.approx(fitted.model.test_on_batch(PAIR, TARGET)[0], rel=1e-6)
-
-
 def test_ids_that_keras_made_floating_point_are_the_same_ids():
     """bfloat16 would make 256 of 257."""
     model = Transformer(400, 1, LayerConfig(16, 32, 2), dtype="mixed_bfloat16")
@@ -195,6 +185,7 @@ def fitted_on_two_replicas():
     return fit(model), model.predict(PAIR, verbose=0).shape
 
 
+@pytest.mark.slow
 def test_a_mirrored_strategy_trains_the_same(fitted):
     # The collectives of one process's strategies have the same names: the train step's are others.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
@@ -204,10 +195,7 @@ def test_a_mirrored_strategy_trains_the_same(fitted):
     assert shape == (SENTENCES, LENGTH, VOCAB)
 
 
-def test_xla_on_one_device_and_no_further(fitted):
-    assert fit(compiled_model(jit_compile=True))["loss"] == pytest.approx(
-        fitted.history["loss"], rel=1e-3
-    )
+def test_xla_on_several_replicas_is_refused():
     with devices(2).scope():
         model = compiled_model(jit_compile=True)
     with pytest.raises(UserError, match=r"2 replicas.*python -m t2t_repro.trainer"):
@@ -222,9 +210,7 @@ def test_xla_on_one_device_and_no_further(fitted):
     [
         (lambda model: model(SOURCE, TARGET), r"2 arguments.*write model\(\(source, target\)\)"),
         (lambda model: model(SOURCE), "one ndarray, expected source and target"),
-        (lambda model: model([SOURCE]), "one list, expected source and target"),
         (lambda model: model({"src": SOURCE, "tgt": TARGET}), "one dict, expected"),
-        (lambda model: model.predict(SOURCE, verbose=0), "expected source and target: pass"),
     ],
 )
 def test_what_is_given_wrongly_is_said_in_one_line(fitted, call, message):

@@ -45,14 +45,6 @@ def test_pre_norm_normalises_what_the_sublayer_reads():
     np.testing.assert_allclose(output, X + OUTPUT, atol=1e-6)
 
 
-def test_epsilon_is_small():
-    """At a variance of 1e-6 the epsilon of 1e-6 halves it; Keras' default would leave nothing."""
-    layer = SublayerConnection(0.0, "pre")
-    x = np.array([[[1e-3, -1e-3]]], np.float32)
-    expected = x + np.array([[[2**-0.5, -(2**-0.5)]]])
-    np.testing.assert_allclose(layer(x, sublayer=lambda y: y), expected, atol=1e-3)
-
-
 def test_dropout_acts_on_the_sublayers_output_alone():
     layer = connection("pre", dropout=0.25)
     dropped = layer(X, sublayer=lambda y: np.full_like(X, 3.0), training=True).numpy() - X

@@ -20,20 +20,14 @@ RNG = np.random.default_rng(0)
 SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
 
-RMS = "RMSNormalization"
 OF_LAYERS = (
     "normalization", "norm", "activation", "d_k", "d_v", "attention_biases", "norm_epsilon",
 )  # fmt: skip
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "pre-norm": {"normalization": "pre"},
-    "concatenated": {"positional_encoding": "concatenated"},
     "learned": {"positional_encoding": "learned", "max_length": 9, "normalization": "pre"},
-    "neighbourhood": {"neighbourhood": 3},
-    "d_k and d_v": {"d_k": 3, "d_v": 5},
     "own source": {"tied_embeddings": "target_softmax", "source_vocab_size": 17},
-    "own softmax": {"tied_embeddings": "source_target", "normalization": "pre", "norm": RMS},
     "Marian's": {
         "attention_biases": True,
         "norm_epsilon": 1e-5,
@@ -49,7 +43,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "logits_bias": True,
         "tied_embeddings": "source_target",
     },
-    "none tied": {"tied_embeddings": "none", "activation": "gelu", "norm": RMS},
+    "none tied": {
+        "tied_embeddings": "none",
+        "activation": "gelu",
+        "norm": "RMSNormalization",
+    },
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -76,18 +74,6 @@ def test_transformer_as_a_layer(variant):
     config = small_config(variant)
     expected = parameter_count(Transformer(**config).get_config())
     run_layer_test(Transformer, config, ((SOURCE, TARGET),), (3, 5, VOCAB), expected)
-
-
-def test_get_config_holds_every_option():
-    sizes = LayerConfig(8, 12, 3, 5, 7, 0.1, 0.2, 0.3, "pre")
-    model = Transformer(VOCAB, 3, sizes, "learned", 9, 4, name="small", dtype="mixed_bfloat16")
-    config = model.get_config()
-    again = Transformer.from_config(config)
-    assert again.get_config() == config
-    assert again.config == sizes
-    assert (config["vocab_size"], config["num_layers"], config["neighbourhood"]) == (VOCAB, 3, 4)
-    assert (config["positional_encoding"], config["max_length"]) == ("learned", 9)
-    assert again.decoder.layers[2].memory_attention.dtype_policy.name == "mixed_bfloat16"
 
 
 def test_untied_is_tied_where_the_tables_are_the_same():
@@ -119,10 +105,9 @@ def gradients(model, tables):
 
 
 @pytest.mark.parametrize("variant", ["Marian's", "biases, neighbourhood, own softmax"])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_the_loss_is_that_of_logits_with_a_bias(variant, epsilon):
+def test_the_loss_is_that_of_logits_with_a_bias(variant):
     """The bias is a column of the softmax's table there; loss and gradients are the same."""
-    model = small_model(variant)
+    model, epsilon = small_model(variant), 0.1
 
     def of_logits():
         logits = tf.reshape(model((SOURCE, TARGET)), [-1, VOCAB])
@@ -142,24 +127,13 @@ def test_the_loss_is_that_of_logits_with_a_bias(variant, epsilon):
         np.testing.assert_allclose(dense[0], dense[1], atol=1e-4)
     gradient = tape.gradient(found, model.logits_bias.value)
     assert np.abs(gradient).min() > 0
-    without = Transformer(**small_config(variant) | {"logits_bias": False})
-    without.build()
-    rest = [w for w in model.trainable_variables if w is not model.logits_bias]
-    for weight, theirs in zip(without.trainable_variables, rest, strict=True):
-        weight.assign(theirs)
-    added = model((SOURCE, TARGET)).numpy() - without((SOURCE, TARGET)).numpy()
-    np.testing.assert_allclose(added, np.broadcast_to(model.logits_bias, added.shape), atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"tied_embeddings": "some"},
-            "tied_embeddings is 'some', expected 'all' or 'target_softmax'",
-        ),
+        ({"tied_embeddings": "some"}, "tied_embeddings is 'some', expected"),
         ({"source_vocab_size": 9}, "source_vocab_size is 9, but tied_embeddings='all' has"),
-        ({"tied_embeddings": "none", "source_vocab_size": -1}, "source_vocab_size is -1, expected"),
     ],
 )
 def test_embeddings_that_cannot_be(options, message):
@@ -184,29 +158,11 @@ def test_rates_reach_their_layers():
     }
 
 
-@pytest.mark.parametrize("variant", ["pre-norm", "Marian's"])
-def test_keras_file_round_trip(variant, tmp_path):
-    model = small_model(variant)
-    logits = model((SOURCE, TARGET))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded((SOURCE, TARGET)), logits)
-
-
 @pytest.mark.parametrize("which", ["source", "target"])
 def test_ids_must_be_a_batch(which):
     inputs = (SOURCE[0], TARGET) if which == "source" else (SOURCE, TARGET[0])
     with pytest.raises(ValueError, match=f"{which} has the shape"):
         small_model()(inputs)
-
-
-def test_dropout_is_for_training():
-    config = small_config("paper")
-    config["config"]["dropout"] = 0.5
-    model = Transformer(**config)
-    plain, again = model((SOURCE, TARGET)), model((SOURCE, TARGET), training=False)
-    np.testing.assert_array_equal(plain, again)
-    assert (model((SOURCE, TARGET), training=True).numpy() != plain.numpy()).mean() > 0.9
 
 
 # Who sees what
@@ -286,7 +242,7 @@ def test_source_and_target_learn_positions_of_their_own():
 # Fast beside obvious
 
 
-@pytest.mark.parametrize("variant", ["paper", "learned", "Marian's"])
+@pytest.mark.parametrize("variant", ["learned", "biases, neighbourhood, own softmax"])
 def test_xla_is_eager_forward_and_backward(variant):
     model = small_model(variant)
     weights = [v.value for v in model.trainable_variables]

@@ -11,9 +11,8 @@ from t2t_repro.config.gin_files import configure
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
-from t2t_repro.parsing.linear_trees import delinearise, linearise
+from t2t_repro.parsing.linear_trees import delinearise
 from t2t_repro.parsing.treebank import TreebankCorpus
-from t2t_repro.parsing.trees import read_trees
 from t2t_repro.text.training import SubwordTraining
 from tests.parsing.test_trees import TREEBANK
 
@@ -130,14 +129,3 @@ def test_gin_binds_it_as_its_docstring_says():
     configure(None, example, ["TreebankCorpus"])
     assert TreebankCorpus().splits == ("train", "dev", "test")  # type: ignore[call-arg]
     gin.clear_config()
-
-
-def test_what_is_read_is_what_read_trees_reads():
-    (path,) = (TREEBANK / "23").iterdir()
-    assert pairs(corpus(), "test") == [
-        (" ".join(words), linearise(tree)) for _, (words, tree) in read_trees(path)
-    ]
-
-
-def test_a_corpus_needs_no_other_split_than_train():
-    assert TreebankCorpus(train="02", folder=str(TREEBANK)).splits == ("train",)

@@ -1,6 +1,5 @@
 """BPE-dropout: its definition, what it keeps, and what it is a function of."""
 
-import gzip
 import itertools
 import pickle
 from collections import Counter
@@ -15,9 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.text import bpe_dropout as subword_dropout
 from t2t_repro.text.bpe_dropout import BpeMerges, DropoutSegmenter, SubwordDropout
 from t2t_repro.text.subword_model import SubwordPair, open_subwords, shared
-from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID
-from tests.real_corpora import corpus_folder
 from tests.text.odd_text import any_text, hypothetical, sentences
 from tests.text.test_t2t import VOCABULARY, write
 
@@ -45,18 +42,6 @@ def assert_merged_to_the_same(merges, subwords, words):
         found, count = merged_one_by_one(merges, ids[:-1])
         assert found == ids[:-1], word
         assert count == merges.merges_in[ids].sum()
-
-
-def test_all_merges_of_real_words_give_what_sentencepiece_gives(tmp_path):
-    lines: list[str] = []
-    folder = corpus_folder("multi30k") / "raw"
-    for language in ("en", "de"):
-        with gzip.open(folder / f"train.{language}.gz", "rt", encoding="utf-8") as file:
-            lines += list(itertools.islice(file, 3000))
-    subwords = SubwordTraining(vocab_size=4000).train(lines, tmp_path / "m")
-    words = {word for line in lines for word in line.split()}
-    assert len(words) > 5000
-    assert_merged_to_the_same(BpeMerges(subwords.model_path), subwords, words)
 
 
 @hypothetical
@@ -97,8 +82,8 @@ def definition(pieces, symbols, probability):
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.4])
-@pytest.mark.parametrize("word", ["green", "schläft"])
-def test_segmentations_are_as_frequent_as_algorithm_1_has_them(subwords, word, probability):
+def test_segmentations_are_as_frequent_as_algorithm_1_has_them(subwords, probability):
+    word = "schläft"
     # A piece that was learned earlier is better, and has a lower id.
     pieces = {piece: token for token, piece in enumerate(subwords.pieces()) if token > 258}
     expected = definition(pieces, tuple(f"▁{word}"), probability)
@@ -214,18 +199,9 @@ def test_each_side_has_random_numbers_of_its_own_or_none(subwords):
 def test_only_bpe_of_sentencepiece_has_merges(subwords, tmp_path):
     write(tmp_path / "t2t", VOCABULARY)
     proto = sentencepiece_model_pb2.ModelProto.FromString(subwords.sentencepiece())
-    proto.pieces[300].type = sentencepiece_model_pb2.ModelProto.SentencePiece.UNUSED
-    (tmp_path / "unused").write_bytes(proto.SerializeToString())
-    proto = sentencepiece_model_pb2.ModelProto.FromString(subwords.sentencepiece())
     proto.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
     (tmp_path / "unigram").write_bytes(proto.SerializeToString())
-    for name in ("t2t", "unused", "unigram"):
+    for name in ("t2t", "unigram"):
         other = open_subwords(tmp_path / name)
         with pytest.raises(UserError, match=name):
             SubwordDropout(sides=["source"]).segmenters(SubwordPair(other, subwords), 1)
-
-
-@pytest.mark.parametrize("setting", [{"probability": 1.1}, {"probability": -0.1}, {"workers": 0}])
-def test_what_makes_no_sense_is_refused(setting):
-    with pytest.raises(UserError, match=next(iter(setting))):
-        SubwordDropout(**setting)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.formats.marian.text import read_marian_text
@@ -14,7 +14,6 @@ from t2t_repro.text.t2t_in_graph import is_word
 from t2t_repro.vocabulary import EOS_ID, NO_WORD
 from tests.decoding.random_translator import ODD_LINES
 from tests.real_corpora import shared_folder
-from tests.text.conftest import RECIPES
 from tests.text.marian_directory import SOURCE_TEXT, TARGET_TEXT, write_marian_text
 from tests.text.odd_text import ENDS, HOSTILE, WORDS, any_text, hypothetical
 from tests.text.test_t2t import ESCAPES, VOCABULARY, write
@@ -28,7 +27,7 @@ LINES = [
     *("don\u00b4t why\u00b4s", "a \x01 b", "a\u2581b \u2581 c", "\u00a8 \u00a8", "\x01"),
     *("a\\b_c \\\\ \\u \\8364; €", "a 's . n't ' ? a", "☃" * 3000, " ".join("abc" * 500)),
 ]
-KINDS = [*RECIPES, "marian", "marian, two vocabularies, clean spaces", "t2t", "t2t, no letters"]
+KINDS = ["plain", "ending", "marian, two vocabularies, clean spaces", "t2t", "t2t, no letters"]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -75,7 +74,7 @@ def test_ids_of_odd_lines_are_equal(text_ops, subwords, random_lines):
     assert in_graph(text_ops, lines) == in_python(subwords, lines)
 
 
-@hypothetical
+@settings(hypothetical, max_examples=40)
 @given(texts=st.lists(st.lists(any_text | st.sampled_from(ENDS), max_size=3).map("".join)))
 def test_ids_of_any_text_are_equal(text_ops, subwords, texts):
     assert in_graph(text_ops, texts) == in_python(subwords, texts)
@@ -86,7 +85,7 @@ def test_texts_of_any_ids_are_equal(text_ops, subwords):
     rows = subwords.encode(LINES)
     # Lone bytes are not UTF-8; ids outside the vocabulary, PAD and EOS may occur.
     for largest in (20, 260, subwords.size + 9):
-        rows += [generator.choices(range(-1, largest), k=9) for _ in range(500)]
+        rows += [generator.choices(range(-1, largest), k=9) for _ in range(100)]
     assert texts_of(text_ops.decode(padded(rows))) == [subwords.decode(row) for row in rows]
 
 
@@ -97,8 +96,8 @@ def test_word_numbers_are_equal(text_ops, subwords):
     rows = subwords.encode(lines)
     generator = random.Random(3)
     # Ids of another text: their words are the last at most.
-    rows += [generator.choices(range(1, subwords.size), k=8) for _ in range(500)]
-    lines += generator.choices(lines, k=500)
+    rows += [generator.choices(range(1, subwords.size), k=8) for _ in range(100)]
+    lines += generator.choices(lines, k=100)
     numbers = text_ops.word_numbers(tf.constant(lines), padded(rows)).numpy()
     for of_row, line, row in zip(numbers, lines, rows, strict=True):
         assert of_row[: len(row)].tolist() == subwords.word_numbers(line, row)
@@ -135,9 +134,8 @@ def test_blank_and_word_mean_what_they_mean_to_python(models):
 @pytest.mark.parametrize(
     ("escape", "text"),
     [
-        *(("\\65;", "A"), ("\\0065;", "A"), ("\\8364;", "€"), ("\\0;", "\0"), ("\\;", "\\;")),
-        *(("\\1114111;", "\U0010ffff"), ("\\1114112;", "\u3013"), ("\\55296;", "\u3013")),
-        *(("\\6", "\\6"), ("\\u65;", "_65;"), ("\\\\65;", "\\65;"), (f"\\{'1' * 30};", "\u3013")),
+        *(("\\8364;", "€"), ("\\;", "\\;"), ("\\1114112;", "\u3013"), ("\\55296;", "\u3013")),
+        *(("\\u65;", "_65;"), ("\\\\65;", "\\65;"), (f"\\{'1' * 30};", "\u3013")),
     ],
 )
 def test_escapes_of_t2t_are_undone(tmp_path, escape, text):

@@ -3,7 +3,6 @@
 import json
 from itertools import chain
 
-import numpy as np
 import pytest
 import sentencepiece
 from hypothesis import example, given
@@ -11,15 +10,12 @@ from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.text import read_marian_text
-from t2t_repro.text.bpe_dropout import SubwordDropout
 from t2t_repro.text.marian import MarianFile, MarianSubwords
-from t2t_repro.text.subword_model import open_subwords, shared
+from t2t_repro.text.subword_model import open_subwords
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
 from tests.real_corpora import shared_folder
 from tests.text.marian_directory import (
     CODES,
-    SOURCE_TEXT,
-    TARGET_TEXT,
     train,
     write_marian_text,
 )
@@ -90,14 +86,6 @@ def test_texts_are_theirs(made, data):
         assert ours.decode([*tokens, ours.size + 5, -3, UNK_ID]) == expected
 
 
-def test_each_side_s_text_comes_back(made):
-    for (ours, _, _), text in zip(made, (SOURCE_TEXT, TARGET_TEXT), strict=True):
-        known = [line for line in text if UNK_ID not in ours.encode([line])[0]]
-        assert len(known) > 1
-        for ids, line in zip(ours.encode(known), known, strict=True):
-            assert ours.decode(ids) == line
-
-
 def test_text_never_becomes_a_special_id_but_unk(tmp_path):
     """Where letters are unknown, what is written as PAD is, is one piece."""
     path = tmp_path / "subwords.model"
@@ -108,16 +96,6 @@ def test_text_never_becomes_a_special_id_but_unk(tmp_path):
     assert found[0] == found[1] == found[3] == [3, UNK_ID, EOS_ID]
     assert not {PAD_ID, EOS_ID} & {*chain.from_iterable(ids[:-1] for ids in found)}
     assert found[4] == [6, 3, UNK_ID, EOS_ID]
-
-
-def test_a_block_is_its_lines_stripped(made):
-    lines = ["the man ", "", "\t>>fra<< the dog", "☃"]
-    for ours, _, _ in made:
-        tokens, lengths = ours.encode_block(lines)
-        expected = ours.encode([line.strip() for line in lines])
-        assert tokens.tolist() == [*chain.from_iterable(expected)]
-        assert lengths.tolist() == [*map(len, expected)]
-        assert tokens.dtype == lengths.dtype == np.int32
 
 
 def test_words_and_labels(made):
@@ -155,18 +133,11 @@ def test_language_codes_are_the_symbols_that_there_can_be(made):
             target.with_symbols([CODES[0], symbol])
 
 
-def test_subword_dropout_is_refused(made):
-    subwords = made[0][0]
-    with pytest.raises(UserError, match="is not one: leave"):
-        SubwordDropout().segmenters(shared(subwords), 1)
-
-
 @pytest.mark.parametrize(
     "values",
     [
         {"marian": 2},
         {"punctuation": "moses:en"},
-        {"model": "?"},
         {"model": "AAAA"},
     ],
 )

@@ -102,42 +102,15 @@ def test_a_word_character_is_a_letter_or_number_of_unicode():
 
 
 @pytest.mark.parametrize(
-    ("line", "tokens"),
-    [
-        ("Dude - that's so cool.", ["Dude", " - ", "that", "'", "s", "so", "cool", "."]),
-        ("a b", ["a", "b"]),
-        ("a  b", ["a", "  ", "b"]),
-        (" a ", [" ", "a", " "]),
-        (" ", [" "]),
-        ("", []),
-        ("e\u0301x", ["e", "\u0301", "x"]),  # A combining accent is a mark, not a letter.
-        ("x² ⅷ_日本", ["x²", "ⅷ", "_", "日本"]),
-    ],
-)
-def test_tokens(line, tokens):
-    assert tokens_of(line) == tokens
-    assert text_of(tokens) == line
-
-
-@pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("the quick fox", ["the_", "quick_", "fox_"]),
-        ("the", ["the_"]),
-        ("thefox", ["the", "fox_"]),
         ("quicker", ["qui", "ck", "e", "r", "_"]),  # Greedy: "quick_" does not fit.
-        ("the. fox", ["the_", ". _", "fox_"]),
         ("the  fox", ["the_", "  _", "fox_"]),
-        ("the ", ["the_", " _"]),
         ("Großaße", ["\\", "7", "1", ";", "r", "o", "ß", "aße", "_"]),  # "G" is 71.
-        ("straße", ["straße_"]),
         ("€", ["\\8", "3", "64;", "_"]),  # U+20AC is 8364.
         ("a_b", ["a", "_", "\\u", "_", "b", "_"]),
-        ("\\", ["\\\\", "_"]),
         ("\\u", ["\\\\", "_", "u", "_"]),
-        ("\n", ["\\", "1", "0", ";", "_"]),
-        ("\u2028", ["\u2028", "_"]),
-        ("", []),
     ],
 )
 def test_subwords(subwords, line, expected):
@@ -159,10 +132,7 @@ def test_decoding_reads_up_to_eos(subwords):
         (["the_", "ox"], "the ox"),  # The end of the last token may be missing.
         (["_", "_", "the_", "_"], "the"),
         (["\\8", "64;", "_"], "\u0360"),
-        (["\\", "9", "9", "9", "9", "9", "9", "9", ";", "_"], "\u3013"),
         (["\\", *"55296", ";", "_"], "\u3013"),  # A surrogate: no file could hold it.
-        (["\\", *"1" * 5000, ";", "_"], "\u3013"),
-        (["\\", "a", "_"], "\\a"),
         (["\\", "1", "_"], "\\1"),
     ],
 )
@@ -197,9 +167,7 @@ def test_a_character_that_does_not_stand_alone_is_spelled(tmp_path):
     "content",
     [
         None,
-        b"",
         b"<pad>\n<EOS>\nthe\n",
-        b"'<pad>_'\n'<EOS>_'\n'the_'\n",
         b"'<pad>_'\n\xff\n",
     ],
 )

@@ -1,7 +1,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_repro.model.kernels import gpu
 from t2t_repro.model.kernels.adam import FusedAdam
@@ -32,24 +31,6 @@ def test_its_steps_are_those_of_kerass_adam(rate, has_gpu, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     # A checkpoint of the one is a checkpoint of the other.
     assert [path.split("/")[-1] for path in paths] == [path.split("/")[-1] for path in others]
-
-
-@pytest.mark.parametrize(("has_gpu", "times"), [(True, 1), (False, 3)])
-def test_what_all_weights_share_is_computed_once_for_a_gpu(has_gpu, times, monkeypatch):
-    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
-    variables = [keras.Variable(np.ones(size), dtype="float32") for size in (2, 3, 4)]
-    optimizer = FusedAdam(keras.optimizers.schedules.InverseTimeDecay(0.1, 2, 0.5))
-    optimizer.build(variables)
-
-    @tf.function
-    def update():
-        optimizer.apply([tf.ones(variable.shape) for variable in variables])
-
-    graph = update.get_concrete_function().graph
-    operations = [operation.type for operation in graph.get_operations()]
-    assert operations.count("ResourceApplyAdam") == 3
-    # β1^t and β2^t.
-    assert operations.count("Pow") == 2 * times
 
 
 def test_amsgrad_is_refused():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from t2t_repro.decoding import beam_search
 from t2t_repro.model import cache
 from t2t_repro.model.kernels import decoding
-from t2t_repro.model.kernels.decoding import _group_size, _sorted, best_extensions
+from t2t_repro.model.kernels.decoding import best_extensions
 
 
 @settings(max_examples=60)
@@ -35,8 +35,8 @@ def test_they_are_those_of_a_sort(vocab, beam, levels, seed):
 
 
 @pytest.mark.parametrize("jit_compile", [None, True])
-@pytest.mark.parametrize("vocab", [1024, 1009])
-def test_in_a_graph_with_unknown_rows(vocab, jit_compile):
+def test_in_a_graph_with_unknown_rows(jit_compile):
+    vocab = 1009
     generator = np.random.default_rng(0)
     logits = generator.normal(size=(3, 2, vocab)).astype(np.float32)
     logits[0, 0, :1000] = -np.inf
@@ -54,13 +54,6 @@ def test_in_a_graph_with_unknown_rows(vocab, jit_compile):
     expected = beam_search.best_extensions(tf.constant(log_probs), tf.constant(logits), 5)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
     np.testing.assert_array_equal(found[1], expected[1])
-
-
-@pytest.mark.parametrize("vocab", [*range(31_990, 32_010), 37_000, 58_101, 62_518, 63_429, 65_001])
-@pytest.mark.parametrize(("beam", "k"), [(1, 1), (4, 8), (6, 12), (6, 18)])
-def test_little_is_sorted_whatever_the_size_of_the_vocabulary(vocab, beam, k):
-    sorted_ones = _sorted(_group_size(beam, vocab, k), beam, vocab, k)
-    assert sorted_ones < beam * vocab / 15
 
 
 def test_wide_beams_never_find_what_stands_behind_the_last_id():

@@ -6,9 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.model.attention import MultiHeadAttention, join_heads, split_heads
-from t2t_repro.model.dropout import Dropout
-from t2t_repro.model.feed_forward import FeedForward
+from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.kernels.packing import Packed, PackedLayout, with_empty_row
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.loss import CrossEntropy
@@ -65,33 +63,6 @@ def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
     np.testing.assert_array_equal(exactly.position_of_slot, places.position_of_slot[: tokens + 1])
 
 
-@given(padded_ids(), st.integers(0, 3))
-def test_heads_are_those_of_padded_vectors(ids, more):
-    ids = with_empty_row(tf.constant(ids)).numpy()
-    tokens = np.count_nonzero(ids)
-    x = vectors_for(ids, HEADS * DEPTH)
-    packed = pack(x, ids, 1 + tokens + more)
-    heads = split_heads(packed, HEADS).numpy()
-    expected = split_heads(tf.constant(x), HEADS).numpy()
-    assert heads.shape == expected.shape
-    is_token = np.broadcast_to((ids != 0)[:, None], heads.shape[:3])
-    np.testing.assert_array_equal(heads[is_token], expected[is_token])
-    joined = join_heads(tf.constant(expected), packed).vectors.numpy()
-    assert joined.shape == packed.shape
-    np.testing.assert_array_equal(joined[:, 1 : 1 + tokens], packed.vectors[:, 1 : 1 + tokens])
-    np.testing.assert_array_equal(join_heads(tf.constant(expected), tf.constant(x)), x)
-
-
-def test_what_treats_vectors_alike_reads_packed_ones():
-    ids = np.array([[5, 4, 0, 0], [3, 2, 1, 1], [0, 0, 0, 0]], np.int32)
-    x = tf.constant(vectors_for(ids, 8))
-    packed = pack(x, ids)
-    for layer in (FeedForward(5), Dropout(0.0)):
-        expected = layer(x).numpy()[ids != 0]
-        np.testing.assert_allclose(layer(packed).vectors[0, 1:], expected, atol=1e-6)
-    np.testing.assert_array_equal((packed + packed).vectors, 2 * packed.vectors)
-
-
 def small_model(attention_biases=False, **options):
     config = LayerConfig(8, 12, HEADS, dropout=0.0, attention_biases=attention_biases)
     model = Transformer(VOCAB, 2, config, **options)
@@ -110,7 +81,6 @@ def loss_and_gradients(model, source, target, capacity=None):
 OPTIONS = [
     {},
     {"neighbourhood": 3, "attention_biases": True},
-    {"positional_encoding": "learned", "max_length": 9},
     {"positional_encoding": "halves", "attention_biases": True, "logits_bias": True},
 ]
 
