@@ -31,9 +31,10 @@ ROOT = Path(__file__).parents[2]
 SIZES: dict[str, dict[str, Any]] = {
     "the paper's": {"config": LayerConfig(24, 16, 3), "num_layers": 2},
     "pre-norm, concatenated": {
-        "config": LayerConfig(20, 16, 2, d_k=3, d_v=5, normalization="pre"),
+        "config": LayerConfig(20, 16, 2, normalization="pre"),
         "positional_encoding": "concatenated",
     },
+    "shallow keys": {"config": LayerConfig(16, 16, 2, d_k=3, d_v=5)},
     "Marian's": {
         "config": LayerConfig(
             16, 16, 2, activation="swish", attention_biases=True, norm_epsilon=1e-2
@@ -182,7 +183,6 @@ def test_the_directory_is_complete(exported, subwords):
     assert tokens == subwords.pieces() + ["<unk>"] * 20
 
 
-@pytest.mark.slow
 def test_the_page_translates_a_file_without_tensorflow(
     greedy_translator, exported, subwords, tmp_path
 ):
