@@ -35,7 +35,7 @@ SERVE = "aiohttp>=3.11,<4"
 
 setup(
     name="t2t_repro",
-    version="0.1.0",
+    version="0.2.0",
     description="'Attention Is All You Need', whole, in TensorFlow 2 and Keras 3.",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
