@@ -7,7 +7,7 @@ first one registers all classes with Keras: import one before you load a `.keras
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "decoding.beam_search": ["BeamSearch"],
