@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.attention.maps import AttentionMap, PairAttention
-from t2t_repro.config.values import Count, Range, check_value, validated
+from t2t_repro.config.values import Count, Range, check_value
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import Transformer
@@ -38,7 +38,6 @@ _MOST_COLUMNS = 4
 
 
 @gin.configurable(denylist=["model", "data"])
-@validated
 def attention_images(
     model: Transformer, data: PreparedData, sentence: Count = 1
 ) -> Callable[[], list[tuple[str, NDArray[np.uint8]]]]:
