@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a bare clone to translations in at most 15 minutes on two CPU cores; nothing is downloaded but
+# From a bare clone to translations in about five minutes of two CPU cores; nothing is downloaded but
 # Python packages. Running it again reuses what is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
