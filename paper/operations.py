@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import window_of
-from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING
+from t2t_repro.runs.model_json import parameter_count as matrix_parameters
 
 BACKWARD_AND_FORWARD = 3
 """The two gradients of a product are products of the same size."""
@@ -41,32 +41,25 @@ class Operations(NamedTuple):
 def parameter_count(sizes: Mapping[str, Any]) -> int:
     """Counts every weight of a Transformer, without building it (last column of Table 3).
 
-    An attention has W^Q, W^K [d_model, h·d_k], W^V and W^O [h·d_v, d_model]; a feed-forward network
-    W_1, b_1, W_2, b_2; a layer norm a scale and a bias. An encoder layer has one attention and two
-    norms, a decoder layer two and three. Source, target and softmax share one embedding unless they
-    have their own. With 40,960 rows the counts are the paper's, except d_ff = 1024 (52.48 million).
+    To the matrices are added what a feed-forward network has of biases (b_1, b_2), a layer norm of
+    scales and biases, and, where they are bound, the biases of attention and of the logits. An
+    encoder layer has one attention and two norms, a decoder layer two and three. With 40,960 rows
+    the counts are the paper's, except d_ff = 1024 (52.48 million).
 
     Args:
         sizes: what `Transformer.get_config` returns, or a model.json holds.
     """
-    layer, d_model = LayerConfig.of(sizes["config"]), LayerConfig.of(sizes["config"]).d_model
-    attention = 2 * d_model * layer.num_heads * (layer.key_depth + layer.value_depth)
+    sizes = {"tied_embeddings": "all", **sizes}
+    layer = LayerConfig.of(sizes["config"])
+    attention_biases = 0
     if layer.attention_biases:
-        attention += layer.num_heads * (2 * layer.key_depth + layer.value_depth) + d_model
-    feed_forward = 2 * d_model * layer.d_ff + layer.d_ff + d_model
-    norm = d_model if layer.norm == "RMSNormalization" else 2 * d_model
-    layers = sizes["num_layers"] * (3 * attention + 2 * feed_forward + 5 * norm)
+        attention_biases = layer.num_heads * (2 * layer.key_depth + layer.value_depth)
+        attention_biases += layer.d_model
+    norm = layer.d_model if layer.norm == "RMSNormalization" else 2 * layer.d_model
+    vectors = 3 * attention_biases + 2 * (layer.d_ff + layer.d_model) + 5 * norm
     final_norms = 2 * norm if layer.normalization == "pre" else 0
-    rows = vocab_size = sizes["vocab_size"]
-    tied = sizes.get("tied_embeddings", "all")
-    if tied in OWN_SOURCE_EMBEDDING:
-        rows += sizes["source_vocab_size"] or vocab_size
-    if tied in OWN_SOFTMAX:
-        rows += vocab_size
-    if sizes["positional_encoding"] == "learned":
-        rows += 2 * sizes["max_length"]
-    logits_bias = vocab_size if sizes.get("logits_bias") else 0
-    return rows * d_model + layers + final_norms + logits_bias
+    logits_bias = sizes["vocab_size"] if sizes.get("logits_bias") else 0
+    return matrix_parameters(sizes) + sizes["num_layers"] * vectors + final_norms + logits_bias
 
 
 def forward_operations(
