@@ -25,8 +25,7 @@ from alternation import some_of
 from peers import ours
 from t2t_repro.decoding import beam_search
 from t2t_repro.model import attention, cache, dropout, embedding, layer_norm, loss
-from t2t_repro.training import gradients as slice_gradients
-from t2t_repro.training import optimizer
+from t2t_repro.training import gradients, optimizer
 from work import DEFAULT_DIRECTORY, SIZES, load_sources, load_training
 
 IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
@@ -35,7 +34,7 @@ IN_TRAINING: dict[str, tuple[ModuleType, str, Any]] = {
     "dropout_bits": (dropout, "_random_levels", dropout.random_levels),
     "layer_norm": (layer_norm, "_layer_norm", layer_norm.layer_norm),
     "look_up": (embedding, "_look_up", tf.gather),
-    "packing": (slice_gradients, "PLAIN", True),
+    "packing": (gradients, "PLAIN", True),
     "softmax": (attention, "_softmax", attention.softmax),
 }
 IN_DECODING: dict[str, tuple[ModuleType, str, Any]] = {
