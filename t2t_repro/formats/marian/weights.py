@@ -35,6 +35,17 @@ POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positi
 
 _MAX_BYTES = 2**34
 _TYPES = {"float32", "float16", "bfloat16"}
+_ATTENTIONS = {"self_attention": "self_attn", "memory_attention": "encoder_attn"}
+_PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+_PARTS = {
+    ("self_attention", "norm"): "self_attn_layer_norm",
+    ("memory_attention", "norm"): "encoder_attn_layer_norm",
+    ("feed_forward", "norm"): "final_layer_norm",
+    ("feed_forward", "inner"): "fc1",
+    ("feed_forward", "outer"): "fc2",
+}
+"""Names of parts within a layer, by ours."""
+
 _KERAS_NAMES = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "beta": "bias"}
 
 
@@ -71,31 +82,63 @@ def weights_of(model: Transformer) -> Iterator[Weight]:
 
 def layer_weights(model: Transformer) -> Iterator[Weight]:
     """Lists the weights of all layers; `variable` is None for biases that a model lacks."""
+    for part in layer_parts(model):
+        name = _PARTS.get((part.sublayer, part.name))
+        if name is None:
+            name = f"{_ATTENTIONS[part.sublayer]}.{_PROJECTIONS[part.name]}"
+        name = f"model.{part.stack}.layers.{part.number}.{name}"
+        weight, bias = part.weights()
+        yield Weight(f"{name}.weight", weight)
+        yield Weight(f"{name}.bias", bias)
+
+
+class LayerPart(NamedTuple):
+    """A layer with weights, within a layer of a stack.
+
+    Attributes:
+        stack: "encoder" or "decoder".
+        number: of the layer in its stack, from 0.
+        sublayer: "self_attention", "memory_attention" or "feed_forward".
+        name: "query", "key", "value", "output"; "inner", "outer"; or "norm".
+        layer: a Dense, or a LayerNorm.
+    """
+
+    stack: str
+    number: int
+    sublayer: str
+    name: str
+    layer: Any
+
+    def weights(self) -> tuple[keras.Variable, keras.Variable | None]:
+        """Returns the matrix or scale, and the bias, which is None where our layer has none."""
+        if self.name == "norm":
+            return self.layer.gamma, self.layer.beta
+        return self.layer.kernel, self.layer.bias
+
+
+def layer_parts(model: Transformer) -> Iterator[LayerPart]:
+    """Lists what has weights in the layers of both stacks."""
     stacks: dict[str, Encoder | Decoder] = {"encoder": model.encoder, "decoder": model.decoder}
-    for name, stack in stacks.items():
-        for number, layer in enumerate(stack.layers):
-            yield from _of_layer(f"model.{name}.layers.{number}", layer)
+    for stack, layers in stacks.items():
+        for number, layer in enumerate(layers.layers):
+            for sublayer, name, part in _parts_of(layer):
+                yield LayerPart(stack, number, sublayer, name, part)
 
 
-def _of_layer(name: str, layer: EncoderLayer | DecoderLayer) -> Iterator[Weight]:
-    attentions = {"self_attn": layer.self_attention}
-    norms = {"self_attn_layer_norm": layer.around_self_attention.norm}
+def _parts_of(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[str, str, Any]]:
+    attentions = [("self_attention", layer.self_attention, layer.around_self_attention)]
     if isinstance(layer, DecoderLayer):
-        attentions["encoder_attn"] = layer.memory_attention
-        norms["encoder_attn_layer_norm"] = layer.around_memory_attention.norm
-    norms["final_layer_norm"] = layer.around_feed_forward.norm
-    products = {"fc1": layer.feed_forward.inner, "fc2": layer.feed_forward.outer}
-    for part, attention in attentions.items():
-        products[f"{part}.q_proj"] = attention.query_projection
-        products[f"{part}.k_proj"] = attention.key_projection
-        products[f"{part}.v_proj"] = attention.value_projection
-        products[f"{part}.out_proj"] = attention.output_projection
-    for part, dense in products.items():
-        yield Weight(f"{name}.{part}.weight", dense.kernel)
-        yield Weight(f"{name}.{part}.bias", dense.bias)
-    for part, norm in norms.items():
-        yield Weight(f"{name}.{part}.weight", norm.gamma)
-        yield Weight(f"{name}.{part}.bias", norm.beta)
+        memory = layer.memory_attention, layer.around_memory_attention
+        attentions.append(("memory_attention", *memory))
+    for sublayer, attention, around in attentions:
+        yield sublayer, "query", attention.query_projection
+        yield sublayer, "key", attention.key_projection
+        yield sublayer, "value", attention.value_projection
+        yield sublayer, "output", attention.output_projection
+        yield sublayer, "norm", around.norm
+    yield "feed_forward", "inner", layer.feed_forward.inner
+    yield "feed_forward", "outer", layer.feed_forward.outer
+    yield "feed_forward", "norm", layer.around_feed_forward.norm
 
 
 class WeightsFile:
