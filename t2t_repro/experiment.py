@@ -20,6 +20,7 @@ from t2t_repro.config.gin_files import configure
 from t2t_repro.config.values import Seed, Several, Text, validated
 from t2t_repro.data import corpora  # noqa: F401
 from t2t_repro.data.prepared import PreparedData
+from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401
 from t2t_repro.errors import UserError

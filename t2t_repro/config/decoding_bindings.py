@@ -1,7 +1,7 @@
 """The bindings of a model directory's config.gin that translation and evaluation use.
 
 The file is read as data, since anyone may have written it: it is parsed and not acted on. What
-remains are literals, and the names of searches, penalties, utilities and metrics.
+remains are literals, and the names of searches, penalties, ensembles, utilities and metrics.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,7 +12,12 @@ from t2t_repro.config.gin_files import read_gin
 from t2t_repro.config.gin_text import Reference, bindings_in, modules_in, owner_of, references_in
 from t2t_repro.errors import UserError
 
-_ROOMS = ("t2t_repro.decoding", "t2t_repro.evaluation", "t2t_repro.parsing.bracket_f1")
+_ROOMS = (
+    "t2t_repro.decoding",
+    "t2t_repro.evaluation",
+    "t2t_repro.model.ensemble",
+    "t2t_repro.parsing.bracket_f1",
+)
 _EVALUATE = "evaluate"
 _MOST_CHARACTERS = 2**20
 

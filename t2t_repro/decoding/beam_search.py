@@ -5,7 +5,7 @@ length penalty of Wu et al. (2016, equation 14, without the coverage term). One 
 every row of the batch has its own length limit and stops by itself, see `decoding.step_loop`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -24,9 +24,11 @@ from t2t_repro.decoding.search import (
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits, where_row
 from t2t_repro.model import kernels
 from t2t_repro.model.kernels import decoding as fast
+from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
-_IMPOSSIBLE = float("-inf")
+IMPOSSIBLE = float("-inf")
+"""The log-probability of a hypothesis that does not exist."""
 
 LengthPenalty = Callable[[tf.Tensor, float], tf.Tensor]
 """lp(length, alpha), which log P(y) is divided by. Lengths are integers of any shape and include
@@ -67,7 +69,7 @@ def power_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
     return tf.pow(tf.maximum(tf.cast(length, tf.float32), 1.0), alpha)
 
 
-class _State(NamedTuple):
+class BeamState(NamedTuple):
     """The hypotheses after some steps; the best one of every row comes first."""
 
     last_ids: tf.Tensor  # [batch, beam]: the last id of each alive hypothesis
@@ -78,7 +80,7 @@ class _State(NamedTuple):
     finished_scores: tf.Tensor  # [batch, beam]
 
 
-class _Candidates(NamedTuple):
+class Candidates(NamedTuple):
     """The best one-id extensions of a row's alive hypotheses, best first."""
 
     log_probs: tf.Tensor  # [batch, candidates]
@@ -86,20 +88,29 @@ class _Candidates(NamedTuple):
     parents: tf.Tensor  # [batch, candidates]: the alive hypothesis that it was added to
 
 
-def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+def best_extensions(
+    log_probs: tf.Tensor,
+    logits: tf.Tensor,
+    k: int,
+    forbidden: Sequence[int] = (),
+    normalized: bool = False,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds the most probable extensions of a row's hypotheses by one id.
 
     Args:
         log_probs: [batch, beam] float32, of the hypotheses.
         logits: [batch, beam, vocab] float32, of the ids that may follow each.
         k: how many.
+        forbidden: ids that extend no hypothesis; the others keep their probability.
+        normalized: whether the logits are log-probabilities.
 
     Returns:
         log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
         Ties go to the lower index.
     """
     _, beam, vocab = logits.shape
-    extended = log_probs[..., None] + tf.nn.log_softmax(logits)
+    log_p = logits if normalized else tf.nn.log_softmax(logits)
+    extended = log_probs[..., None] + without_ids(log_p, forbidden)
     return tf.math.top_k(tf.reshape(extended, [-1, beam * vocab]), k)
 
 
@@ -154,8 +165,8 @@ class BeamSearch:
             max_steps: width of the result.
             n_best: number of hypotheses returned for each row, 1 ... beam_size. An int32 tensor
                 (not checked) makes one graph serve all numbers.
-            constraints: `prefix` and `forbid_pad` are used. During its prefix a row has one
-                hypothesis.
+            constraints: `prefix`, `forbidden` and `normalized` are used. During its prefix a row
+                has one hypothesis.
 
         Returns:
             See `SearchResult`. Scores of `finished` rows are log P / penalty. Other rows have their
@@ -169,31 +180,31 @@ class BeamSearch:
         constraints = constraints or DecodingConstraints(tf.zeros_like(limits, tf.int64))
         prefix = () if constraints.prefix is None else (constraints.prefix,)
 
-        def advance(state: _State, logits: tf.Tensor, step: tf.Tensor, row: Row) -> _State:
-            candidates = self._best_candidates(
-                state.alive_log_probs, logits, constraints.forbid_pad
-            )
+        def advance(state: BeamState, logits: tf.Tensor, step: tf.Tensor, row: Row) -> BeamState:
+            logits = tf.cast(logits, tf.float32)
+            candidates = self._best_candidates(state, logits, constraints)
             if row.known:
                 (prefix_ids,) = row.known
                 forced = prefix_id(prefix_ids, step)
-                candidates = _forced(forced, state.alive_log_probs, logits, candidates)
+                candidates = _forced(forced, state, logits, constraints.normalized, candidates)
             return self._next_state(state, candidates, step)
 
-        def is_done(state: _State, step: tf.Tensor | int, row: Row) -> tf.Tensor:
+        def is_done(state: BeamState, step: tf.Tensor | int, row: Row) -> tf.Tensor:
             return self._is_done(state, step, row.limits, n_best)
 
         loop = StepLoop(model, advance, is_done)
         state = self._initial_state(limits, max_steps)
         steps, state = loop.run(cache, Row(limits, prefix), state)
-        return _best_hypotheses(state, steps, n_best)
+        ids, scores = self._hypotheses(state, limits)
+        return SearchResult(ids[:, :n_best], scores[:, :n_best], any_finished(state), steps)
 
-    def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
+    def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> BeamState:
         """Returns a state with one alive hypothesis without ids in every row."""
         batch = limits.shape[0] if limits.shape[0] is not None else tf.shape(limits)[0]
         no_ids = tf.fill([batch, self.beam_size, max_steps], PAD_ID)
         # Otherwise the beam would fill with copies of one hypothesis at step 0.
-        log_probs = tf.constant([0.0] + [_IMPOSSIBLE] * (self.beam_size - 1))
-        return _State(
+        log_probs = tf.constant([0.0] + [IMPOSSIBLE] * (self.beam_size - 1))
+        return BeamState(
             last_ids=tf.fill([batch, self.beam_size], PAD_ID),
             parents=tf.tile(tf.range(self.beam_size)[None], [batch, 1]),
             alive_ids=no_ids,
@@ -203,31 +214,30 @@ class BeamSearch:
         )
 
     def _is_done(
-        self, state: _State, step: tf.Tensor, limits: tf.Tensor, n_best: int | tf.Tensor
+        self, state: BeamState, step: tf.Tensor, limits: tf.Tensor, n_best: int | tf.Tensor
     ) -> tf.Tensor:
         """Returns which rows ([batch] bool) cannot gain from another step."""
         # [batch]
-        bound = state.alive_log_probs[:, 0] / self.penalty(limits, self.length_penalty)
+        bound = self._score(state.alive_log_probs[:, 0], limits)
         # Equality is enough: of equal scores, the earlier hypothesis is ranked first.
         return (step >= limits) | (state.finished_scores[:, n_best - 1] >= bound)
 
     def _best_candidates(
-        self, alive_log_probs: tf.Tensor, logits: tf.Tensor, forbid_pad: bool
-    ) -> _Candidates:
-        """Finds the best extensions of alive hypotheses ([batch, beam]) by one id.
+        self, state: BeamState, logits: tf.Tensor, constraints: DecodingConstraints
+    ) -> Candidates:
+        """Finds the best extensions of alive hypotheses by one id.
 
         All have the same length, so the penalty does not matter here.
         """
         # 2·beam_size of beam_size·vocab always exist: the vocabulary has at least PAD and EOS.
         count = 2 * self.beam_size if self.beam_size > 1 else 1
-        vocab = logits.shape[-1]
-        # Each hypothesis has one extension by PAD, which is left out later.
-        wanted = min(count + self.beam_size, self.beam_size * vocab) if forbid_pad else count
-        log_probs, indices = _best_extensions(alive_log_probs, tf.cast(logits, tf.float32), wanted)
-        candidates = _Candidates(log_probs=log_probs, ids=indices % vocab, parents=indices // vocab)
-        return _without_pad(candidates, count) if forbid_pad else candidates
+        return best_candidates(state, logits, count, constraints)
 
-    def _next_state(self, state: _State, candidates: _Candidates, step: tf.Tensor) -> _State:
+    def _score(self, log_probs: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+        """Computes the scores of hypotheses with so many ids."""
+        return log_probs / self.penalty(length, self.length_penalty)
+
+    def _next_state(self, state: BeamState, candidates: Candidates, step: tf.Tensor) -> BeamState:
         """Divides the candidates into alive and finished hypotheses."""
         ends = candidates.ids == EOS_ID  # [batch, candidates]
         # [batch, candidates, max_steps]
@@ -236,15 +246,15 @@ class BeamSearch:
         ids = tf.where(is_here, candidates.ids[:, :, None], parent_ids)
 
         alive_log_probs, alive = tf.math.top_k(
-            tf.where(ends, _IMPOSSIBLE, candidates.log_probs), self.beam_size
+            tf.where(ends, IMPOSSIBLE, candidates.log_probs), self.beam_size
         )  # [batch, beam] both
 
-        new_scores = candidates.log_probs / self.penalty(step + 1, self.length_penalty)
+        new_scores = self._score(candidates.log_probs, step + 1)
         # [batch, beam + candidates]; the old ones come first because they win ties.
-        scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, _IMPOSSIBLE)], axis=1)
+        scores = tf.concat([state.finished_scores, tf.where(ends, new_scores, IMPOSSIBLE)], axis=1)
         finished_scores, finished = tf.math.top_k(scores, self.beam_size)  # [batch, beam] both
 
-        return _State(
+        return BeamState(
             last_ids=tf.gather(candidates.ids, alive, batch_dims=1),
             parents=tf.gather(candidates.parents, alive, batch_dims=1),
             alive_ids=tf.gather(ids, alive, batch_dims=1),
@@ -255,29 +265,57 @@ class BeamSearch:
             finished_scores=finished_scores,
         )
 
+    def _hypotheses(self, state: BeamState, limits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the finished hypotheses of each row, or the alive ones if it has none.
 
-def _without_pad(candidates: _Candidates, count: int) -> _Candidates:
-    """Returns the best `count` candidates that do not add PAD."""
-    log_probs = tf.where(candidates.ids == PAD_ID, _IMPOSSIBLE, candidates.log_probs)
-    log_probs, order = tf.math.top_k(log_probs, count)
-    ids = tf.gather(candidates.ids, order, batch_dims=1)
-    parents = tf.gather(candidates.parents, order, batch_dims=1)
-    return _Candidates(log_probs=log_probs, ids=ids, parents=parents)
+        Args:
+            state: after the last step.
+            limits: [batch], the numbers of ids that alive hypotheses have.
+
+        Returns:
+            ids [batch, beam, max_steps] and scores [batch, beam], the best first.
+        """
+        alive_ids, alive_scores = existing(state, state.alive_log_probs)
+        has_finished = any_finished(state)
+        return (
+            where_row(has_finished, state.finished_ids, alive_ids),
+            where_row(has_finished, state.finished_scores, alive_scores),
+        )
+
+
+def any_finished(state: BeamState) -> tf.Tensor:
+    """Returns whether a row has a finished hypothesis, [batch] bool."""
+    return state.finished_scores[:, 0] > UNFILLED_SCORE
+
+
+def best_candidates(
+    state: BeamState, logits: tf.Tensor, count: int, constraints: DecodingConstraints
+) -> Candidates:
+    """Finds the `count` best extensions of alive hypotheses by one id that is not forbidden."""
+    log_probs, indices = _best_extensions(
+        state.alive_log_probs, logits, count, constraints.forbidden, constraints.normalized
+    )
+    vocab = logits.shape[-1]
+    return Candidates(log_probs=log_probs, ids=indices % vocab, parents=indices // vocab)
 
 
 def _forced(
-    forced: tf.Tensor, alive_log_probs: tf.Tensor, logits: tf.Tensor, candidates: _Candidates
-) -> _Candidates:
+    forced: tf.Tensor,
+    state: BeamState,
+    logits: tf.Tensor,
+    normalized: bool,
+    candidates: Candidates,
+) -> Candidates:
     """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
 
-    def with_forced() -> _Candidates:
+    def with_forced() -> Candidates:
         is_forced = (forced != PAD_ID)[:, None]
         is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
-        log_p = tf.nn.log_softmax(tf.cast(logits[:, 0], tf.float32))
         # During its prefix a row has one hypothesis, the first.
-        extended = alive_log_probs[:, 0] + tf.gather(log_p, forced, batch_dims=1)
-        only = tf.where(is_first, extended[:, None], _IMPOSSIBLE)
-        return _Candidates(
+        log_p = logits[:, 0] if normalized else tf.nn.log_softmax(logits[:, 0])
+        extended = state.alive_log_probs[:, 0] + tf.gather(log_p, forced, batch_dims=1)
+        only = tf.where(is_first, extended[:, None], IMPOSSIBLE)
+        return Candidates(
             log_probs=tf.where(is_forced, only, candidates.log_probs),
             ids=tf.where(is_forced, forced[:, None], candidates.ids),
             parents=tf.where(is_forced, 0, candidates.parents),
@@ -286,15 +324,8 @@ def _forced(
     return tf.cond(tf.reduce_any(forced != PAD_ID), with_forced, lambda: candidates)
 
 
-def _best_hypotheses(state: _State, steps: tf.Tensor, n_best: int | tf.Tensor) -> SearchResult:
-    """Returns the finished hypotheses of each row, or the alive ones if it has none."""
-    has_finished = state.finished_scores[:, 0] > UNFILLED_SCORE  # [batch]
-    exists = state.alive_log_probs > _IMPOSSIBLE  # [batch, beam]
-    alive_ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
-    alive_scores = tf.where(exists, state.alive_log_probs, UNFILLED_SCORE)
-    return SearchResult(
-        ids=where_row(has_finished, state.finished_ids, alive_ids)[:, :n_best],
-        scores=where_row(has_finished, state.finished_scores, alive_scores)[:, :n_best],
-        finished=has_finished,
-        steps=steps,
-    )
+def existing(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the ids of alive hypotheses, and their scores; PAD and UNFILLED where none is."""
+    exists = state.alive_log_probs > IMPOSSIBLE  # [batch, beam]
+    ids = tf.where(exists[:, :, None], state.alive_ids, PAD_ID)
+    return ids, tf.where(exists, scores, UNFILLED_SCORE)

@@ -20,9 +20,9 @@ from t2t_repro.decoding.search import (
     SearchResult,
     StepModel,
     prefix_id,
-    without_pad,
 )
 from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits
+from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 
@@ -89,7 +89,7 @@ class Sampling:
             limits: [batch] integers, the most ids that a row may have, EOS included.
             max_steps: width of the result.
             n_best: how many samples are returned.
-            constraints: keys, seeds, prefixes and `forbid_pad`.
+            constraints: keys, seeds, prefixes and `forbidden`. Scores are normalised.
 
         Returns:
             See `SearchResult`; every sample exists, finished or not.
@@ -107,8 +107,8 @@ class Sampling:
             logits = tf.cast(logits, tf.float32)
             p = tf.nn.softmax(logits)
             states_now = hashed(states, step)
-            if constraints.forbid_pad:
-                allowed = without_pad(logits)
+            if constraints.forbidden:
+                allowed = without_ids(logits, constraints.forbidden)
                 drawn = self._drawn(tf.nn.softmax(allowed), allowed, states_now)
             else:
                 drawn = self._drawn(p, logits, states_now)

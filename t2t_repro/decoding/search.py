@@ -55,27 +55,6 @@ class StepModel(Protocol):
         ...
 
 
-class WithoutPad(NamedTuple):
-    """A model that never writes PAD: the other ids share PAD's probability.
-
-    Attributes:
-        model: scores the next id.
-    """
-
-    model: StepModel
-
-    def make_room(self, cache: Cache, positions: int) -> Cache:
-        """Enlarges a cache by so many steps."""
-        return self.model.make_room(cache, positions)
-
-    def step(
-        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
-    ) -> tuple[tf.Tensor, Cache]:
-        """Scores the next id of every hypothesis; see `StepModel`."""
-        logits, cache = self.model.step(ids, parents, position, cache)
-        return without_pad(logits), cache
-
-
 class DecodingConstraints(NamedTuple):
     """Prefixes, seeds and forbidden ids of a batch of sentences.
 
@@ -86,14 +65,17 @@ class DecodingConstraints(NamedTuple):
             then PAD; None for no prefix. An id of the prefix counts in the score with the model's
             log-probability, as if the search had chosen it.
         seeds: [batch] int64, a seed for each sentence; None: the search's own seed.
-        forbid_pad: whether translations must not contain PAD. The other ids keep the probability
-            that the model gives them, so a score is still log P.
+        forbidden: ids that a search must not choose; a prefix may have them. The other ids keep
+            the probability that the model gives them, so a score is still log P.
+        normalized: whether the model's scores are added up as they are, which beam search does
+            then; otherwise they are logits.
     """
 
     keys: tf.Tensor
     prefix: tf.Tensor | None = None
     seeds: tf.Tensor | None = None
-    forbid_pad: bool = False
+    forbidden: tuple[int, ...] = ()
+    normalized: bool = False
 
 
 class SearchResult(NamedTuple):
@@ -151,12 +133,6 @@ def prefix_id(prefix: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     is_here = tf.range(tf.shape(prefix)[1]) == step
     # PAD is 0, so the sum is the one id at this step.
     return tf.reduce_sum(tf.where(is_here, prefix, PAD_ID), axis=1)
-
-
-def without_pad(scores: tf.Tensor) -> tf.Tensor:
-    """Sets PAD's score or logit to -inf in scores [..., vocab]."""
-    is_pad = tf.range(scores.shape[-1]) == PAD_ID
-    return tf.where(is_pad, tf.constant(float("-inf"), scores.dtype), scores)
 
 
 def described(search: Search) -> str:

@@ -29,13 +29,12 @@ from t2t_repro.decoding.search import (
     Search,
     SearchResult,
     Translation,
-    WithoutPad,
 )
 from t2t_repro.errors import UserError
-from t2t_repro.model.ensemble import Ensemble
+from t2t_repro.model.ensemble import Combine, Ensemble, mean_probability
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
-from t2t_repro.vocabulary import PAD_ID
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 
 @runtime_checkable
@@ -55,8 +54,8 @@ class TranslatorSettings:
 
     Attributes:
         search: finds the translations; the paper's beam search by default.
-        max_extra_length: the most subwords of a translation beyond the length of its source
-            (paper, section 6.1: 50).
+        max_extra_length: the most subwords of a translation beyond max_length_factor times the
+            length of its source, EOS included (paper, section 6.1: 50).
         max_source_length: the most subwords of a source sentence, EOS included. The rest is cut
             off, with a warning.
         tokens_per_batch: the most source subwords times beam size that are decoded together. The
@@ -68,6 +67,10 @@ class TranslatorSettings:
             avoid it, such as Marian's; see `DecodingConstraints`.
         renormalize: whether a forbidden PAD's probability is given to the other ids, in scores too.
         aligner: of `Translator.align`.
+        max_length_factor: see max_extra_length. The product is rounded up.
+        forbidden_ids: further ids that translations must not contain, such as UNK. They keep their
+            probability, also with `renormalize`.
+        ensemble: makes one score of several models' log-probabilities.
 
     Raises:
         UserError: a value is out of range, or not a search.
@@ -82,6 +85,9 @@ class TranslatorSettings:
     forbid_pad: bool = False
     renormalize: bool = False
     aligner: AlignerSettings = field(default_factory=AlignerSettings)
+    max_length_factor: Annotated[float, Range(above=0, most=1000)] = 1.0
+    forbidden_ids: tuple[Annotated[int, Range(least=0, most=2**31 - 1)], ...] = ()
+    ensemble: Combine = mean_probability
 
 
 class Translator:
@@ -95,6 +101,10 @@ class Translator:
 
     Attributes:
         max_source_length: as in the settings, but at most the model's learned positions.
+        forbidden: the ids that translations must not contain.
+
+    Raises:
+        UserError: models of an ensemble differ in vocab_size, or an id cannot be forbidden.
     """
 
     def __init__(
@@ -105,7 +115,9 @@ class Translator:
     ) -> None:
         self.subwords = subwords
         self.settings = settings or TranslatorSettings()
-        self._ensemble = Ensemble(models)
+        without_pad = self.settings.forbid_pad and self.settings.renormalize
+        self._ensemble = Ensemble(models, self.settings.ensemble, without_pad)
+        self.forbidden = _forbidden(self.settings, models[0].vocab_size)
         # Sinusoids have no last position.
         self._max_positions = self._ensemble.longest or 2**31 - 1
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
@@ -275,7 +287,7 @@ class Translator:
         """
         subwords, longest = getattr(self.subwords, side), self.max_source_length
         if side == "target":
-            longest = self._limit(longest)
+            longest = self.limit(longest)
         # As in T2T: models are not trained on white space at the ends.
         encoded = subwords.encode([line.strip() for line in lines])
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
@@ -293,23 +305,27 @@ class Translator:
         for index, ids in enumerate(encoded):
             del ids[-1]
             length = len(sources[index])
-            limit = self._limit(length) if length else 0
+            limit = self.limit(length) if length else 0
             if 0 < limit < len(ids):
                 truncated.add(index)
                 _warn_of_length(first, index, "prefix", len(ids), limit)
             del ids[limit:]
         return Sentences(prefixes, encoded, truncated)
 
-    def _limit(self, length: int) -> int:
+    def limit(self, length: int) -> int:
         """Returns the most ids of a translation, as `limits` does."""
-        return min(length + self.settings.max_extra_length, self._max_positions)
+        scaled = int(np.ceil(np.float32(length) * np.float32(self.settings.max_length_factor)))
+        return min(scaled + self.settings.max_extra_length, self._max_positions)
 
     def _bytes_of(self, length: int) -> int:
-        return self._ensemble.bytes_of_row(self._beam_size, length, self._limit(length))
+        return self._ensemble.bytes_of_row(self._beam_size, length, self.limit(length))
 
     def limits(self, lengths: tf.Tensor) -> tf.Tensor:
         """Returns the most ids of each translation, from the ids of its source; [batch] int32."""
-        return tf.minimum(lengths + self.settings.max_extra_length, self._max_positions)
+        # As Marian, in float32: 1.1 · 10 is 11, not a little more.
+        scaled = tf.math.ceil(tf.cast(lengths, tf.float32) * self.settings.max_length_factor)
+        longest = tf.cast(scaled, tf.int32) + self.settings.max_extra_length
+        return tf.minimum(longest, self._max_positions)
 
     def search_batch(
         self,
@@ -326,14 +342,14 @@ class Translator:
             prefix: see `DecodingConstraints`.
             seeds: see `DecodingConstraints`.
         """
-        settings = self.settings
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
         decoder = self._ensemble.decoder(self._beam_size)
         cache = decoder.begin(source)
-        scored = WithoutPad(decoder) if settings.forbid_pad and settings.renormalize else decoder
-        constraints = DecodingConstraints(keys_of(source), prefix, seeds, settings.forbid_pad)
-        return settings.search.search(
-            scored, cache, limits, tf.reduce_max(limits), n_best, constraints
+        constraints = DecodingConstraints(
+            keys_of(source), prefix, seeds, self.forbidden, normalized=len(self.models) > 1
+        )
+        return self.settings.search.search(
+            decoder, cache, limits, tf.reduce_max(limits), n_best, constraints
         )
 
     def _translations(
@@ -354,6 +370,21 @@ class Translator:
             for of_one, score in zip(ids, scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]
+
+
+def _forbidden(settings: TranslatorSettings, vocab_size: int) -> tuple[int, ...]:
+    """Returns the ids that must not be written.
+
+    Raises:
+        UserError: one is EOS, or not of the vocabulary.
+    """
+    for one in settings.forbidden_ids:
+        if one == EOS_ID or one >= vocab_size:
+            raise UserError(
+                f"Translator.forbidden_ids has {one}, expected ids below {vocab_size}, the model's "
+                f"vocab_size, and not {EOS_ID}, which ends a translation."
+            )
+    return tuple(sorted({*settings.forbidden_ids, *[PAD_ID] * settings.forbid_pad}))
 
 
 def _without_blank(sentences: Sentences) -> Sentences:

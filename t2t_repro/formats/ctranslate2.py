@@ -12,12 +12,14 @@ translation. Its `max_decoding_length` is the same for all sentences; ours grows
 With a wider beam its search differs:
 
 - it divides by length^α, EOS not counted, instead of ((5 + length) / 6)^α, EOS counted, or of
-  another penalty that is bound;
+  another penalty that is bound; it has no word penalty;
 - it stops at beam_size finished hypotheses (times its `patience`), or with α = 0 when the best
   candidate is finished; ours goes on while a better one is possible;
 - it keeps candidates that end among the best beam_size, ours among 2·beam_size;
 - hypotheses that reach the limit unfinished compete with finished ones, ours only where there is
   no finished one.
+
+Ids that are forbidden have no probability here; the others share it.
 
 So with α = 0 and no limit reached, scores of equal ids are equal, and none of its translations
 scores higher than ours. With α > 0 scores mean different things.
@@ -112,9 +114,9 @@ class _TransformerConverter(Converter):
                     f"{' or '.join(map(repr, supported))}: CTranslate2 cannot express others; give "
                     "--format=saved_model."
                 )
-        self._forbid_pad = translator.settings.forbid_pad
+        self._forbidden = translator.forbidden
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
-        self._positions = longest_source + translator.settings.max_extra_length
+        self._positions = max(longest_source, translator.limit(longest_source))
 
     def _load(self) -> Spec:
         """Returns the specification of the model, with its weights."""
@@ -132,7 +134,7 @@ class _TransformerConverter(Converter):
         encoder.embeddings[0].weight = model.source_embedding.looked_up()
         decoder.embeddings.weight = model.embedding.looked_up()
         decoder.projection.weight = np.array(model.softmax.table)
-        if self._forbid_pad or model.logits_bias is not None:
+        if self._forbidden or model.logits_bias is not None:
             decoder.projection.bias = self._logits_bias()
         encoder.position_encodings.encodings = self._encodings(model.positional_encoding)
         decoder.position_encodings.encodings = self._encodings(model.target_positional_encoding)
@@ -146,13 +148,12 @@ class _TransformerConverter(Converter):
         return spec
 
     def _logits_bias(self) -> NDArray[np.float32]:
-        """[vocab]; the only way in which a CTranslate2 model can forbid PAD."""
+        """[vocab]; the only way in which a CTranslate2 model can forbid ids."""
         model = self._model
         bias = np.zeros(model.vocab_size, np.float32)
         if model.logits_bias is not None:
             bias = np.array(model.logits_bias)
-        if self._forbid_pad:
-            bias[PAD_ID] = _NEVER
+        bias[[*self._forbidden]] = _NEVER
         return bias
 
     def _encodings(self, encoding: PositionalEncoding) -> NDArray[np.float32]:

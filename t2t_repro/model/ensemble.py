@@ -1,13 +1,33 @@
-"""Ensembles: the mean of several Transformers' probabilities."""
+"""Ensembles: several Transformers that score the next token together."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import gin
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.model.step_decoder import DecodingCache, StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer
+
+Combine = Callable[[tf.Tensor], tf.Tensor]
+"""Log-probabilities of several models, [models, batch, beam, vocab], to one score for each id,
+[batch, beam, vocab]. A search adds the scores up as they are."""
+
+
+@gin.configurable(denylist=["log_probs"])
+def mean_probability(log_probs: tf.Tensor) -> tf.Tensor:
+    """Computes log p, p(id) = 1/N Σ_n p_n(id), from log p_n [models, batch, beam, vocab]."""
+    return tf.reduce_logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
+
+
+@gin.configurable(denylist=["log_probs"])
+def sum_log_probabilities(log_probs: tf.Tensor) -> tf.Tensor:
+    """Computes Σ_n log p_n(id), not renormalised, from log p_n [models, batch, beam, vocab].
+
+    As Marian does; a score is then the sum of the models' scores.
+    """
+    return tf.reduce_sum(log_probs, axis=0)
 
 
 class Ensemble:
@@ -15,12 +35,19 @@ class Ensemble:
 
     Args:
         models: at least one, of any sizes.
+        combine: of several models' log-probabilities makes one score.
+        without_pad: whether PAD has no probability in any of them; see `StepDecoder`.
 
     Raises:
         UserError: their vocabularies have different sizes.
     """
 
-    def __init__(self, models: Sequence[Transformer]) -> None:
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        combine: Combine = mean_probability,
+        without_pad: bool = False,
+    ) -> None:
         if len({model.vocab_size for model in models}) != 1:
             sizes = " and ".join(str(model.vocab_size) for model in models) or "no models"
             raise UserError(
@@ -28,6 +55,8 @@ class Ensemble:
                 "trained with the same subwords."
             )
         self.models = tuple(models)
+        self._combine = combine
+        self._without_pad = without_pad
 
     @property
     def longest(self) -> int | None:
@@ -40,19 +69,21 @@ class Ensemble:
 
     def decoder(self, beam_size: int) -> "StepDecoder | EnsembleDecoder":
         """Returns a step decoder with the current weights of the models."""
-        decoders = [StepDecoder(model, beam_size) for model in self.models]
-        return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders)
+        decoders = [StepDecoder(model, beam_size, self._without_pad) for model in self.models]
+        return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders, self._combine)
 
 
 class EnsembleDecoder:
-    """Decodes step by step with p(next) = 1/N Σ_n p_n(next), with one cache per model.
+    """Decodes step by step with all models, with one cache per model.
 
     Args:
         decoders: of the models.
+        combine: see `Ensemble`.
     """
 
-    def __init__(self, decoders: Sequence[StepDecoder]) -> None:
+    def __init__(self, decoders: Sequence[StepDecoder], combine: Combine) -> None:
         self._decoders = decoders
+        self._combine = combine
 
     def begin(self, source: tf.Tensor) -> tuple[DecodingCache, ...]:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
@@ -75,10 +106,9 @@ class EnsembleDecoder:
         """Scores the next token of every hypothesis; see `StepDecoder.step`.
 
         Returns:
-            log-probabilities [batch, beam, vocab], float32, and the caches for the next step.
+            scores [batch, beam, vocab], float32, and the caches for the next step.
         """
         pairs = zip(self._decoders, cache, strict=True)
         steps = [decoder.step(ids, parents, position, of_model) for decoder, of_model in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])
-        mean = tf.reduce_logsumexp(log_p, axis=0) - math.log(len(steps))
-        return mean, tuple(of_model for _, of_model in steps)
+        return self._combine(log_p), tuple(of_model for _, of_model in steps)

@@ -1,11 +1,13 @@
-"""Masks of attention, boolean, `True` = may attend; and checks of shapes.
+"""Masks of attention, boolean, `True` = may attend; forbidden ids; and checks of shapes.
 
 Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`. Masks that
 Keras attaches to tensors are [batch, length]: see `with_implicit_mask`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -23,6 +25,19 @@ class AttentionWindow(NamedTuple):
 
     before: int
     after: int
+
+
+def without_ids(scores: tf.Tensor, ids: Sequence[int]) -> tf.Tensor:
+    """Sets the scores or logits of some ids to -inf.
+
+    Args:
+        scores: [..., vocab], vocab statically known.
+        ids: those of the vocabulary that are forbidden; with none, the scores stay as they are.
+    """
+    if not ids:
+        return scores
+    is_forbidden = np.isin(np.arange(scores.shape[-1]), ids)
+    return tf.where(is_forbidden, tf.constant(float("-inf"), scores.dtype), scores)
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:

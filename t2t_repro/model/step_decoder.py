@@ -11,8 +11,9 @@ from t2t_repro.model import cache
 from t2t_repro.model.cache import KeysValues, Past
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
 from t2t_repro.model.kernels.weight_values import with_values
-from t2t_repro.model.masks import padding_mask, window_of
+from t2t_repro.model.masks import padding_mask, window_of, without_ids
 from t2t_repro.model.transformer import Transformer
+from t2t_repro.vocabulary import PAD_ID
 
 _FLOAT_BYTES = 4
 
@@ -74,11 +75,13 @@ class StepDecoder:
     Args:
         model: the Transformer.
         beam_size: hypotheses of a sentence.
+        without_pad: whether PAD has no probability: the other ids share it.
     """
 
-    def __init__(self, model: Transformer, beam_size: int) -> None:
+    def __init__(self, model: Transformer, beam_size: int, without_pad: bool = False) -> None:
         self._model = model
         self._beam_size = beam_size
+        self._left_out = (PAD_ID,) if without_pad else ()
         # A loop would read every weight, and cast it in mixed precision, at every step.
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
@@ -139,7 +142,8 @@ class StepDecoder:
                 ids, position, state.memory, state.source_mask, past, self._transposed_table
             )
         written = [of_layer.keys_values for of_layer in past]
-        return logits, state._replace(past=written, ancestors=ancestors)
+        state = state._replace(past=written, ancestors=ancestors)
+        return without_ids(logits, self._left_out), state
 
 
 class LoopWeights:

@@ -99,7 +99,17 @@ class TableModel:
 
 
 def search(
-    tables, limits, beam_size, alpha, n_best=1, max_steps=None, prefix=None, **options
+    tables,
+    limits,
+    beam_size,
+    alpha,
+    n_best=1,
+    max_steps=None,
+    prefix=None,
+    kind=BeamSearch,
+    forbidden=(),
+    normalized=False,
+    **options,
 ) -> SearchResult:
     """Runs the search; tables and limits may be of one row, [nodes, vocab] and an int."""
     if len(tables.shape) == 2:
@@ -107,14 +117,13 @@ def search(
     limits = tf.convert_to_tensor(limits)
     keys = tf.zeros_like(limits, tf.int64)
     prefix = None if prefix is None else tf.constant(prefix)
-    forbid_pad = options.pop("forbid_pad", False)
-    return BeamSearch(beam_size, alpha, **options).search(
+    return kind(beam_size, alpha, **options).search(
         TableModel(),
         (tf.convert_to_tensor(tables), tf.zeros([tf.shape(tables)[0], beam_size], tf.int32)),
         limits,
         tf.reduce_max(limits) if max_steps is None else max_steps,
         n_best,
-        DecodingConstraints(keys, prefix, forbid_pad=forbid_pad),
+        DecodingConstraints(keys, prefix, None, forbidden, normalized),
     )
 
 
@@ -268,7 +277,7 @@ def test_pad_can_be_forbidden(beam_size, n_best):
     limits = [5, 3, 0, 1, 5, 4, 5, 5]
     tables = random_tables(seed=beam_size, batch=len(limits), vocab=5, depth=5)
     tables = with_likely_pad(tables)
-    together = search(tables, limits, beam_size, 0.6, n_best, forbid_pad=True)
+    together = search(tables, limits, beam_size, 0.6, n_best, forbidden=(PAD_ID,))
     for row, limit in enumerate(limits):
         expected = plain_search(tables[row], limit, beam_size, 0.6, n_best, first=EOS_ID)
         assert_row(together, row, expected)

@@ -24,7 +24,7 @@ ROWS = 4000
 KEYS = np.arange(ROWS, dtype=np.int64) * 10**15
 
 
-def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None, forbid_pad=False):
+def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None, forbidden=()):
     """Samples, from tables [batch, nodes, vocab] of `TableModel`."""
     tables, limits = tf.convert_to_tensor(tables), tf.convert_to_tensor(limits)
     cache = (tables, tf.zeros([tf.shape(tables)[0], search.beam_size], tf.int32))
@@ -32,7 +32,7 @@ def drawn(search, tables, limits, keys, n_best=None, prefix=None, seeds=None, fo
         tf.convert_to_tensor(keys),
         None if prefix is None else tf.constant(prefix),
         None if seeds is None else tf.constant(seeds, tf.int64),
-        forbid_pad,
+        forbidden,
     )
     n_best = n_best or search.beam_size
     depth = {21: 3, 781: 5}[tables.shape[1]]
@@ -50,11 +50,10 @@ def texts_of(result):
     return found
 
 
-def kept(p, temperature=1.0, top_k=None, nucleus=None, forbid_pad=False):
+def kept(p, temperature=1.0, top_k=None, nucleus=None, forbidden=()):
     """The distribution that is drawn from, by its definition."""
     p = p.astype(np.float64) ** (1 / temperature)
-    if forbid_pad:
-        p[PAD_ID] = 0
+    p[list(forbidden)] = 0
     p /= p.sum()
     order = np.argsort(-p, kind="stable")
     if top_k is not None:
@@ -113,12 +112,13 @@ HOW = [
 
 
 @pytest.mark.parametrize("how", [{}, {"temperature": 0.7, "top_k": 2, "nucleus": 0.9}], ids=str)
-def test_pad_can_be_forbidden(how):
+def test_ids_can_be_forbidden(how):
     """It is drawn from what is left; the score is the model's own log-probability."""
     (table,) = with_likely_pad(random_tables(seed=4, batch=1, vocab=4, depth=3))
-    expected = enumerated(table, 3, forbid_pad=True, **how)
+    forbidden = (PAD_ID, 3)
+    expected = enumerated(table, 3, forbidden=forbidden, **how)
     search = Sampling(1, **how)
-    found = drawn(search, np.tile(table, [ROWS, 1, 1]), [3] * ROWS, KEYS, forbid_pad=True)
+    found = drawn(search, np.tile(table, [ROWS, 1, 1]), [3] * ROWS, KEYS, forbidden=forbidden)
     texts = [row[0] for row in texts_of(found)]
     assert_drawn_from(counted(texts), {text: p for text, (p, _) in expected.items()})
     scores = [expected[text][1] for text in texts]

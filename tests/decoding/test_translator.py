@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
@@ -195,3 +196,39 @@ def test_a_beginning_beyond_the_limit_is_cut_off_with_a_warning(translator, subw
     limit = len(subwords.encode([line])[0]) + 8
     assert found.text == subwords.decode(subwords.encode([prefix])[0][:limit])
     assert f"line 2: the prefix has {len(subwords.encode([prefix])[0]) - 1}" in caplog.text
+
+
+@pytest.mark.parametrize("factor", [0.3, 1, 1.1, 2.5])
+def test_the_limit_is_the_same_in_a_graph_and_in_python(make, factor):
+    translator = make(BeamSearch(1), max_length_factor=factor)
+    lengths = np.arange(1, 25)
+    in_python = [translator.limit(int(length)) for length in lengths]
+    assert translator.limits(tf.constant(lengths, tf.int32)).numpy().tolist() == in_python
+    # 1.1 · 10 is 11, although 1.1 is a little more in binary.
+    assert in_python[9] == {0.3: 3, 1: 10, 1.1: 11, 2.5: 25}[factor] + 8
+    assert in_python[4] == {0.3: 2, 1: 5, 1.1: 6, 2.5: 13}[factor] + 8
+
+
+def test_a_translation_is_as_long_as_the_factor_allows(make, subwords):
+    (source,) = subwords.encode(["the red bird"])
+    # What can never end is cut off at the limit.
+    never_ends = make(MarianSearch(1, word_penalty=-100), max_length_factor=2.5)
+    ids = never_ends.search_batch(tf.constant([source]), 1).ids
+    assert ids.shape[2] == never_ends.limit(len(source)) == -(-5 * len(source) // 2) + 8
+
+
+@pytest.mark.parametrize("search", [BeamSearch(3), MarianSearch(3, 1.0), Sampling(3)])
+def test_forbidden_ids_are_never_written(make, subwords, search):
+    (source,) = subwords.encode(["the red bird"])
+    batch = tf.constant([source])
+    usual = {*make(search).search_batch(batch, 3).ids.numpy().ravel()} - {EOS_ID, PAD_ID}
+    forbidden = tuple(map(int, usual))
+    found = make(search, forbidden_ids=forbidden, forbid_pad=True).search_batch(batch, 3)
+    assert usual
+    assert not usual & {*found.ids.numpy().ravel()}
+
+
+@pytest.mark.parametrize("ids", [(2, EOS_ID), (10**6,)])
+def test_ids_that_cannot_be_forbidden_are_refused(make, ids):
+    with pytest.raises(UserError, match=f"forbidden_ids has {ids[-1]}, expected ids below"):
+        make(BeamSearch(1), forbidden_ids=ids)

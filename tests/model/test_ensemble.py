@@ -1,4 +1,4 @@
-"""Ensembles: the mean of the probabilities of models of any sizes."""
+"""Ensembles: models of any sizes together, by mean probability or summed log-probabilities."""
 
 from typing import Any
 
@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.loading import load_translator
+from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
-from t2t_repro.model.ensemble import Ensemble
+from t2t_repro.model.ensemble import Ensemble, mean_probability, sum_log_probabilities
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
@@ -32,10 +33,14 @@ def two_models():
     return models
 
 
-def test_a_step_is_the_mean_of_the_models_probabilities():
+@pytest.mark.parametrize(
+    ("combine", "without_pad"),
+    [(mean_probability, False), (sum_log_probabilities, False), (sum_log_probabilities, True)],
+)
+def test_a_step_is_of_all_models(combine, without_pad):
     """Hypotheses that are exchanged at every step, against full passes of every model."""
     models = two_models()
-    decoder: Any = Ensemble(models).decoder(BEAM)
+    decoder: Any = Ensemble(models, combine, without_pad).decoder(BEAM)
     rng = np.random.default_rng(0)
     batch = len(SOURCE)
     known = decoder.make_room(decoder.begin(tf.constant(SOURCE)), STEPS)
@@ -47,8 +52,12 @@ def test_a_step_is_the_mean_of_the_models_probabilities():
         inputs = (np.repeat(SOURCE, BEAM, axis=0), padded)
         each = [tf.nn.softmax(model(inputs)[:, -1]).numpy() for model in models]
         assert np.abs(each[0] - each[1]).max() > 0.1
-        mean = np.mean(each, axis=0).reshape(batch, BEAM, VOCAB)
-        np.testing.assert_allclose(np.exp(log_p), mean, atol=1e-5)
+        if without_pad:
+            for p in each:
+                p[:, PAD_ID] = 0
+                p /= p.sum(axis=-1, keepdims=True)
+        wanted = np.mean(each, axis=0) if combine is mean_probability else each[0] * each[1]
+        np.testing.assert_allclose(np.exp(log_p), wanted.reshape(batch, BEAM, VOCAB), atol=1e-5)
 
         parents = rng.integers(BEAM, size=(batch, BEAM), dtype=np.int32)
         last = rng.integers(VOCAB, size=(batch, BEAM), dtype=np.int32)
@@ -86,26 +95,37 @@ def subwords(tmp_path_factory):
     )
 
 
-def found_by(models, subwords):
+def found_by(models, subwords, search=BeamSearch(4, 0.6), **settings):  # noqa: B008
     translator = Translator(
-        models, subwords, TranslatorSettings(BeamSearch(4, 0.6), max_extra_length=4)
+        models, subwords, TranslatorSettings(search, max_extra_length=4, **settings)
     )
     tree, a = subwords.source.encode(["tree", "a"])
     source = tf.constant([tree, a + [PAD_ID] * (len(tree) - len(a))])
     return source.numpy(), translator.search_batch(source, 1)
 
 
-def test_translations_have_the_score_that_the_mean_gives_them(subwords):
+def log_p_of(models, source, ids, combine):
+    """log P of a translation, by full passes of every model."""
+    each = [tf.nn.softmax(model((source[None], ids[None])))[0].numpy() for model in models]
+    p = np.mean(each, axis=0) if combine is mean_probability else np.prod(each, axis=0)
+    return np.log(p)[np.arange(len(ids)), ids].sum()
+
+
+@pytest.mark.parametrize("combine", [mean_probability, sum_log_probabilities])
+def test_translations_have_the_score_that_all_models_give_them(subwords, combine):
     models = [random_model(subwords.target), random_model(subwords.target, "float32", 8, 2, 7)]
-    sources, found = found_by(models, subwords)
+    sources, found = found_by(models, subwords, ensemble=combine)
+    marians = found_by(models, subwords, MarianSearch(4, 1.0), ensemble=combine)[1]
     for row, source in enumerate(sources):
-        ids = found.ids.numpy()[row, 0]
-        length = list(ids).index(EOS_ID) + 1 if found.finished[row] else (source > 0).sum() + 4
-        ids = ids[:length]
-        each = [tf.nn.softmax(model((source[None], ids[None])))[0].numpy() for model in models]
-        log_p = np.log(np.mean(each, axis=0))[np.arange(length), ids].sum()
+        longest = (source > 0).sum() + 4
+        ids, of_marian = (each.ids.numpy()[row, 0] for each in (found, marians))
+        length = list(ids).index(EOS_ID) + 1 if found.finished[row] else longest
+        log_p = log_p_of(models, source, ids[:length], combine)
         penalty = ((5 + length) / 6) ** 0.6 if found.finished[row] else 1
         assert float(found.scores[row, 0]) == pytest.approx(log_p / penalty, rel=1e-5)
+        length = list(of_marian).index(EOS_ID) + 1 if EOS_ID in of_marian else longest
+        log_p = log_p_of(models, source, of_marian[:length], combine)
+        assert float(marians.scores[row, 0]) == pytest.approx(log_p / length, rel=1e-5)
     for model in models:
         assert (found_by([model], subwords)[1].ids.numpy() != found.ids.numpy()).any()
 

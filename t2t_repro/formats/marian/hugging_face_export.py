@@ -36,6 +36,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory, write_json
@@ -87,7 +88,8 @@ class HuggingFaceModel:
         _check_supported(model)
         self._source, self._target = translator.subwords.each(marian_file)
         self._longest_source = translator.max_source_length
-        self._positions = translator.max_source_length + translator.settings.max_extra_length
+        longest = translator.limit(translator.max_source_length)
+        self._positions = max(translator.max_source_length, longest)
         self._mean_length = mean_length or _MEAN_LENGTH
         self._is_shared = model.tied_embeddings not in OWN_SOURCE_EMBEDDING
         self._has_softmax = model.tied_embeddings in OWN_SOFTMAX
@@ -196,7 +198,7 @@ class HuggingFaceModel:
             "eos_token_id": EOS_ID,
             "decoder_start_token_id": PAD_ID,
             "forced_eos_token_id": None,
-            "bad_words_ids": [[PAD_ID]],
+            "bad_words_ids": [[one] for one in sorted({PAD_ID, *translator.forbidden})],
             # With the start symbol.
             "max_length": self._positions,
             "num_beams": 1,
@@ -219,6 +221,10 @@ class HuggingFaceModel:
                 f"transformers divide log P by length^{alpha}, which grows as fast as this "
                 f"model's own penalty for sentences of {self._mean_length:.0f} subwords"
             )
+        if isinstance(search, MarianSearch) and search.word_penalty:
+            yield f"transformers have no word penalty; here it is {search.word_penalty}"
+        if settings.forbidden_ids and "renormalize_logits" in self.generation:
+            yield "scores here leave forbidden subwords their probability, PAD excepted"
         if self._loses_pad and settings.forbid_pad and not settings.renormalize:
             yield (
                 "scores leave PAD its probability here, though it is never written; transformers "

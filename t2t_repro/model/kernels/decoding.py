@@ -1,11 +1,20 @@
 """Two kernels of decoding: the best extensions of hypotheses, and a cache written in place."""
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 
-def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
+def best_extensions(
+    log_probs: tf.Tensor,
+    logits: tf.Tensor,
+    k: int,
+    forbidden: Sequence[int] = (),
+    normalized: bool = False,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes `decoding.beam_search.best_extensions` without sorting all extensions.
 
     Replaces log_softmax and tf.math.top_k, which take several times as long on a CPU. Ids are
@@ -16,6 +25,8 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
         log_probs: [batch, beam] float32, of the hypotheses.
         logits: [batch, beam, vocab] float32, beam and vocab statically known.
         k: how many, at most beam·vocab.
+        forbidden: ids that extend no hypothesis.
+        normalized: whether the logits are log-probabilities.
 
     Returns:
         Log-probabilities [batch, k], the best first, and indices [batch, k] into beam·vocab, int32.
@@ -28,7 +39,11 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
         logits = tf.pad(logits, [[0, 0], [0, 0], [0, rest]], constant_values=-math.inf)
     groups = tf.reshape(logits, [-1, beam, count, size])
     maxima = tf.reduce_max(groups, axis=-1)  # [batch, beam, count]
-    normalizers = _log_normalizers(logits, maxima)  # [batch, beam]
+    # [batch, beam]
+    normalizers = tf.zeros_like(log_probs) if normalized else _log_normalizers(logits, maxima)
+    is_forbidden = np.isin(np.arange(count * size), forbidden).reshape(count, size)
+    if forbidden:
+        maxima = _maxima_without(is_forbidden, groups, maxima)
     # Rounding is monotonic: the maxima of the sums are the sums of the maxima.
     of_groups = log_probs[..., None] + (maxima - normalizers[..., None])
     _, best = tf.math.top_k(tf.reshape(of_groups, [-1, beam * count]), k)
@@ -36,6 +51,8 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
     best = tf.sort(best, axis=-1)  # [batch, k]
     hypotheses = best // count
     candidates = tf.gather(tf.reshape(groups, [-1, beam * count, size]), best, batch_dims=1)
+    if forbidden:
+        candidates = tf.where(tf.gather(is_forbidden, best % count), -math.inf, candidates)
     before, normalizers = (
         tf.gather(of_each, hypotheses, batch_dims=1)[..., None]
         for of_each in (log_probs, normalizers)
@@ -45,6 +62,24 @@ def best_extensions(log_probs: tf.Tensor, logits: tf.Tensor, k: int) -> tuple[tf
     groups_found = tf.gather(best, places // size, batch_dims=1)
     ids = groups_found % count * size + places % size
     return found, groups_found // count * vocab + ids
+
+
+def _maxima_without(
+    is_forbidden: NDArray[np.bool_], groups: tf.Tensor, maxima: tf.Tensor
+) -> tf.Tensor:
+    """Computes the maxima of the few groups that have forbidden ids again, without these.
+
+    Args:
+        is_forbidden: [count, size].
+        groups: [batch, beam, count, size].
+        maxima: [batch, beam, count], of all ids.
+    """
+    (changed,) = np.nonzero(is_forbidden.any(axis=-1))
+    allowed = tf.where(is_forbidden[changed], -math.inf, tf.gather(groups, changed, axis=2))
+    places = np.arange(len(is_forbidden))
+    places[changed] = len(places) + np.arange(len(changed))
+    both = tf.concat([maxima, tf.reduce_max(allowed, axis=-1)], axis=-1)
+    return tf.gather(both, places, axis=-1)
 
 
 def _log_normalizers(logits: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:

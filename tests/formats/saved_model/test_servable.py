@@ -1,9 +1,12 @@
 """What an exported model answers, through TensorFlow's C++ loader, against the translator."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
@@ -201,6 +204,27 @@ def test_int8_gives_what_the_translator_gives_with_the_rounded_weights(make_tran
         weight.assign(value)
     assert any((a != b.numpy()).any() for a, b in zip(exact, rounded, strict=True))
     assert_first(answer, translator.translate(LINES[:9]))
+
+
+def test_a_search_as_marians_is_in_the_graph(translator):
+    lines = LINES[5:9]
+    (first,) = translator.translate(lines[-1:])
+    settings = replace(
+        translator.settings,
+        search=MarianSearch(3, 0.6),
+        max_length_factor=1.7,
+        max_extra_length=0,
+        forbidden_ids=tuple(
+            one for one in translator.subwords.target.encode([first[0].text])[0][:-1]
+        ),
+    )
+    marians = Translator(translator.models, translator.subwords, settings)
+    answer = Servable(marians, "float32").signatures()["nbest"](tf.constant(lines))
+    for texts, scores, found in zip(
+        answer["translation"].numpy(), answer["score"], marians.translate(lines, 3), strict=True
+    ):
+        assert texts_of(texts) == [one.text for one in found]
+        np.testing.assert_allclose(scores, [one.score for one in found], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow

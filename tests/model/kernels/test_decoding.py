@@ -16,16 +16,18 @@ from t2t_repro.model.kernels.decoding import best_extensions
     beam=st.integers(1, 5),
     levels=st.sampled_from([2, 20, 10**6]),
     seed=st.integers(0, 2**32 - 1),
+    forbidden=st.sampled_from([(), (0,), (0, 2, 5, 6, 700)]),
+    normalized=st.booleans(),
 )
-def test_they_are_those_of_a_sort(vocab, beam, levels, seed):
-    """Ties included: few levels give many."""
+def test_they_are_those_of_a_sort(vocab, beam, levels, seed, forbidden, normalized):
+    """Ties included: few levels give many. An id beyond the vocabulary is none of it."""
     generator = np.random.default_rng(seed)
     logits = generator.integers(0, levels, (2, beam, vocab)).astype(np.float32) * 20 / levels
     log_probs = generator.normal(size=(2, beam)).astype(np.float32)
     log_probs[0, 1:] = -np.inf  # as at the first step
     k = 2 * beam if beam > 1 else 1
     found, expected = (
-        search(tf.constant(log_probs), tf.constant(logits), k)
+        search(tf.constant(log_probs), tf.constant(logits), k, forbidden, normalized)
         for search in (best_extensions, beam_search.best_extensions)
     )
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
