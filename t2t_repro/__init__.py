@@ -12,6 +12,7 @@ __version__ = "0.2.0"
 _NAMES = {
     "decoding.beam_search": ["BeamSearch"],
     "decoding.loading": ["load_translator"],
+    "decoding.marian_search": ["MarianSearch"],
     "decoding.sampling": ["Sampling"],
     "decoding.search": ["Translation"],
     "decoding.translator": ["Translator", "TranslatorSettings"],

@@ -2,6 +2,7 @@
 
 from t2t_repro.decoding.beam_search import BeamSearch as BeamSearch
 from t2t_repro.decoding.loading import load_translator as load_translator
+from t2t_repro.decoding.marian_search import MarianSearch as MarianSearch
 from t2t_repro.decoding.sampling import Sampling as Sampling
 from t2t_repro.decoding.search import Translation as Translation
 from t2t_repro.decoding.translator import Translator as Translator

@@ -35,11 +35,13 @@ def main() -> None:
     _check_flags()
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
-    beam_size = translator.settings.search.beam_size
+    search = translator.settings.search
+    beam_size = search.beam_size
     if not 1 <= FLAGS.n_best <= beam_size:
+        width = "samples" if hasattr(search, "samples") else "beam_size"
         raise UserError(
             f"--n_best={FLAGS.n_best}: expected 1 to the beam size, {beam_size}; widen the beam "
-            "with --gin_param='BeamSearch.beam_size = <n>'."
+            f"with --gin_param='{type(search).__name__}.{width} = <n>'."
         )
 
     def translated(lines: Sequence[str]) -> Sequence[str]:

@@ -102,8 +102,8 @@ class BatchPlanner:
             raise UserError(
                 f"a sentence of {length} subwords takes up to {gigabytes(needed)} with "
                 f"beam_size={self.beam_size}, expected at most {gigabytes(memory)}, half "
-                "of what is free: bind a smaller BeamSearch.beam_size, Sampling.samples or "
-                "Translator.max_source_length."
+                "of what is free: bind a smaller beam_size (Sampling.samples) of the search, or a "
+                "smaller Translator.max_source_length."
             )
         return memory
 

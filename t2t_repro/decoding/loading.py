@@ -1,12 +1,14 @@
 """Loads a translator from a model directory: data in, a Translator out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+
+import gin
 
 from t2t_repro.config.checks import check_read, check_values
 from t2t_repro.config.decoding_bindings import decoding_bindings
 from t2t_repro.config.gin_files import import_modules, parse
-from t2t_repro.config.gin_text import bindings_in
+from t2t_repro.config.gin_text import bindings_in, owner_of
 from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
@@ -79,4 +81,23 @@ def configure_as_trained(
     replaced = bindings_in("\n".join(params), "--gin_param")
     own = parse(None, params, decoding_bindings(directory.config_gin, replaced, imports))
     check_values()
+    _check_search(own)
     check_read(own, _ROOTS)
+
+
+def _check_search(own: Collection[str]) -> None:
+    """Checks that `BeamSearch` is not bound in vain, in a directory that searches as Marian.
+
+    Args:
+        own: names of the caller's bindings.
+
+    Raises:
+        UserError: it is.
+    """
+    search = bindings_in(gin.config_str()).get("Translator.search")
+    for name in own:
+        if search == "@MarianSearch()" and owner_of(name) == "BeamSearch":
+            raise UserError(
+                f"{name} is bound, but the search is {search}: bind MarianSearch."
+                f"{name.rpartition('.')[2]}, or Translator.search = @BeamSearch() too."
+            )

@@ -181,7 +181,7 @@ class Translator:
         if not 1 <= n_best <= self._beam_size:
             raise ValueError(
                 f"n_best is {n_best}, expected 1 ... beam_size={self._beam_size}: ask for fewer "
-                "translations or bind a larger BeamSearch.beam_size (or Sampling.samples)."
+                "translations or bind a larger beam_size of the search (or Sampling.samples)."
             )
         sources = _without_blank(self._encode("source", lines, first)).ids
         prefix_ids = self._encode_prefixes(prefixes or (), sources, first).ids

@@ -125,6 +125,25 @@ def test_greedy_ids_and_their_score_are_ours(pair, subwords):
         np.testing.assert_allclose(one.scores[0], log_probs[:length].sum(), atol=1e-4)
 
 
+def test_ids_that_are_forbidden_are_never_written(pair, subwords, tmp_path):
+    model, engine = pair
+    sources = [tokens_of(subwords, source[:-1]) for source in subwords.encode(SOURCES)]
+    options = {"beam_size": 1, "max_decoding_length": STEPS}
+    usual = [one.hypotheses[0] for one in engine.translate_batch(sources, **options)]
+    pieces = subwords.pieces()
+    forbidden = {pieces.index(words[0]) for words in usual if words}
+    settings = TranslatorSettings(forbidden_ids=tuple(forbidden))
+    write_ctranslate2_model(
+        Translator([model], shared(subwords), settings), "float32", tmp_path / "x"
+    )
+    without = ctranslate2.Translator(str(tmp_path / "x"), intra_threads=1)
+    found = {
+        word for one in without.translate_batch(sources, **options) for word in one.hypotheses[0]
+    }
+    assert found
+    assert not found & {pieces[one] for one in forbidden - {UNK_ID}}
+
+
 def test_log_probabilities_are_ours(pair, subwords):
     model, engine = pair
     sources, targets = subwords.encode(SOURCES), subwords.encode(TARGETS)

@@ -11,6 +11,7 @@ from t2t_repro.config.decoding_bindings import decoding_bindings
 from t2t_repro.config.gin_files import import_modules
 from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import configure_as_trained, load_translator
+from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import TranslatorSettings
@@ -136,6 +137,24 @@ def test_literals_and_names_of_decoding_are_used(directory):
     assert settings.max_extra_length == 9
     directory.config_gin.write_text("evaluate.metrics = [@bleu, @exact_match]\n")
     assert decoding_bindings(directory.config_gin) == ["evaluate.metrics = [@bleu, @exact_match]"]
+
+
+def test_bindings_as_of_a_model_that_marian_trained(directory):
+    config = (
+        "Translator.search = @MarianSearch()\nMarianSearch.beam_size = 6\n"
+        "MarianSearch.penalty = @power_penalty\nTranslator.forbidden_ids = (2, 5, 6)\n"
+        "Translator.ensemble = @sum_log_probabilities\nTranslator.max_length_factor = 3.0\n"
+    )
+    settings = load(directory, config, "MarianSearch.length_penalty = 0.6")
+    assert settings.search == MarianSearch(6, 0.6)
+    assert settings.forbidden_ids == (2, 5, 6)
+    assert settings.ensemble.__name__ == "sum_log_probabilities"
+    with pytest.raises(UserError, match=r"bind MarianSearch\.beam_size, or"):
+        load(directory, config, "BeamSearch.beam_size = 1")
+    settings = load(
+        directory, config, "Translator.search = @BeamSearch()", "BeamSearch.beam_size = 1"
+    )
+    assert settings.search == BeamSearch(1)
 
 
 # Sizes

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import BeamSearch, power_penalty, wu_penalty
+from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
@@ -275,15 +276,23 @@ def test_the_exponent_that_grows_as_fast(subwords):
 def test_the_search_is_told(subwords):
     model = model_of(subwords.size, config=LayerConfig(16, 16, 2))
 
-    def told(search, rerank=None):
-        return HuggingFaceModel(
-            Translator([model], shared(subwords), TranslatorSettings(search, rerank=rerank)), 15.0
-        )
+    def told(search, **settings):
+        all_settings = TranslatorSettings(search, **settings)
+        return HuggingFaceModel(Translator([model], shared(subwords), all_settings), 15.0)
 
     beam = told(BeamSearch(5, 0.8, power_penalty))
     assert (beam.generation["num_beams"], beam.generation["length_penalty"]) == (5, 0.8)
     assert beam.differences == []
     assert "penalty for sentences of 15 subwords" in told(BeamSearch(4, 0.6)).differences[0]
+    marians = told(MarianSearch(6, 0.7), forbidden_ids=(5, 2), max_length_factor=3.0)
+    assert (marians.generation["num_beams"], marians.generation["length_penalty"]) == (6, 0.7)
+    assert marians.generation["bad_words_ids"] == [[PAD_ID], [2], [5]]
+    assert marians.generation["max_length"] == 3 * 1024 + 50
+    assert marians.differences == []
+    (difference,) = told(MarianSearch(6, 0.7, word_penalty=0.5)).differences
+    assert "word penalty" in difference
+    shares = told(BeamSearch(1), forbidden_ids=(2,), forbid_pad=True, renormalize=True)
+    assert any("PAD excepted" in difference for difference in shares.differences)
     sampling = told(Sampling())
     assert sampling.generation["num_beams"] == 1
     assert sampling.differences == ["Sampling is left out: transformers will translate greedily"]
