@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.masks import window_of
+from t2t_repro.runs.model_json import depths_of
 from t2t_repro.runs.model_json import parameter_count as matrix_parameters
 
 BACKWARD_AND_FORWARD = 3
@@ -56,10 +57,13 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
         attention_biases = layer.num_heads * (2 * layer.key_depth + layer.value_depth)
         attention_biases += layer.d_model
     norm = layer.d_model if layer.norm == "RMSNormalization" else 2 * layer.d_model
-    vectors = 3 * attention_biases + 2 * (layer.d_ff + layer.d_model) + 5 * norm
+    encoder_layers, decoder_layers = depths_of(sizes)
+    vectors = (encoder_layers + 2 * decoder_layers) * attention_biases
+    vectors += (encoder_layers + decoder_layers) * (layer.d_ff + layer.d_model)
+    vectors += (2 * encoder_layers + 3 * decoder_layers) * norm
     final_norms = 2 * norm if layer.normalization == "pre" else 0
     logits_bias = sizes["vocab_size"] if sizes.get("logits_bias") else 0
-    return matrix_parameters(sizes) + sizes["num_layers"] * vectors + final_norms + logits_bias
+    return matrix_parameters(sizes) + vectors + final_norms + logits_bias
 
 
 def forward_operations(
@@ -74,23 +78,24 @@ def forward_operations(
         source_length: tokens of the source, EOS included.
         target_length: tokens of the target, EOS included.
     """
-    layer, n = LayerConfig.of(sizes["config"]), sizes["num_layers"]
+    layer = LayerConfig.of(sizes["config"])
+    encoder_layers, decoder_layers = depths_of(sizes)
     depths = layer.num_heads * (layer.key_depth + layer.value_depth)
     # Queries and outputs are projected where the query stands, keys and values where the memory
     # does; h·d_k + h·d_v columns either way.
-    queries = source_length + 2 * target_length
-    memories = 2 * source_length + target_length
+    encoded, decoded = encoder_layers * source_length, decoder_layers * target_length
+    queries = encoded + 2 * decoded
+    memories = encoded + decoder_layers * source_length + decoded
     window = sizes["neighbourhood"]
     scored = (
-        source_length * _keys_of_query(window, source_length, is_causal=False)
-        + target_length * _keys_of_query(window, target_length, is_causal=True)
-        + target_length * source_length
+        encoded * _keys_of_query(window, source_length, is_causal=False)
+        + decoded * _keys_of_query(window, target_length, is_causal=True)
+        + decoded * source_length
     )
-    tokens = source_length + target_length
     return Operations(
-        projections=2.0 * n * (queries + memories) * layer.d_model * depths,
-        attention=2.0 * n * scored * depths,
-        feed_forward=2.0 * n * tokens * 2 * layer.d_model * layer.d_ff,
+        projections=2.0 * (queries + memories) * layer.d_model * depths,
+        attention=2.0 * scored * depths,
+        feed_forward=2.0 * (encoded + decoded) * 2 * layer.d_model * layer.d_ff,
         softmax=2.0 * target_length * layer.d_model * sizes["vocab_size"],
     )
 

@@ -56,11 +56,11 @@ class Aligner:
         self, model: Transformer, subwords: SubwordPair, settings: AlignerSettings
     ) -> None:
         layer = settings.layer
-        if layer is not None and layer > model.num_layers:
+        count = model.num_decoder_layers
+        if layer is not None and layer > count:
             raise UserError(
-                f"Aligner.layer is {layer}, expected 1 to {model.num_layers}, the decoder's layers."
+                f"Aligner.layer is {layer}, expected 1 to {count}, the decoder's layers."
             )
-        count = model.num_layers
         self.layer: int = layer or (count if count < 4 else count - 1)
         self._model = model
         self._subwords = subwords

@@ -122,15 +122,13 @@ class _TransformerConverter(Converter):
         """Returns the specification of the model, with its weights."""
         model, layer = self._model, self._model.config
         sizes = {
-            "num_layers": model.num_layers,
             "num_heads": layer.num_heads,
             "pre_norm": layer.normalization == "pre",
             "head_dim": self._head_depth,
             "activation": _ACTIVATIONS[layer.activation],
         }
-        encoder, decoder = (
-            stack(**sizes) for stack in (TransformerEncoderSpec, TransformerDecoderSpec)
-        )
+        encoder = TransformerEncoderSpec(model.num_layers, **sizes)
+        decoder = TransformerDecoderSpec(model.num_decoder_layers, **sizes)
         encoder.embeddings[0].weight = model.source_embedding.looked_up()
         decoder.embeddings.weight = model.embedding.looked_up()
         decoder.projection.weight = np.array(model.softmax.table)

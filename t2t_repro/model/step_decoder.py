@@ -52,7 +52,7 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
     """
     config, entries = model.config, beam_size * limit
     depths = config.num_heads * (config.key_depth + config.value_depth)
-    caches = model.num_layers * (entries + source_length) * depths
+    caches = model.num_decoder_layers * (entries + source_length) * depths
     scores = 2 * config.num_heads * beam_size * (entries + source_length)
     logits = 2 * beam_size * model.vocab_size
     scored = config.num_heads * _keys_of_query(model, source_length)
@@ -101,7 +101,7 @@ class StepDecoder:
         return DecodingCache(
             memory=memory,
             source_mask=padding_mask(source),
-            past=[KeysValues(keys, values)] * model.num_layers,
+            past=[KeysValues(keys, values)] * model.num_decoder_layers,
             ancestors=tf.zeros([batch, self._beam_size, 0], tf.int32),
         )
 

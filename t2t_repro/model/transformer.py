@@ -50,7 +50,7 @@ class Transformer(SourceTargetModel):
 
     Args:
         vocab_size: rows of the embedding; at least the size of the subword model.
-        num_layers: N, of the encoder and of the decoder.
+        num_layers: N, of the encoder, and of the decoder if it has no number of its own.
         config: sizes and rates of every layer; the base model's by default.
         positional_encoding: "interleaved" (the paper), "halves" (its sines, then its cosines),
             "concatenated" (T2T) or "learned" (Table 3, row E). Source and target learn a table
@@ -61,6 +61,7 @@ class Transformer(SourceTargetModel):
             its own), "source_target" (the softmax has its own), or "none".
         source_vocab_size: rows of the source's own embedding, if its vocabulary is different.
         logits_bias: whether a bias is added to the logits, [vocab]; none in the paper.
+        num_decoder_layers: of the decoder; `num_layers` by default, as in the paper.
         name: of the Keras model.
         dtype: of computations, "float32" or "mixed_bfloat16"; weights are float32.
         trainable: whether its weights are.
@@ -82,6 +83,7 @@ class Transformer(SourceTargetModel):
         tied_embeddings: Literal["all", "target_softmax", "source_target", "none"] = "all",
         source_vocab_size: Rows | None = None,
         logits_bias: bool = False,
+        num_decoder_layers: Depth | None = None,
         name: str | None = None,
         dtype: Any = None,
         trainable: bool = True,
@@ -97,6 +99,7 @@ class Transformer(SourceTargetModel):
         self.source_vocab_size = source_vocab_size or vocab_size
         self.tied_embeddings = tied_embeddings
         self.num_layers = num_layers
+        self.num_decoder_layers: int = num_decoder_layers or num_layers
         self.config = config = LayerConfig.of(config or LayerConfig())
         policy = self.dtype_policy
         self.embedding = self._new_embedding(vocab_size, "embedding")
@@ -120,7 +123,9 @@ class Transformer(SourceTargetModel):
         self.source_dropout = Dropout(config.dropout, name="source_dropout", dtype=policy)
         self.target_dropout = Dropout(config.dropout, name="target_dropout", dtype=policy)
         self.encoder = Encoder(num_layers, config, neighbourhood, name="encoder", dtype=policy)
-        self.decoder = Decoder(num_layers, config, neighbourhood, name="decoder", dtype=policy)
+        self.decoder = Decoder(
+            self.num_decoder_layers, config, neighbourhood, name="decoder", dtype=policy
+        )
 
     def _new_embedding(self, rows: int, name: str) -> SharedEmbedding:
         return SharedEmbedding(rows, self.config.d_model, name=name, dtype=self.dtype_policy)
@@ -353,6 +358,7 @@ class Transformer(SourceTargetModel):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
+        is_symmetric = self.num_decoder_layers == self.num_layers
         return {
             **super().get_config(),
             "vocab_size": self.vocab_size,
@@ -364,6 +370,7 @@ class Transformer(SourceTargetModel):
             "tied_embeddings": self.tied_embeddings,
             "source_vocab_size": self.source_vocab_size if self.own_source_embedding else None,
             "logits_bias": self.has_logits_bias,
+            "num_decoder_layers": None if is_symmetric else self.num_decoder_layers,
         }
 
 

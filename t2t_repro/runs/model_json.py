@@ -98,9 +98,19 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
     if sizes["positional_encoding"] == "learned":
         tables += 2 * (sizes["max_length"] or 0)
     attention = 2 * config.num_heads * (config.key_depth + config.value_depth)
-    # The decoder has a second attention.
-    layers = 3 * attention + 2 * 2 * config.d_ff
-    return config.d_model * (tables + sizes["num_layers"] * layers)
+    encoder_layers, decoder_layers = depths_of(sizes)
+    attentions = encoder_layers + 2 * decoder_layers
+    networks = encoder_layers + decoder_layers
+    return config.d_model * (tables + attentions * attention + networks * 2 * config.d_ff)
+
+
+def depths_of(sizes: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns the numbers of layers of encoder and decoder.
+
+    Args:
+        sizes: of a model; without "num_decoder_layers" in older files.
+    """
+    return sizes["num_layers"], sizes.get("num_decoder_layers") or sizes["num_layers"]
 
 
 def sizes_of(model: Transformer) -> dict[str, Any]:

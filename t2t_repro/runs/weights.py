@@ -14,6 +14,8 @@ from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 
 # The values of a MovingAverage in a run's checkpoint.
 _AVERAGE = "average/values/{}/.ATTRIBUTES/VARIABLE_VALUE"
+# A weight has one of these in a checkpoint, by the shorter path to it.
+_WEIGHTS = ("model/", "optimizer/_trainable_variables/")
 
 
 def name_of(weight: keras.Variable) -> str:
@@ -36,9 +38,13 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
         UserError: the checkpoint is of a model of other sizes, or damaged.
     """
     try:
+        reader = tf.train.load_checkpoint(checkpoint)
+        # Without an error, TensorFlow would restore a model that lacks some of the layers.
+        held = sum(name.startswith(_WEIGHTS) for name in reader.get_variable_to_shape_map())
+        if held > len(model.variables):
+            raise ValueError(f"it has {held} weights, the model {len(model.variables)}")
         status = tf.train.Checkpoint(model=model).restore(checkpoint)
         status.assert_existing_objects_matched().expect_partial()
-        reader = tf.train.load_checkpoint(checkpoint)
         if reader.has_tensor(_AVERAGE.format(0)):
             for number, weight in enumerate(model.trainable_variables):
                 weight.assign(reader.get_tensor(_AVERAGE.format(number)))

@@ -18,14 +18,17 @@ from t2t_repro.text.training import SubwordTraining
 from tests import reference
 from tests.layer_test import randomize
 
-VOCAB, LAYERS, HEADS = 13, 3, 2
+VOCAB, HEADS = 13, 2
+LAYERS = {"encoder": 3, "decoder": 2, "cross": 2}
 SOURCE = np.array([[5, 3, 9, 12, 4, 1], [7, 7, 2, 1, 0, 0], [1, 0, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int32)
 
 
 def small_model(vocab=VOCAB, neighbourhood=None, dtype="float32", **options):
     config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS, dropout=0.3, **options)
-    model = Transformer(vocab, LAYERS, config, neighbourhood=neighbourhood, dtype=dtype)
+    model = Transformer(
+        vocab, 3, config, neighbourhood=neighbourhood, dtype=dtype, num_decoder_layers=2
+    )
     model.build()
     randomize(model)
     return model
@@ -107,9 +110,9 @@ def head_weights(attention, query, memory, allowed):
 def test_every_layer_s_weights_are_those_of_a_plain_forward_pass(options):
     model = small_model(**options)
     found = collect_weights(model, SOURCE, TARGET)
-    assert found.encoder.shape == (LAYERS, 3, HEADS, 6, 6)
-    assert found.decoder.shape == (LAYERS, 3, HEADS, 5, 5)
-    assert found.cross.shape == (LAYERS, 3, HEADS, 5, 6)
+    assert found.encoder.shape == (LAYERS["encoder"], 3, HEADS, 6, 6)
+    assert found.decoder.shape == (LAYERS["decoder"], 3, HEADS, 5, 5)
+    assert found.cross.shape == (LAYERS["cross"], 3, HEADS, 5, 6)
     for b, (source, target) in enumerate(zip(SOURCE, TARGET, strict=True)):
         plain = PlainSentence(model, source[source != 0], target[target != 0])
         for kind, expected in plain.weights.items():
@@ -153,10 +156,11 @@ def test_maps_name_what_is_predicted_and_what_is_read(model, subwords):
     assert (decoder.queries, decoder.keys) == (target, [START, "a", "tree"])
     assert (cross.queries, cross.keys) == (target, source)
     for attention in (encoder, decoder, cross):
-        shape = (LAYERS, HEADS, len(attention.queries), len(attention.keys))
+        shape = (LAYERS[attention.kind], HEADS, len(attention.queries), len(attention.keys))
         assert attention.weights.shape == shape
     # At first there is nothing to read but <START>.
-    np.testing.assert_array_equal(decoder.weights[:, :, 0], [[[1, 0, 0]] * HEADS] * LAYERS)
+    first = decoder.weights[:, :, 0]
+    np.testing.assert_array_equal(first, [[[1, 0, 0]] * HEADS] * LAYERS["decoder"])
     # The current weights are used.
     model.trainable_variables[0].assign(model.trainable_variables[0] * 2)
     assert (pair.maps()[0].weights != encoder.weights).any()

@@ -41,7 +41,7 @@ def pair(subwords):
 
 @pytest.fixture(scope="module")
 def model(subwords):
-    return random_model(subwords, num_layers=2)
+    return random_model(subwords, num_decoder_layers=2)
 
 
 def word_of_each(subwords, text):
@@ -108,8 +108,8 @@ def test_what_is_too_long_has_no_links(model, pair):
 
 def test_the_layer_by_default(pair):
     """Measured best for two and three layers: the last; of deeper models, Garg et al.'s."""
-    for num_layers, expected in [(1, 1), (3, 3), (4, 3)]:
-        model = random_model(pair.target, num_layers=num_layers)
+    for layers, expected in [(1, 1), (3, 3), (4, 3)]:
+        model = random_model(pair.target, num_layers=2, num_decoder_layers=layers)
         assert Aligner(model, pair, AlignerSettings()).layer == expected
     with pytest.raises(UserError, match=r"Aligner\.layer is 5"):
         Aligner(model, pair, AlignerSettings(5))

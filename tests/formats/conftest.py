@@ -25,7 +25,8 @@ def make_translator(subwords):
     def make(precision="float32"):
         # So few tokens a batch that a request becomes several groups.
         settings = TranslatorSettings(BeamSearch(4, 0.6), 8, 24, tokens_per_batch=160)
-        return Translator([random_model(subwords, precision)], shared(subwords), settings)
+        model = random_model(subwords, precision, num_decoder_layers=2)
+        return Translator([model], shared(subwords), settings)
 
     return make
 

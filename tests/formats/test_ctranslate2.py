@@ -29,7 +29,11 @@ from t2t_repro.formats.ctranslate2 import write_ctranslate2_model  # noqa: E402
 ROOT = Path(__file__).parents[2]
 
 SIZES: dict[str, dict[str, Any]] = {
-    "the paper's": {"config": LayerConfig(24, 16, 3), "num_layers": 2},
+    "a shallow decoder": {
+        "config": LayerConfig(24, 16, 3),
+        "num_layers": 3,
+        "num_decoder_layers": 1,
+    },
     "pre-norm, concatenated": {
         "config": LayerConfig(20, 16, 2, normalization="pre"),
         "positional_encoding": "concatenated",
@@ -41,6 +45,7 @@ SIZES: dict[str, dict[str, Any]] = {
         ),
         "positional_encoding": "halves",
         "logits_bias": True,
+        "num_decoder_layers": 2,
     },
     "learned positions, deep keys, none tied": {
         "config": LayerConfig(16, 16, 3, d_k=9, d_v=5, attention_biases=True, activation="gelu"),

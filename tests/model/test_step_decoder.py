@@ -74,3 +74,17 @@ def test_of_a_long_sentence_the_encoder_takes_most(neighbourhood):
     source = tf.ones([1, length], tf.int32)
     needed = xla_bytes(lambda ids: model.encode(ids, training=False), source)
     assert needed < bytes_of_row(model, 1, length, 10) < 1.2 * needed
+
+
+def test_a_decoder_layer_takes_the_memory_of_its_caches():
+    estimates, caches = [], []
+    for layers in (1, 3):
+        config = LayerConfig(16, 8, 4, d_k=3, d_v=5)
+        model = Transformer(VOCAB, 2, config, num_decoder_layers=layers)
+        model.build()
+        estimates.append(bytes_of_row(model, BEAM, SOURCE.shape[1], 50))
+        decoder = StepDecoder(model, BEAM)
+        cache = decoder.make_room(decoder.begin(tf.constant(SOURCE[:1])), 50)
+        arrays = tf.nest.flatten([cache.memory, cache.past])
+        caches.append(sum(array.numpy().nbytes for array in arrays))
+    assert estimates[1] - estimates[0] == caches[1] - caches[0]

@@ -26,7 +26,13 @@ OF_LAYERS = (
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "learned": {"positional_encoding": "learned", "max_length": 9, "normalization": "pre"},
+    "learned": {
+        "positional_encoding": "learned",
+        "max_length": 9,
+        "normalization": "pre",
+        "num_layers": 3,
+        "num_decoder_layers": 1,
+    },
     "own source": {"tied_embeddings": "target_softmax", "source_vocab_size": 17},
     "Marian's": {
         "attention_biases": True,
@@ -34,6 +40,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "activation": "swish",
         "positional_encoding": "halves",
         "logits_bias": True,
+        "num_layers": 1,
+        "num_decoder_layers": 2,
     },
     "biases, neighbourhood, own softmax": {
         "attention_biases": True,
@@ -263,7 +271,7 @@ def test_xla_is_eager_forward_and_backward(variant):
 
 
 MODELS = [
-    Transformer(90),
+    Transformer(90, num_decoder_layers=6),
     Transformer(
         90,
         2,
@@ -277,6 +285,7 @@ MODELS = [
         LayerConfig(16, 24, 2, d_k=3, normalization="pre"),
         positional_encoding="learned",
         max_length=50,
+        num_decoder_layers=3,
         tied_embeddings="none",
         source_vocab_size=80,
     ),

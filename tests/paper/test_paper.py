@@ -36,12 +36,13 @@ def seeds(*bleus, perplexity=4.92):
 
 def test_operations_are_those_of_the_matrix_products():
     config = LayerConfig(d_model=8, d_ff=12, num_heads=2)
-    sizes = Transformer(20, 2, config).get_config()
+    sizes = Transformer(20, 3, config, num_decoder_layers=2).get_config()
     counted = forward_operations(sizes, 5, 7).total
     assert counted == 2 * (
-        2 * (5 + 7) * 2 * 8 * 12  # W_1 and W_2
-        + 2 * ((5 + 2 * 7) + (2 * 5 + 7)) * 8 * 16  # Q, O and K, V of all attentions
-        + 2 * (5 * 5 + 7 * 7 + 7 * 5) * 16
+        (3 * 5 + 2 * 7) * 2 * 8 * 12  # W_1 and W_2
+        + 3 * (5 + 5) * 8 * 16  # Q, O and K, V of the encoder's attention
+        + 2 * ((7 + 7) + (7 + 5)) * 8 * 16  # and of the decoder's two
+        + (3 * 5 * 5 + 2 * (7 * 7 + 7 * 5)) * 16
         + 7 * 8 * 20
     )
 

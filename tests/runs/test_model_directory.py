@@ -44,7 +44,7 @@ def test_a_run_goes_on_with_another_dropout(copy, subwords, rates):
 def test_a_directory_that_is_older_than_an_option_has_its_default(copy, subwords):
     saved = json.loads(copy.model_json.read_text())
     older = {**saved, "config": dict(saved["config"]) | {"recompute": False}}
-    for name in ("tied_embeddings", "source_vocab_size"):
+    for name in ("tied_embeddings", "source_vocab_size", "num_decoder_layers"):
         del older[name]
     del older["config"]["norm"]
     copy.model_json.write_text(json.dumps(older))
@@ -53,7 +53,7 @@ def test_a_directory_that_is_older_than_an_option_has_its_default(copy, subwords
     assert json.loads(copy.model_json.read_text()) == saved
 
 
-@pytest.mark.parametrize("sizes", [{"d_model": 32}, {"num_layers": 2}])
+@pytest.mark.parametrize("sizes", [{"d_model": 32}, {"num_decoder_layers": 2}])
 def test_a_directory_of_another_model_is_left_as_it_is(copy, subwords, sizes):
     before = copy.model_json.read_bytes()
     (name,) = sizes
@@ -107,7 +107,9 @@ def test_a_damaged_checkpoint_is_one_line(copy, run, damage):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("sizes", [{"num_layers": 2}, {"vocab_size": 41}, {"logits_bias": True}])
+@pytest.mark.parametrize(
+    "sizes", [{"num_decoder_layers": 2}, {"vocab_size": 41}, {"logits_bias": True}]
+)
 def test_sizes_that_do_not_fit_the_checkpoint_are_one_line(copy, sizes):
     """There is room for a larger model: an optimizer's moments are in the checkpoint too."""
     change(copy, **sizes)

@@ -37,8 +37,9 @@ def test_the_average_is_the_mean(tmp_path):
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     good = write(tiny_model(num_layers=2), tmp_path / "step-1")
-    for name, options in (("narrow", {"num_layers": 2, "d_model": 8}), ("shallow", {})):
-        bad = write(tiny_model(**options), tmp_path / name)
+    narrow, deep = {"num_layers": 2, "d_model": 8}, {"num_layers": 2, "num_decoder_layers": 3}
+    for name, sizes in (("narrow", narrow), ("shallow", {}), ("deep", deep)):
+        bad = write(tiny_model(**sizes), tmp_path / name)
         with pytest.raises(UserError, match=f"{name}-1 does not fit"):
             average_weights(tiny_model(num_layers=2), [good, bad])
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import load_weights
 from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
 from t2t_repro.training.learning_rate import InverseSquareRoot
 from t2t_repro.training.optimizer import adam
@@ -56,17 +57,27 @@ class Run:
         return state
 
 
+def test_a_model_with_fewer_layers_is_refused(tmp_path):
+    run = Run(tmp_path, sizes={"num_decoder_layers": 2})
+    run.checkpoints.save(RunState(step=1))
+    newest = str(run.checkpoints.newest)
+    load_weights(tiny_model(num_decoder_layers=2), newest)
+    with pytest.raises(UserError, match="step-1 does not fit"):
+        load_weights(tiny_model(), newest)
+
+
 def indexes(folder):
     return sorted(path.name for path in folder.glob("step-*.index"))
 
 
 def test_round_trip(tmp_path):
-    run = Run(tmp_path, sizes={"dropout": 0.1})
+    sizes = {"dropout": 0.1, "num_layers": 3, "num_decoder_layers": 1}
+    run = Run(tmp_path, sizes=sizes)
     assert run.restore() == RunState()
     run.update(3)
     state = RunState(step=3, epoch=1, batch=2, best_score=12.5, stale=1)
     run.checkpoints.save(state)
-    again = Run(tmp_path, seed=1, sizes={"dropout": 0.1})
+    again = Run(tmp_path, seed=1, sizes=sizes)
     assert again.restore() == state
     assert_same(state_of(again), state_of(run))
     run.update(2, seed=9)

@@ -129,7 +129,7 @@ def test_tables_that_were_trained_apart_are_not_tied(before, now, roles, subword
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"num_layers": 2}, "num_layers 1 there, 2 now"),
+        ({"num_decoder_layers": 2}, "num_decoder_layers None there, 2 now"),
         ({"config": {"d_model": 8}}, "config.d_model 4 there, 8 now"),
     ],
 )

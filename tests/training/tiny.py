@@ -22,10 +22,10 @@ VOCAB = 40
 LENGTHS = ([6, 5, 6, 4, 6, 6], [6, 6, 5, 1, 2, 0], [6, 3, 6, 0, 0, 0])
 
 
-def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0):
+def tiny_model(dropout=0.0, num_layers=1, d_model=16, dtype="float32", seed=0, **sizes):
     keras.utils.set_random_seed(seed)
     config = LayerConfig(d_model=d_model, d_ff=32, num_heads=2, dropout=dropout)
-    model = Transformer(VOCAB, num_layers, config, dtype=dtype)
+    model = Transformer(VOCAB, num_layers, config, dtype=dtype, **sizes)
     model.build()
     return model
 

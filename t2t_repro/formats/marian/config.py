@@ -207,12 +207,14 @@ def _model(config: Fields) -> dict[str, Any]:
     ties = config.value("tie_word_embeddings", True)
     if shares:
         config.require("decoder_vocab_size", rows)
+    encoder_layers = config.size("encoder_layers")
     activation = config.value("activation_function", "gelu")
     if activation not in [*ACTIVATIONS]:
         raise config.refused("activation_function", f"one of {', '.join(ACTIVATIONS)}")
     return {
         "vocab_size": config.size("decoder_vocab_size", rows),
-        "num_layers": config.size_of_both_stacks("layers"),
+        "num_layers": encoder_layers,
+        "num_decoder_layers": config.size("decoder_layers", encoder_layers),
         "config": LayerConfig(
             d_model=config.size("d_model"),
             d_ff=config.size_of_both_stacks("ffn_dim"),

@@ -28,7 +28,7 @@ Logits are ours. Marian's form differs in these points:
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +185,8 @@ class HuggingFaceModel:
             "decoder_start_token_id": PAD_ID,
             "forced_eos_token_id": None,
         }
-        for stack in ("encoder", "decoder"):
-            config[f"{stack}_layers"] = model.num_layers
+        for stack, depth in _depths(model).items():
+            config[f"{stack}_layers"] = depth
             config[f"{stack}_attention_heads"] = layer.num_heads
             config[f"{stack}_ffn_dim"] = layer.d_ff
         return config
@@ -266,19 +266,23 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
             # A bias follows its matrix.
             weights[weight.name] = np.zeros(units, np.float32)
             continue
-        axis, power = _axis_and_power(weight.name, model.num_layers)
+        axis, power = _axis_and_power(weight.name, _depths(model))
         value = np.array(weight.variable).T * np.float32(scale**power)
         weights[weight.name] = value if axis is None else np.take(value, order, axis)
         units = len(value)
     return weights
 
 
-def _axis_and_power(name: str, num_layers: int) -> tuple[int | None, int]:
+def _depths(model: Transformer) -> dict[str, int]:
+    return {"encoder": model.num_layers, "decoder": model.num_decoder_layers}
+
+
+def _axis_and_power(name: str, depths: Mapping[str, int]) -> tuple[int | None, int]:
     """Returns the axis of their weight that runs over d_model, and the power of s it is ours by."""
-    number, *parts = name.split(".")[3:]
+    _, stack, _, number, *parts = name.split(".")
     sublayer, part, kind = parts[0], *parts[-2:]
     if part.endswith("layer_norm"):
-        is_last = part == "final_layer_norm" and int(number) == num_layers - 1
+        is_last = part == "final_layer_norm" and int(number) == depths[stack] - 1
         return 0, int(not is_last)
     # Inputs of a stack, and the memory, are not scaled.
     reads_input = sublayer == "self_attn" and number == "0"

@@ -98,11 +98,11 @@ def _rows(
 
 def _check_sizes(config: MarianConfig, file: WeightsFile) -> None:
     """Compares config.json with the file, before anything of that size is built."""
-    layer, last = config.model["config"], config.model["num_layers"] - 1
-    expected = {
-        f"model.decoder.layers.{last}.fc1.weight": (layer.d_ff, layer.d_model),
-        LOGITS_BIAS: (1, config.model["vocab_size"]),
-    }
+    layer = config.model["config"]
+    expected = {LOGITS_BIAS: (1, config.model["vocab_size"])}
+    for stack, depth in (("encoder", "num_layers"), ("decoder", "num_decoder_layers")):
+        last = f"model.{stack}.layers.{config.model[depth] - 1}.fc1.weight"
+        expected[last] = (layer.d_ff, layer.d_model)
     if config.model["source_vocab_size"]:
         expected[OWN_TABLES["source"]] = (config.source_rows, layer.d_model)
     file.check_shapes(expected)

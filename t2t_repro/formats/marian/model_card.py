@@ -42,8 +42,8 @@ def model_card(
     template = resources.files(__package__).joinpath("model_card.md").read_text("utf-8")
     return Template(template).substitute(
         front_matter="".join(_front_matter(corpora, license_name)),
-        sizes=f"{model.num_layers} + {model.num_layers} layers, d_model {layer.d_model}, d_ff "
-        f"{layer.d_ff}, {layer.num_heads} heads, {model.count_params():,} parameters",
+        sizes=f"{model.num_layers} + {model.num_decoder_layers} layers, d_model {layer.d_model}, "
+        f"d_ff {layer.d_ff}, {layer.num_heads} heads, {model.count_params():,} parameters",
         checkpoint=_code(checkpoint),
         version=metadata.version("t2t_repro"),
         max_length=f"{generation['max_length']:,}",

@@ -19,7 +19,7 @@ from t2t_repro.formats.tensor2tensor.hparams import (
     BODY,
     Shapes,
     layer_config,
-    number_of_layers,
+    numbers_of_layers,
     read_hparams,
 )
 from t2t_repro.model.decoder import Decoder, DecoderLayer
@@ -70,11 +70,13 @@ def transformer_from_t2t(
             "give the vocabulary that it was trained with."
         )
     vector = _target_space_vector(reader, target_space)
+    encoder_layers, decoder_layers = numbers_of_layers(settings, reader.shapes)
     model = Transformer(
         len(table),
-        number_of_layers(settings, reader.shapes),
+        encoder_layers,
         layer_config(settings, reader.shapes),
         positional_encoding="concatenated",
+        num_decoder_layers=decoder_layers,
     )
     model.build()
     values = [("the embedding", table, model.embedding.table)]

@@ -68,13 +68,13 @@ def read_hparams(path: Path) -> dict[str, Any]:
     return hparams
 
 
-def number_of_layers(hparams: dict[str, Any], shapes: Shapes) -> int:
-    """Counts the layers of a stack.
+def numbers_of_layers(hparams: dict[str, Any], shapes: Shapes) -> tuple[int, int]:
+    """Counts the layers of encoder and decoder.
 
     T2T's num_encoder_layers and num_decoder_layers override num_hidden_layers if they are not 0.
 
     Raises:
-        UserError: the stacks have different numbers of layers, or not those of hparams.json.
+        UserError: they are not those of hparams.json.
     """
     counts = {}
     for stack in ("encoder", "decoder"):
@@ -82,12 +82,7 @@ def number_of_layers(hparams: dict[str, Any], shapes: Shapes) -> int:
         counts[stack] = len({match[1] for name in shapes if (match := layer.match(name))})
         stated = hparams.get(f"num_{stack}_layers") or hparams.get("num_hidden_layers")
         _check_agreement(f"num_{stack}_layers", stated, counts[stack])
-    if counts["encoder"] != counts["decoder"]:
-        raise UserError(
-            f"the checkpoint has {counts['encoder']} encoder and {counts['decoder']} decoder "
-            "layers, expected the same number of both: give a checkpoint of such a model."
-        )
-    return counts["encoder"]
+    return counts["encoder"], counts["decoder"]
 
 
 def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:

@@ -11,7 +11,8 @@ from safetensors.numpy import save_file
 
 from tests.text.marian_directory import write_marian_text
 
-D_MODEL, HEADS, D_FF, LAYERS = 8, 2, 12, 2
+D_MODEL, HEADS, D_FF = 8, 2, 12
+LAYERS = {"encoder": 3, "decoder": 2}
 Weights = dict[str, NDArray[np.float32]]
 
 
@@ -41,7 +42,7 @@ def write_marian_model(
         "d_model": D_MODEL,
         **{f"{stack}_attention_heads": HEADS for stack in ("encoder", "decoder")},
         **{f"{stack}_ffn_dim": D_FF for stack in ("encoder", "decoder")},
-        **{f"{stack}_layers": LAYERS for stack in ("encoder", "decoder")},
+        **{f"{stack}_layers": count for stack, count in LAYERS.items()},
         "dropout": 0.1,
         "max_position_embeddings": 64,
         "scale_embedding": True,
@@ -89,7 +90,7 @@ def _random_weights(rows: list[int], pad: int, shares: bool, ties: bool) -> Weig
         shapes["lm_head.weight"] = (rows[1], D_MODEL)
     for stack in ("encoder", "decoder"):
         attentions = ["self_attn"] if stack == "encoder" else ["self_attn", "encoder_attn"]
-        for number in range(LAYERS):
+        for number in range(LAYERS[stack]):
             layer = f"model.{stack}.layers.{number}"
             for attention in attentions:
                 for part in ("q_proj", "k_proj", "v_proj", "out_proj"):

@@ -52,7 +52,8 @@ def test_generation_config_counts_alone_where_there_is_one(folder):
     [
         {"model_type": "t5"},
         {"activation_function": "snake"},
-        {"decoder_layers": 3},
+        {"decoder_layers": 0},
+        {"decoder_ffn_dim": 13},
         {"d_model": "8"},
         {"normalize_before": True},
         {"decoder_start_token_id": 3},

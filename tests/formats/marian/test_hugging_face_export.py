@@ -30,13 +30,18 @@ from tests.decoding.random_translator import TEXT
 from tests.marian_formulas import Marian, MarianTokenizer
 
 SIZES: dict[str, dict[str, Any]] = {
-    "the paper's": {"config": LayerConfig(24, 16, 3), "num_layers": 2},
+    "a shallow decoder": {
+        "config": LayerConfig(24, 16, 3),
+        "num_layers": 3,
+        "num_decoder_layers": 1,
+    },
     "as Marian's": {
         "config": LayerConfig(
             16, 24, 2, activation="swish", attention_biases=True, norm_epsilon=1e-5
         ),
         "positional_encoding": "halves",
         "logits_bias": True,
+        "num_decoder_layers": 2,
     },
     "the softmax's own": {
         "config": LayerConfig(16, 16, 2, activation="gelu"),
@@ -186,7 +191,9 @@ def test_imported_and_exported_again_it_is_the_same_bit_for_bit(pair, subwords, 
 
 def test_vectors_that_vary_little_are_normalised_as_ours_are(subwords, tmp_path):
     """With norms of small weights it is seen which ε they have."""
-    model = model_of(subwords.size, config=LayerConfig(24, 16, 3), num_layers=3)
+    model = model_of(
+        subwords.size, config=LayerConfig(24, 16, 3), num_layers=3, num_decoder_layers=2
+    )
     for weight in model.trainable_variables:
         if weight.name in ("gamma", "beta") or "output" in weight.path or "outer" in weight.path:
             weight.assign(np.array(weight) * 0.1)

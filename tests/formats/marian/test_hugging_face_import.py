@@ -74,7 +74,9 @@ def test_other_files_and_types_hold_the_same(kind, tmp_path):
     ("fields", "named"),
     [
         ({"vocab_size": 10**8, "decoder_vocab_size": 10**8}, "final_logits_bias"),
-        ({"encoder_layers": 999, "decoder_layers": 999}, "layers.998"),
+        ({"encoder_layers": 999}, "encoder.layers.998"),
+        ({"decoder_layers": 999}, "decoder.layers.998"),
+        ({"decoder_layers": 1}, "decoder.layers.1"),
         ({"eos_token_id": 1, "forced_eos_token_id": 1}, "eos_token_id = 1"),
     ],
 )

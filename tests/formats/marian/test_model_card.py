@@ -22,7 +22,7 @@ TextFilesCorpus.train = '/home/someone/train.tsv'
 
 @pytest.fixture(scope="module")
 def model():
-    model = Transformer(11, 2, LayerConfig(8, 16, 2))
+    model = Transformer(11, 3, LayerConfig(8, 16, 2), num_decoder_layers=2)
     model.build()
     return model
 
@@ -37,7 +37,7 @@ def test_a_directory_that_knows_nothing(tmp_path, model):
     assert card.startswith("---\nlibrary_name: transformers\n")
     assert "language:" not in card
     assert "license:" not in card
-    assert f"2 + 2 layers, d_model 8, d_ff 16, 2 heads, {model.count_params():,} para" in card
+    assert f"3 + 2 layers, d_model 8, d_ff 16, 2 heads, {model.count_params():,} para" in card
     assert "## Data\n\nNot recorded." in card
     assert "has not been evaluated" in card
     assert "at random" in card

@@ -67,7 +67,7 @@ def test_every_operation_is_one_of_tensorflow_2_12(graph):
 def test_the_search_is_written_once_for_all_but_prefix_and_sample(graph, translator):
     # Keys and values of every decoder layer are written in place, in a search and nowhere else.
     written = [node for node in nodes(graph) if node.op == "InplaceUpdate"]
-    assert len(written) == 3 * 2 * translator.model.num_layers
+    assert len(written) == 3 * 2 * translator.model.num_decoder_layers
 
 
 def test_the_weights_are_stored_once(export_dir, translator):

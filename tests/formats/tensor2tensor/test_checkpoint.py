@@ -32,12 +32,14 @@ HPARAMS = {
 }
 
 
-def t2t_variables(shards=1, layers=LAYERS, filter_size=FILTER):
+def t2t_variables(shards=1, layers=LAYERS, filter_size=FILTER, decoder_layers=LAYERS):
     """Returns the variables of the original's pre-norm model, and its embedding."""
     variables = {
         name: value
         for name, value in oracle_arrays("v3").items()
-        if name.startswith("transformer/") and f"layer_{layers}/" not in name
+        if name.startswith("transformer/")
+        and f"layer_{layers}/" not in name
+        and f"decoder/layer_{decoder_layers}/" not in name
     }
     for name, value in variables.items():
         if "/ffn/conv1/" in name:
@@ -61,14 +63,16 @@ def write_checkpoint(folder, variables, hparams=None):
     return folder
 
 
-@pytest.mark.parametrize("shards", [1, 16])
-def test_names_shards_and_hparams(tmp_path, shards):
-    variables, table = t2t_variables(shards)
+@pytest.mark.parametrize(("shards", "decoder_layers"), [(1, LAYERS), (16, 1)])
+def test_names_shards_and_hparams(tmp_path, shards, decoder_layers):
+    variables, table = t2t_variables(shards, decoder_layers=decoder_layers)
     moments = {f"training/{name}/Adam": np.zeros_like(value) for name, value in variables.items()}
     step = {"global_step": np.int64(1234), "training/beta1_power": np.float32(0.5)}
     folder = tmp_path / "before"
     folder.mkdir()
-    write_checkpoint(folder, {**variables, **moments, **step})
+    write_checkpoint(
+        folder, {**variables, **moments, **step}, {"num_decoder_layers": decoder_layers}
+    )
     # The file "checkpoint" goes on naming the old place.
     folder = folder.rename(tmp_path / "t2t")
     model = transformer_from_t2t(folder)
@@ -76,7 +80,8 @@ def test_names_shards_and_hparams(tmp_path, shards):
     assert model.config == LayerConfig(
         WIDTH, FILTER, HEADS, WIDTH // HEADS, WIDTH // HEADS, 0.1, 0.2, 0.3, "pre"
     )
-    assert (model.vocab_size, model.num_layers) == (VOCAB, LAYERS)
+    sizes = model.vocab_size, model.num_layers, model.num_decoder_layers
+    assert sizes == (VOCAB, LAYERS, decoder_layers)
     assert model.positional_encoding.kind == "concatenated"
     np.testing.assert_array_equal(model.embedding.table, table)
     loaded = sorted(weight.tobytes() for weight in model.get_weights())

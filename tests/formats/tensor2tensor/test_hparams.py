@@ -8,7 +8,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.formats.tensor2tensor.hparams import (
     BODY,
     layer_config,
-    number_of_layers,
+    numbers_of_layers,
     read_hparams,
 )
 from t2t_repro.model.layer_config import LayerConfig
@@ -71,7 +71,7 @@ BASE, PRE = shapes(), shapes(normalization="pre")
 )
 def test_sizes(hparams, checkpoint, expected):
     assert layer_config(hparams, checkpoint) == expected
-    assert number_of_layers(hparams, checkpoint) == 6
+    assert numbers_of_layers(hparams, checkpoint) == (6, 6)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_layers_that_do_not_fit(change, named):
 
 @pytest.mark.parametrize(
     ("change", "layers"),
-    [({}, (6, 5)), ({"num_hidden_layers": 12}, (6, 6)), ({"num_decoder_layers": 5}, (6, 5))],
+    [({}, (6, 5)), ({"num_hidden_layers": 12}, (6, 6)), ({"num_decoder_layers": 5}, (6, 6))],
 )
 def test_numbers_of_layers_that_do_not_fit(change, layers):
     with pytest.raises(UserError, match="layers"):
-        number_of_layers({**BASE_V1, **change}, shapes(layers=layers))
+        numbers_of_layers({**BASE_V1, **change}, shapes(layers=layers))
 
 
 @pytest.mark.parametrize(
