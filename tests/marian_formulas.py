@@ -63,6 +63,9 @@ class Marian:
         places = np.arange(len(ids))[:, None]
         angles = places / 10000 ** (np.arange(0, d_model, 2) / d_model)
         positions = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        # They are computed only where the file has none.
+        table = name.replace("embed_tokens", "embed_positions")
+        positions = self.weights.get(table, positions)[: len(ids)]
         return self.table(name)[ids] * math.sqrt(d_model) + positions
 
     def linear(self, name, x):

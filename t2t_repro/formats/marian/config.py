@@ -1,15 +1,18 @@
 """Reads the settings of a Marian model in Hugging Face's form.
 
-They are in config.json and generation_config.json. A field that decides what is computed is
-honoured, or refused by name. Any other field is harmless where its value is false, null, 0 or
-empty; otherwise a warning names it.
+They are in config.json and generation_config.json. A field that decides weights, ids or what is
+computed of them is honoured, or refused by name. Any other field is harmless where its value is
+false, null, 0 or empty; otherwise a warning names it. Settings of the search that ours lacks are
+warned of too: they refuse no model.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from absl import logging
+from safetensors import SafetensorError
 
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.errors import UserError, reason_of
@@ -36,34 +39,46 @@ REQUIRED: dict[str, tuple[Any, ...]] = {
     "architectures": (["MarianMTModel"],),
     "is_encoder_decoder": (True,),
     "model_type": ("marian", "bart"),  # The latter in some files of 2020.
-    "num_beam_groups": (1,),
-    "repetition_penalty": (1,),
-    "scale_embedding": (True,),
     "static_position_embeddings": (True,),
     "tokenizer_class": ("MarianTokenizer",),
 }
-"""What a field must say, if it is there, for our model and search to compute the same."""
+"""What a field must say, if it is there, for our model to compute the same."""
 
 REQUIRED_EMPTY = (
-    "add_bias_logits", "add_final_layer_norm", "decoder_layerdrop", "do_blenderbot_90_layernorm",
-    "do_sample", "encoder_layerdrop", "force_bos_token_to_be_generated", "forced_bos_token_id",
-    "is_decoder", "min_length", "no_repeat_ngram_size", "normalize_before", "normalize_embedding",
+    "add_bias_logits", "add_final_layer_norm", "do_blenderbot_90_layernorm", "is_decoder",
+    "normalize_before", "normalize_embedding",
 )  # fmt: skip
 """Fields that would change what is computed, if they were not false, null, 0 or empty."""
 
 DESCRIPTIVE = {
-    "_from_model_config", "_name_or_path", "_num_labels", "bos_token_id", "cache_implementation",
-    "dtype", "early_stopping", "extra_pos_embeddings", "id2label", "init_std", "label2id",
+    "_attn_implementation", "_attn_implementation_autoset", "_from_model_config", "_name_or_path",
+    "_num_labels", "bos_token_id", "cache_implementation", "classif_dropout", "classifier_dropout",
+    "decoder_layerdrop", "dtype", "early_stopping", "encoder_layerdrop", "extra_pos_embeddings",
+    "forced_eos_token_id", "gradient_checkpointing", "id2label", "init_std", "label2id",
     "max_length", "max_new_tokens", "num_hidden_layers", "num_labels", "num_return_sequences",
     "output_past", "return_dict", "temperature", "top_k", "top_p", "torch_dtype",
-    "transformers_version", "typical_p", "use_cache",
+    "transformers_version", "typical_p", "unk_token_id", "use_cache",
 }  # fmt: skip
 """Fields that change no translation.
 
 Marian's translations begin with PAD, so `bos_token_id` is not used. Without sampling, temperature,
 top_k and top_p have no effect. `early_stopping` only ends the search of transformers sooner.
-`max_length` is the same for all sentences; ours grows with the source.
+`max_length` is the same for all sentences, and `forced_eos_token_id` is for those that reach it;
+our limit grows with the source. Layers are left out only in training there.
 """
+
+SEARCH: dict[str, Any] = dict.fromkeys((
+    "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample",
+    "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id",
+    "force_bos_token_to_be_generated", "length_penalty", "min_length", "min_new_tokens",
+    "no_repeat_ngram_size", "num_beams", "renormalize_logits", "suppress_tokens",
+)) | dict.fromkeys((
+    "encoder_repetition_penalty", "guidance_scale", "num_beam_groups", "repetition_penalty",
+), 1)  # fmt: skip
+"""Settings of the search, and the value of each with which it does nothing, if not null."""
+
+
+_POINTER = b"version https://git-lfs"
 
 
 class MarianConfig(NamedTuple):
@@ -93,31 +108,46 @@ def read_marian_config(directory: Path) -> MarianConfig:
         directory: with config.json, and perhaps generation_config.json.
 
     Raises:
-        UserError: a file is missing, or the model is one that `Transformer` cannot be.
+        UserError: a file is missing, the model is one that `Transformer` cannot be, or it is an
+            adapter.
     """
+    if (adapter := directory / "adapter_config.json").exists():
+        raise UserError(
+            f"{directory} is an adapter of {Fields(adapter).value('base_model_name_or_path')}, "
+            "expected a whole model: load it with peft, and save what merge_and_unload returns."
+        )
     config = Fields(directory / CONFIG)
-    # Older models have the settings of generation in config.json.
-    generation = Fields(directory / GENERATION) if (directory / GENERATION).exists() else config
-    pad, eos = config.value("pad_token_id"), config.value("eos_token_id")
+    # Older models have the settings of the search in config.json.
+    has_both = (directory / GENERATION).exists()
+    generation = Fields(directory / GENERATION) if has_both else config
+    for name, expected in REQUIRED.items():
+        config.require(name, *expected)
+    config.require_empty(*REQUIRED_EMPTY)
+    if not config.value("scale_embedding"):
+        # Where it is missing, transformers do not scale.
+        raise config.refused("scale_embedding", "True")
+    pad, eos = config.value("pad_token_id"), generation.value("eos_token_id")
     for fields in (config, generation):
-        for name, expected in REQUIRED.items():
-            fields.require(name, *expected)
-        for name in ("pad_token_id", "decoder_start_token_id"):
-            fields.require(name, pad)
-        for name in ("eos_token_id", "forced_eos_token_id"):
-            fields.require(name, eos)
-        fields.require_empty(*REQUIRED_EMPTY)
+        fields.require("decoder_start_token_id", pad)
     read = MarianConfig(
         _model(config),
         source_rows=config.size("vocab_size"),
         pad=pad,
-        eos=eos,
+        eos=_only(config.value("eos_token_id") if eos is None else eos),
         positions=config.size("max_position_embeddings"),
         decoding=_decoding(generation, pad),
     )
-    for fields in {config, generation}:
-        fields.warn(config.known | generation.known | DESCRIPTIVE)
+    known = config.known | generation.known | DESCRIPTIVE
+    generation.warn(known | {"pad_token_id"})
+    if has_both:
+        # Its settings of the search are not used.
+        config.warn(known | SEARCH.keys())
     return read
+
+
+def _only(ids: Any) -> Any:
+    """Returns the id of a list of one."""
+    return ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
 
 
 Content = TypeVar("Content")
@@ -127,15 +157,31 @@ def read_file(path: Path, read: Callable[[Path], Content]) -> Content:
     """Reads a file of a Marian model.
 
     Raises:
-        UserError: it is missing, or not what `read` expects.
+        UserError: it is missing, not what `read` expects, or was not fetched from Git LFS.
     """
+    refuse_pointer(path)
     try:
         return read(path)
-    except (OSError, ValueError) as error:
+    # h5py raises several kinds of errors for damaged files.
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise UserError(
             f"{path} cannot be used ({reason_of(error)}); expected what save_pretrained of "
             "MarianMTModel and MarianTokenizer write: copy the directory again."
         ) from error
+
+
+def refuse_pointer(path: Path) -> None:
+    """Refuses what Git LFS leaves in the place of a file that it has not fetched.
+
+    Raises:
+        UserError: it is such a pointer.
+    """
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(_POINTER)) == _POINTER:
+            raise UserError(
+                f"{path} is a pointer of Git LFS, expected the file itself: run git lfs pull in "
+                "its repository, or download the file."
+            )
 
 
 class Fields:
@@ -155,13 +201,23 @@ class Fields:
     def __init__(self, path: Path, read: Callable[[Path], Any] = read_json) -> None:
         self.path = path
         self.known: set[str] = set()
+        self._ignored: list[str] = []
         self._values: dict[str, Any] = read_file(path, read)
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Returns the value of a field, or the default where it is missing or null."""
+        """Returns the value of a field, or the default where it is missing or null.
+
+        Raises:
+            UserError: it has another type than the default.
+        """
         self.known.add(name)
         value = self._values.get(name)
-        return default if value is None else value
+        if value is None:
+            return default
+        kind = (int, float) if isinstance(default, float) else type(default)
+        if default is not None and not isinstance(value, kind):
+            raise self.refused(name, f"a value like {default!r}")
+        return value
 
     def size(self, name: str, default: int | None = None) -> int:
         """Returns a whole number from 1 on."""
@@ -194,11 +250,18 @@ class Fields:
             "with another value cannot be imported."
         )
 
+    def ignore(self, name: str, value: Any) -> None:
+        """Notes a value that cannot be honoured, for the warning."""
+        self._ignored.append(f"{name} = {value!r}")
+
     def warn(self, known: set[str]) -> None:
-        """Warns of fields that are not known, and not false, null, 0 or empty."""
-        unknown = [f"{name} = {x!r}" for name, x in self._values.items() if x and name not in known]
-        if unknown:
-            logging.warning("%s has unknown fields, ignored: %s", self.path, ", ".join(unknown))
+        """Warns of what is ignored: fields that are not known, if their values say anything."""
+        for name, value in self._values.items():
+            if value and name not in known and value != SEARCH.get(name):
+                self.ignore(name, value)
+        if self._ignored:
+            ignored = ", ".join(self._ignored)
+            logging.warning("%s has settings without effect here: %s", self.path, ignored)
 
 
 def _model(config: Fields) -> dict[str, Any]:
@@ -226,7 +289,6 @@ def _model(config: Fields) -> dict[str, Any]:
             attention_biases=True,
             norm_epsilon=1e-5,
         ),
-        "positional_encoding": "halves",
         "tied_embeddings": TIED[bool(shares), bool(ties)],
         "source_vocab_size": None if shares else rows,
         "logits_bias": True,
@@ -235,11 +297,15 @@ def _model(config: Fields) -> dict[str, Any]:
 
 def _decoding(generation: Fields, pad: int) -> str:
     """Returns the gin bindings that search as the settings say."""
-    generation.require("bad_words_ids", [[pad]], [])
-    forbids = bool(generation.value("bad_words_ids"))
+    bad_words = generation.value("bad_words_ids", [])
+    forbids = [pad] in bad_words
+    if others := [word for word in bad_words if word != [pad]]:
+        generation.ignore("bad_words_ids", others)
     renormalizes = bool(generation.value("renormalize_logits"))
     beams, penalty = generation.value("num_beams", 1), generation.value("length_penalty", 1.0)
-    search = BeamSearch(beams, float(penalty))
+    if penalty < 0:
+        generation.ignore("length_penalty", penalty)
+    search = BeamSearch(beams, max(float(penalty), 0.0))
     return (
         "# Imported from a Marian model of Hugging Face, with the settings that it came with:\n"
         f"BeamSearch.beam_size = {search.beam_size}\n"

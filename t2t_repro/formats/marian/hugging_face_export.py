@@ -11,7 +11,8 @@ export_dir/
 Logits are ours. Marian's form differs in these points:
 
 - Position: theirs has all sines first, then all cosines; the paper's alternate. The exported axes
-  of length d_model are put in that order.
+  of length d_model are put in that order. "concatenated" ones, which Marian computes itself, have
+  that order and other angles: they stand in model.safetensors, from which transformers load them.
 - ε of layer norm is always 1e-5. A norm with ε of s·x is a norm with ε / s² of x. So between the
   first and the last norm of a stack, all exported vectors are s times ours: norms, and what is
   added to these vectors, have s times our weights; what reads them has ours divided by s. s is a
@@ -45,6 +46,7 @@ from t2t_repro.formats.marian.text import marian_file, tokenizer_files
 from t2t_repro.formats.marian.weights import (
     LOGITS_BIAS,
     OWN_TABLES,
+    POSITIONS,
     SAFETENSORS,
     SHARED,
     SOFTMAX,
@@ -62,7 +64,7 @@ NEVER = -1000.0
 _ACTIVATIONS = {"silu": "swish", **{name: name for name in ACTIVATIONS.values()}}
 """Names of activations in transformers, by Keras's."""
 
-_POSITIONS = ("interleaved", "halves")
+_POSITIONS = ("interleaved", "halves", "concatenated")
 _COLUMN = "<pad_column>"
 _MEAN_LENGTH = 25.0
 
@@ -90,6 +92,7 @@ class HuggingFaceModel:
         self._longest_source = translator.max_source_length
         longest = translator.limit(translator.max_source_length)
         self._positions = max(translator.max_source_length, longest)
+        self._own_positions = POSITIONS * (model.positional_encoding.kind == "concatenated")
         self._mean_length = mean_length or _MEAN_LENGTH
         self._is_shared = model.tied_embeddings not in OWN_SOURCE_EMBEDDING
         self._has_softmax = model.tied_embeddings in OWN_SOFTMAX
@@ -140,7 +143,8 @@ class HuggingFaceModel:
             # A model with its own softmax ties nothing there, so a shared table is written twice.
             tables[OWN_TABLES["source"]] = model.source_embedding.looked_up()
             tables[OWN_TABLES["target"]] = target.copy()
-        return tables
+        sinusoids = model.positional_encoding.encode(np.arange(self._positions))
+        return tables | {name: np.array(sinusoids) for name in self._own_positions}
 
     def _logits_bias(self) -> Array:
         """[1, rows of the target]; the bias of a lost PAD forbids it."""
@@ -230,6 +234,11 @@ class HuggingFaceModel:
                 "scores leave PAD its probability here, though it is never written; transformers "
                 "share it among the other subwords"
             )
+        if self._own_positions:
+            yield (
+                f"{SAFETENSORS} has the model's positions, which transformers load; a model that "
+                "they save again lacks them, and has transformers' own"
+            )
         if settings.rerank:
             yield "Translator.rerank is left out: transformers answer what their search finds"
 
@@ -247,7 +256,7 @@ def scale_for(epsilon: float) -> float:
 def their_order(model: Transformer) -> np.ndarray:
     """Returns for each place of their vectors its place in ours: [d_model]."""
     places = np.arange(model.config.d_model)
-    if model.positional_encoding.kind == "halves":
+    if model.positional_encoding.kind in ("halves", "concatenated"):
         return places
     return np.concatenate([places[0::2], places[1::2]])
 

@@ -7,7 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.config import CONFIG, MarianConfig, read_marian_config
+from t2t_repro.formats.marian.config import (
+    CONFIG,
+    MarianConfig,
+    read_marian_config,
+    refuse_pointer,
+)
 from t2t_repro.formats.marian.text import MarianText, read_marian_text
 from t2t_repro.formats.marian.weights import (
     LOGITS_BIAS,
@@ -61,7 +66,8 @@ def read_hugging_face(directory: Path) -> MarianModel:
         "source": _rows(directory, config, text.source.ids, config.source_rows),
         "target": _rows(directory, config, text.target.ids, config.model["vocab_size"]),
     }
-    model = Transformer(**config.model)
+    positions = file.position_kind(config.positions, config.model["config"].d_model)
+    model = Transformer(**config.model | {"positional_encoding": positions})
     model.build()
     load_weights(model, file, rows)
     longest = min(config.positions, text.max_length or config.positions)
@@ -73,6 +79,7 @@ def _weights_path(directory: Path) -> Path:
     for name in (SAFETENSORS, TF_WEIGHTS):
         if (path := directory / name).exists():
             return path
+    refuse_pointer(directory / "pytorch_model.bin")
     raise UserError(
         f"{directory} has no {SAFETENSORS} or {TF_WEIGHTS} (a pytorch_model.bin is a pickle, which "
         "can run any program): convert the model once, with pip install transformers torch "

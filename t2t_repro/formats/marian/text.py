@@ -33,9 +33,11 @@ _ADDED = "added_tokens.json"
 _REQUIRED_EMPTY = ("additional_special_tokens", "extra_special_tokens", "sp_model_kwargs")
 
 _DESCRIPTIVE = {
-    "_commit_hash", "backend", "is_local", "local_files_only", "name_or_path", "padding_side",
-    "processor_class", "source_lang", "special_tokens_map_file", "split_special_tokens",
-    "target_lang", "target_vocab_file", "tokenizer_file", "transformers_version", "truncation_side",
+    "_commit_hash", "backend", "bos_token", "is_local", "local_files_only", "max_length",
+    "model_input_names", "name_or_path", "pad_to_multiple_of", "padding", "padding_side",
+    "processor_class", "return_tensors", "source_lang", "special_tokens_map_file",
+    "split_special_tokens", "stride", "target_lang", "target_vocab_file", "tokenizer_file",
+    "transformers_version", "truncation", "truncation_side", "truncation_strategy",
 }  # fmt: skip
 """Fields that change neither the ids of a sentence nor the text of a translation."""
 
@@ -92,7 +94,7 @@ def read_marian_text(directory: Path) -> MarianText:
     config = Fields(directory / _CONFIG, _read_config)
     config.require("tokenizer_class", "MarianTokenizer")
     config.require_empty(*_REQUIRED_EMPTY)
-    special = [_content(config.value(name, default)) for name, default in _SPECIAL.items()]
+    special = [_content(config.value(name)) or default for name, default in _SPECIAL.items()]
     separate = bool(config.value("separate_vocabs"))
     names = {"source": "vocab.json", "target": "target_vocab.json" if separate else "vocab.json"}
     sides = {}

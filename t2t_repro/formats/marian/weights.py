@@ -5,20 +5,24 @@ one row. Rows of embeddings are in the order of the model's own vocabulary.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import h5py
 import keras
 import numpy as np
+from absl import logging
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from t2t_repro.errors import UserError, reason_of
+from t2t_repro.errors import UserError
+from t2t_repro.formats.marian.config import read_file
 from t2t_repro.model.decoder import Decoder, DecoderLayer
 from t2t_repro.model.encoder import Encoder, EncoderLayer
+from t2t_repro.model.positional_encoding import concatenated_sinusoids, halved_sinusoids
 from t2t_repro.model.transformer import Transformer
+from t2t_repro.vocabulary import PAD_ID
 
 Side = Literal["source", "target"]
 Array = NDArray[np.float32]
@@ -32,6 +36,10 @@ OWN_TABLES: dict[Side, str] = {
     "target": "model.decoder.embed_tokens.weight",
 }
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+
+_SINUSOIDS = {"halves": halved_sinusoids, "concatenated": concatenated_sinusoids}
+_ROUNDING = 4e-3
+"""The most by which a number below 1 differs from its bfloat16, twice."""
 
 _MAX_BYTES = 2**34
 _TYPES = {"float32", "float16", "bfloat16"}
@@ -156,18 +164,7 @@ class WeightsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            if (size := path.stat().st_size) > _MAX_BYTES:
-                raise ValueError(f"it has {size:,} bytes, at most {_MAX_BYTES:,} are read")
-            self.tensors = _read_h5(path) if path.name == TF_WEIGHTS else load_file(path)
-            if other := {tensor.dtype.name for tensor in self.tensors.values()} - _TYPES:
-                raise ValueError(f"it has tensors of {', '.join(other)}")
-        # h5py raises several kinds of errors for damaged files.
-        except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
-            raise UserError(
-                f"{path} cannot be used ({reason_of(error)}), expected a {SAFETENSORS} or "
-                f"{TF_WEIGHTS} with {', '.join(sorted(_TYPES))}: copy it again."
-            ) from error
+        self.tensors = read_file(path, _read_tensors)
 
     def check_shapes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         """Checks that the file has tensors of these shapes.
@@ -182,6 +179,53 @@ class WeightsFile:
                     f"{self.path} has {actual} for {name}, expected {shape} as config.json says: "
                     "give the files of one model."
                 )
+
+    def position_kind(self, length: int, d_model: int) -> str:
+        """Returns the kind of positions that a model with these weights adds.
+
+        transformers compute "halves", unless the file has other tables.
+
+        Raises:
+            UserError: the tables are not [length, d_model], or neither "halves" nor "concatenated".
+        """
+        tables = {name: self.tensors[name] for name in POSITIONS if name in self.tensors}
+        self.check_shapes(dict.fromkeys(tables, (length, d_model)))
+        for kind, sinusoids in _SINUSOIDS.items():
+            found = {"rtol": 0, "atol": _ROUNDING, "b": sinusoids(np.arange(length), d_model)}
+            fits = [np.allclose(table.astype(np.float32), **found) for table in tables.values()]
+            if all(fits) and (kind == "halves" or len(fits) == len(POSITIONS)):
+                return kind
+        raise UserError(
+            f"{self.path} has {' and '.join(tables)} that are not the sinusoids of transformers or "
+            "of Marian, expected these or none: a model with learned ones cannot be imported."
+        )
+
+    def share_tied(self, model: Transformer) -> None:
+        """Gives a table that source, target or softmax share all its names.
+
+        Raises:
+            UserError: the file has different tables for them.
+        """
+        names = [OWN_TABLES["target"], *[SOFTMAX] * (model.own_softmax is None)]
+        if model.own_source_embedding is None:
+            names += [SHARED, OWN_TABLES["source"]]
+        found = {name: self.tensors[name] for name in names if name in self.tensors}
+        for table, other in pairwise(found.values()):
+            if not np.array_equal(table, other):
+                raise UserError(
+                    f"{self.path} has different numbers in {' and '.join(found)}, expected the "
+                    "same: set tie_word_embeddings in config.json to false if they should differ."
+                )
+        self.tensors |= {name: table for table in found.values() for name in names}
+
+
+def _read_tensors(path: Path) -> dict[str, np.ndarray]:
+    if (size := path.stat().st_size) > _MAX_BYTES:
+        raise ValueError(f"it has {size:,} bytes, at most {_MAX_BYTES:,} are read")
+    tensors = _read_h5(path) if path.name == TF_WEIGHTS else load_file(path)
+    if other := {tensor.dtype.name for tensor in tensors.values()} - _TYPES:
+        raise ValueError(f"it has tensors of {', '.join(other)}, only floats are read")
+    return tensors
 
 
 def _read_h5(path: Path) -> dict[str, np.ndarray]:
@@ -213,8 +257,7 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[Side, NDAr
 
     Args:
         model: built, see `weights_of`.
-        file: all of its weights. It may repeat tied embeddings and have sinusoids, as PyTorch's
-            model does: they are not read.
+        file: all of its weights. It may repeat tied embeddings, as PyTorch's model does.
         rows: for each side, their id of each of our ids: [ids], every one once.
 
     Raises:
@@ -227,6 +270,7 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[Side, NDAr
             f"{file.path} has {', '.join(sorted(others)[:3])}, expected the weights of a "
             "MarianMTModel with the layers of config.json: give such a model."
         )
+    file.share_tied(model)
     for name, variable, side in weights:
         assert variable is not None
         shape = tuple(variable.shape)
@@ -236,8 +280,6 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[Side, NDAr
         if not np.isfinite(value).all():
             raise UserError(f"{file.path} has values that are not finite in {name}.")
         variable.assign(value.reshape(shape)[rows[side]] if side else value.T)
-    if np.any(model.embedding.table[0]):
-        raise UserError(
-            f"{file.path} has numbers in the row of PAD, with which the decoder begins, expected "
-            "zeros: another model cannot be imported."
-        )
+    if np.any(model.embedding.table[PAD_ID]):
+        # Training with transformers changes it, as the softmax has the same table.
+        logging.info("%s has numbers in the row of PAD; a translation begins with zeros", file.path)

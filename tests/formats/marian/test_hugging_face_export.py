@@ -48,6 +48,10 @@ SIZES: dict[str, dict[str, Any]] = {
         "tied_embeddings": "source_target",
         "logits_bias": True,
     },
+    "Marian's own positions": {
+        "config": LayerConfig(16, 24, 2, activation="swish"),
+        "positional_encoding": "concatenated",
+    },
     "none tied": {"config": LayerConfig(16, 16, 4, activation="tanh"), "tied_embeddings": "none"},
 }
 SOURCES = [
@@ -180,7 +184,10 @@ def test_imported_and_exported_again_it_is_the_same_bit_for_bit(pair, subwords, 
     pieces = marian.text.write(tmp_path)
     assert pieces.source.encode(LINES[:-1]) == subwords.encode(LINES[:-1])
     assert marian.model.tied_embeddings == translator.model.tied_embeddings
-    HuggingFaceModel(Translator([marian.model], pieces)).write(tmp_path / "again", "")
+    ours = translator.model.positional_encoding.kind
+    assert marian.model.positional_encoding.kind == {"interleaved": "halves"}.get(ours, ours)
+    again = Translator([marian.model], pieces, translator.settings)
+    HuggingFaceModel(again).write(tmp_path / "again", "")
     before, after = Marian.read(folder).weights, Marian.read(tmp_path / "again").weights
     assert before.keys() == after.keys()
     for name, weight in before.items():
@@ -255,7 +262,11 @@ def test_subwords_that_mark_where_a_word_ends(tmp_path):
         ({"normalization": "pre"}, {}, "LayerConfig.normalization = 'pre'"),
         ({"activation": "softsign"}, {}, "LayerConfig.activation = 'softsign'"),
         ({"d_k": 9}, {}, "LayerConfig.d_k = 9"),
-        ({}, {"positional_encoding": "concatenated"}, "positional_encoding = 'concatenated'"),
+        (
+            {},
+            {"positional_encoding": "learned", "max_length": 9},
+            "positional_encoding = 'learned'",
+        ),
     ],
 )
 def test_what_marian_cannot_hold_is_refused_by_name(layer, sizes, named, subwords):

@@ -12,12 +12,13 @@ from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import load_translator
 from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
-from t2t_repro.formats.marian.weights import OWN_TABLES, SHARED, weights_of
+from t2t_repro.formats.marian.weights import OWN_TABLES, POSITIONS, SHARED, SOFTMAX, weights_of
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import read_ancestry, weights_hash
 from t2t_repro.runs.weights import named_values
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.commands import outcomes_of
-from tests.formats.marian.marian_directory import read, write_h5, write_marian_model
+from tests.formats.marian.marian_directory import D_MODEL, read, write_h5, write_marian_model
 from tests.marian_formulas import Marian
 
 
@@ -100,7 +101,7 @@ def test_a_vocabulary_of_another_model(tmp_path):
         ({"lm_head.weight": None}, "lm_head.weight"),
         ({"final_logits_bias": np.ones((1, 3), np.float32)}, r"\(1, 3\) for final_logits_bias"),
         ({"lm_head.weight": np.nan}, "not finite in lm_head.weight"),
-        ({"model.shared.weight": 1.0}, "row of PAD"),
+        ({OWN_TABLES["source"]: np.ones((1, 3), np.float32)}, "different numbers in"),
     ],
 )
 def test_weights_that_do_not_fit(change, named, tmp_path):
@@ -114,6 +115,78 @@ def test_weights_that_do_not_fit(change, named, tmp_path):
             weights[name] = value
     save_file(weights, tmp_path / "model.safetensors")
     with pytest.raises(UserError, match=named):
+        read_hugging_face(tmp_path)
+
+
+@pytest.mark.parametrize("name", [SOFTMAX, *OWN_TABLES.values()])
+def test_one_table_under_any_of_its_names(name, tmp_path):
+    weights = write_marian_model(tmp_path)
+    expected = read_hugging_face(tmp_path).model.get_weights()
+    weights[name] = weights.pop(SHARED)
+    save_file(weights, tmp_path / "model.safetensors", {SHARED: name})
+    found = read_hugging_face(tmp_path).model.get_weights()
+    for weight, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(weight, other)
+
+
+def test_the_row_of_pad_counts_in_the_softmax_and_begins_as_zeros(tmp_path):
+    """As training with transformers leaves it."""
+    weights = write_marian_model(tmp_path)
+    weights[SHARED][read(tmp_path / "config.json")["pad_token_id"]] = 0.3
+    save_file(weights, tmp_path / "model.safetensors")
+    model, text, _, _ = read_hugging_face(tmp_path)
+    begun = weights[SHARED].copy()
+    begun[text.target.ids[PAD_ID]] = 0
+    formulas = Marian(
+        read(tmp_path / "config.json") | {"tie_word_embeddings": False},
+        weights | dict.fromkeys(OWN_TABLES.values(), begun) | {SOFTMAX: weights[SHARED]},
+    )
+    source, target = [5, 9, EOS_ID], [8, 7, EOS_ID]
+    logits = model((np.array([source], np.int32), np.array([target], np.int32)))[0].numpy()
+    expected = formulas.logits(text.source.ids[source], text.target.ids[target])
+    np.testing.assert_allclose(logits, expected[:, text.target.ids], atol=2e-5)
+
+
+def sinusoids(d_model, length=64, apart=0):
+    """Sines, then cosines, of pos / 10000^(2k / (d_model - apart))."""
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / (d_model - apart))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, bfloat16])
+@pytest.mark.parametrize(("apart", "expected"), [(0, "halves"), (2, "concatenated")])
+def test_positions_in_the_file_are_the_model_s(kind, apart, expected, tmp_path):
+    weights = write_marian_model(tmp_path)
+    weights |= dict.fromkeys(POSITIONS, sinusoids(D_MODEL, apart=apart).astype(kind))
+    save_file(weights, tmp_path / "model.safetensors")
+    assert read_hugging_face(tmp_path).model.positional_encoding.kind == expected
+
+
+@pytest.mark.parametrize(
+    ("tables", "named"),
+    [
+        ({POSITIONS[0]: sinusoids(D_MODEL, apart=2)}, "not the sinusoids"),
+        (dict.fromkeys(POSITIONS, sinusoids(D_MODEL, apart=1)), "not the sinusoids"),
+        (dict.fromkeys(POSITIONS, sinusoids(D_MODEL, 63)), r"\(63, 8\) for model.encoder"),
+    ],
+)
+def test_other_positions_are_refused(tables, named, tmp_path):
+    weights = write_marian_model(tmp_path)
+    weights |= {name: table.astype(np.float32) for name, table in tables.items()}
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=named):
+        read_hugging_face(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["pytorch_model.bin", "model.safetensors", "tf_model.h5", "source.spm"]
+)
+def test_a_pointer_of_git_lfs_is_called_one(name, tmp_path):
+    write_marian_model(tmp_path)
+    if name != "source.spm":
+        (tmp_path / "model.safetensors").unlink()
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(UserError, match=f"{name} is a pointer of Git LFS"):
         read_hugging_face(tmp_path)
 
 
