@@ -19,7 +19,7 @@ FLOORS = [
     {"experiment"},
 ]
 """From the ground up. Commands, __init__ and __main__ stand above all: they import any room."""
-MOST_LINES, MOST_FILES, MOST_OF_A_FUNCTION, MOST_ARGUMENTS = 12_800, 170, 60, 7
+MOST_LINES, MOST_FILES, MOST_OF_A_FUNCTION, MOST_ARGUMENTS = 13_500, 170, 60, 7
 WIDE = {"model/transformer.py: Transformer.__init__"}
 TESTS_PER_LINE = 1.25
 
