@@ -25,6 +25,7 @@ FLAGS = flags.FLAGS
 _SMALL_FILES = (
     "config.json", "generation_config.json", "vocab.json", "target_vocab.json", "source.spm",
     "target.spm", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "adapter_config.json",
 )  # fmt: skip
 """Files that a model can have beside its weights."""
 

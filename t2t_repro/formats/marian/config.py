@@ -28,11 +28,9 @@ ACTIVATIONS = {
 """Keras's names of the activations, by those of transformers."""
 
 TIED = {
-    (True, True): "all",
-    (True, False): "source_target",
-    (False, True): "target_softmax",
-    (False, False): "none",
-}
+    (True, True): "all", (True, False): "source_target",
+    (False, True): "target_softmax", (False, False): "none",
+}  # fmt: skip
 """`tied_embeddings` of (share_encoder_decoder_embeddings, tie_word_embeddings)."""
 
 REQUIRED: dict[str, tuple[Any, ...]] = {
@@ -52,19 +50,18 @@ REQUIRED_EMPTY = (
 
 DESCRIPTIVE = {
     "_attn_implementation", "_attn_implementation_autoset", "_from_model_config", "_name_or_path",
-    "_num_labels", "bos_token_id", "cache_implementation", "classif_dropout", "classifier_dropout",
-    "decoder_layerdrop", "dtype", "early_stopping", "encoder_layerdrop", "extra_pos_embeddings",
-    "forced_eos_token_id", "gradient_checkpointing", "id2label", "init_std", "label2id",
-    "max_length", "max_new_tokens", "num_hidden_layers", "num_labels", "num_return_sequences",
-    "output_past", "return_dict", "temperature", "top_k", "top_p", "torch_dtype",
-    "transformers_version", "typical_p", "unk_token_id", "use_cache",
+    "_num_labels", "bos_token_id", "cache_implementation", "dtype", "early_stopping",
+    "extra_pos_embeddings", "forced_eos_token_id", "gradient_checkpointing", "id2label", "init_std",
+    "label2id", "max_length", "max_new_tokens", "num_hidden_layers", "num_labels",
+    "num_return_sequences", "output_past", "return_dict", "temperature", "top_k", "top_p",
+    "torch_dtype", "transformers_version", "typical_p", "unk_token_id", "use_cache",
 }  # fmt: skip
 """Fields that change no translation.
 
 Marian's translations begin with PAD, so `bos_token_id` is not used. Without sampling, temperature,
 top_k and top_p have no effect. `early_stopping` only ends the search of transformers sooner.
 `max_length` is the same for all sentences, and `forced_eos_token_id` is for those that reach it;
-our limit grows with the source. Layers are left out only in training there.
+our limit grows with the source.
 """
 
 SEARCH: dict[str, Any] = dict.fromkeys((
@@ -91,6 +88,7 @@ class MarianConfig(NamedTuple):
         eos: the id of EOS.
         positions: the most subwords of a sentence, EOS included.
         decoding: gin bindings of its search.
+        forbidden: ids that its translations must not contain, beside PAD.
     """
 
     model: dict[str, Any]
@@ -99,6 +97,7 @@ class MarianConfig(NamedTuple):
     eos: int
     positions: int
     decoding: str
+    forbidden: list[int]
 
 
 def read_marian_config(directory: Path) -> MarianConfig:
@@ -118,8 +117,7 @@ def read_marian_config(directory: Path) -> MarianConfig:
         )
     config = Fields(directory / CONFIG)
     # Older models have the settings of the search in config.json.
-    has_both = (directory / GENERATION).exists()
-    generation = Fields(directory / GENERATION) if has_both else config
+    generation = Fields(directory / GENERATION) if (directory / GENERATION).exists() else config
     for name, expected in REQUIRED.items():
         config.require(name, *expected)
     config.require_empty(*REQUIRED_EMPTY)
@@ -127,27 +125,40 @@ def read_marian_config(directory: Path) -> MarianConfig:
         # Where it is missing, transformers do not scale.
         raise config.refused("scale_embedding", "True")
     pad, eos = config.value("pad_token_id"), generation.value("eos_token_id")
+    eos = _only(config.value("eos_token_id") if eos is None else eos)
     for fields in (config, generation):
         fields.require("decoder_start_token_id", pad)
+    model = _model(config)
+    forbidden = _forbidden(generation, model["vocab_size"], eos)
     read = MarianConfig(
-        _model(config),
+        model,
         source_rows=config.size("vocab_size"),
         pad=pad,
-        eos=_only(config.value("eos_token_id") if eos is None else eos),
+        eos=eos,
         positions=config.size("max_position_embeddings"),
-        decoding=_decoding(generation, pad),
+        decoding=_decoding(generation, pad in forbidden),
+        forbidden=[number for number in forbidden if number != pad],
     )
     known = config.known | generation.known | DESCRIPTIVE
-    generation.warn(known | {"pad_token_id"})
-    if has_both:
+    if generation is not config:
         # Its settings of the search are not used.
         config.warn(known | SEARCH.keys())
+    generation.warn(known | {"pad_token_id"})
     return read
 
 
 def _only(ids: Any) -> Any:
     """Returns the id of a list of one."""
     return ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
+
+
+def _forbidden(generation: "Fields", rows: int, eos: int) -> list[int]:
+    """Returns the ids that no translation has; phrases, and EOS, cannot be forbidden."""
+    words = list(map(_only, generation.value("bad_words_ids", [])))
+    single = [word for word in words if word in range(rows) and word != eos]
+    if others := [word for word in words if word not in single]:
+        generation.ignored.append(f"bad_words_ids = {others}")
+    return single
 
 
 Content = TypeVar("Content")
@@ -193,6 +204,7 @@ class Fields:
 
     Attributes:
         known: names of the fields that were read or checked.
+        ignored: values that cannot be honoured, for the warning.
 
     Raises:
         UserError: the file cannot be read, or does not hold a JSON object.
@@ -201,7 +213,7 @@ class Fields:
     def __init__(self, path: Path, read: Callable[[Path], Any] = read_json) -> None:
         self.path = path
         self.known: set[str] = set()
-        self._ignored: list[str] = []
+        self.ignored: list[str] = []
         self._values: dict[str, Any] = read_file(path, read)
 
     def value(self, name: str, default: Any = None) -> Any:
@@ -250,17 +262,13 @@ class Fields:
             "with another value cannot be imported."
         )
 
-    def ignore(self, name: str, value: Any) -> None:
-        """Notes a value that cannot be honoured, for the warning."""
-        self._ignored.append(f"{name} = {value!r}")
-
     def warn(self, known: set[str]) -> None:
         """Warns of what is ignored: fields that are not known, if their values say anything."""
         for name, value in self._values.items():
             if value and name not in known and value != SEARCH.get(name):
-                self.ignore(name, value)
-        if self._ignored:
-            ignored = ", ".join(self._ignored)
+                self.ignored.append(f"{name} = {value!r}")
+        if self.ignored:
+            ignored = ", ".join(self.ignored)
             logging.warning("%s has settings without effect here: %s", self.path, ignored)
 
 
@@ -295,16 +303,12 @@ def _model(config: Fields) -> dict[str, Any]:
     }
 
 
-def _decoding(generation: Fields, pad: int) -> str:
-    """Returns the gin bindings that search as the settings say."""
-    bad_words = generation.value("bad_words_ids", [])
-    forbids = [pad] in bad_words
-    if others := [word for word in bad_words if word != [pad]]:
-        generation.ignore("bad_words_ids", others)
+def _decoding(generation: Fields, forbids: bool) -> str:
+    """Returns the gin bindings that search as the settings say, and forbid PAD or do not."""
     renormalizes = bool(generation.value("renormalize_logits"))
     beams, penalty = generation.value("num_beams", 1), generation.value("length_penalty", 1.0)
     if penalty < 0:
-        generation.ignore("length_penalty", penalty)
+        generation.ignored.append(f"length_penalty = {penalty}")
     search = BeamSearch(beams, max(float(penalty), 0.0))
     return (
         "# Imported from a Marian model of Hugging Face, with the settings that it came with:\n"

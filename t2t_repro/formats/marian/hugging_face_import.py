@@ -72,6 +72,9 @@ def read_hugging_face(directory: Path) -> MarianModel:
     load_weights(model, file, rows)
     longest = min(config.positions, text.max_length or config.positions)
     decoding = f"{config.decoding}Translator.max_source_length = {longest}\n"
+    if config.forbidden:
+        forbidden = np.argsort(rows["target"])[config.forbidden].tolist()
+        decoding += f"Translator.forbidden_ids = {tuple(forbidden)}\n"
     return MarianModel(model, text, decoding, file.path.name)
 
 

@@ -147,6 +147,13 @@ def test_the_row_of_pad_counts_in_the_softmax_and_begins_as_zeros(tmp_path):
     np.testing.assert_allclose(logits, expected[:, text.target.ids], atol=2e-5)
 
 
+def test_forbidden_subwords_stay_forbidden_under_our_ids(tmp_path):
+    write_marian_model(tmp_path, bad_words_ids=[[other := 7], [0], [4, 5]])
+    _, text, decoding, _ = read_hugging_face(tmp_path)
+    assert f"Translator.forbidden_ids = ({[*text.target.ids].index(other)},)" in decoding
+    assert "Translator.forbid_pad = False" in decoding
+
+
 def sinusoids(d_model, length=64, apart=0):
     """Sines, then cosines, of pos / 10000^(2k / (d_model - apart))."""
     angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / (d_model - apart))
