@@ -83,8 +83,8 @@ def define_ensemble() -> None:
     """Defines --ensemble, for the verbs that can use several models."""
     define_paths(
         "ensemble",
-        "The model directory of another model with the same subwords; the mean of all models' "
-        "probabilities is used. Can be given several times.",
+        "The model directory of another model with the same subwords; all score together, by mean "
+        "probability or as Translator.ensemble says. Can be given several times.",
     )
 
 

@@ -228,7 +228,10 @@ class HuggingFaceModel:
         if isinstance(search, MarianSearch) and search.word_penalty:
             yield f"transformers have no word penalty; here it is {search.word_penalty}"
         if settings.forbidden_ids and "renormalize_logits" in self.generation:
-            yield "scores here leave forbidden subwords their probability, PAD excepted"
+            yield (
+                "scores leave Translator.forbidden_ids their probability here; transformers share "
+                "it among the other subwords"
+            )
         if self._loses_pad and settings.forbid_pad and not settings.renormalize:
             yield (
                 "scores leave PAD its probability here, though it is never written; transformers "
