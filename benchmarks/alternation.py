@@ -92,18 +92,15 @@ class Worker:
 
 
 @contextmanager
-def running_worker(
-    command: Sequence[Path | str], log: Path, variables: Mapping[str, str] | None = None
-) -> Iterator[Worker]:
+def running_worker(command: Sequence[Path | str], log: Path) -> Iterator[Worker]:
     """Starts a worker, a script that calls `worker.serve`; it ends with the context.
 
     Args:
         command: that starts it.
         log: where its standard error goes.
-        variables: of its environment, beside those of this process.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **(variables or {})}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     with (
         log.open("w") as errors,
         subprocess.Popen(
@@ -160,13 +157,14 @@ def alternate(
                 worker = stack.enter_context(running_worker(command(), log_dir / f"{peer}.log"))
                 running.append((Measurement(peer, _libraries(worker), []), worker))
         for _ in range(rounds):
-            for measurement, worker in list(running):
+            # Another one goes first each time.
+            for measurement, worker in running[1:] + running[:1]:
                 running.remove((measurement, worker))
                 with _left_out_on_failure(measurement.peer):
                     measurement.rounds.append(worker.do_round())
                     print(f"  {measurement.peer}: {measurement.rates[-1]:.4g} a second", flush=True)
                     running.append((measurement, worker))
-    return [measurement for measurement, _ in running]
+    return sorted((one for one, _ in running), key=lambda one: [*commands].index(one.peer))
 
 
 def _command(
@@ -174,8 +172,7 @@ def _command(
 ) -> Sequence[Path | str]:
     """What starts the worker of a peer, in its environment."""
     name = peer.partition("@")[0]
-    pythons = dict(one.split("=", 1) for one in arguments.pythons.split(",") if one)
-    python = pythons.get(name) or make_environment(arguments.env_dir, name)
+    python = make_environment(arguments.env_dir, name)
     return [python, WORKER, f"--peer={peer}", *options, f"--work={arguments.work}"]
 
 
@@ -242,5 +239,4 @@ def add_arguments(
     add("--output", type=Path, default=Path("results.jsonl"), help="lines are appended")
     add("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     add("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
-    add("--pythons", default="", help="peer=PYTHON,...: not to be installed, but used as it is")
     add("--log_dir", type=Path, default=DEFAULT_DIRECTORY / "logs")

@@ -1,4 +1,4 @@
-"""Holds this checkout against another one of the same project, in alternation.
+"""Compares the speed of this checkout with that of another one, in alternation.
 
     python benchmarks/make_work.py
     git worktree add /tmp/before <commit>
@@ -13,21 +13,15 @@ the ratios after / before, round by round.
 import argparse
 import statistics
 import sys
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from alternation import Worker, running_worker
+from alternation import alternate
 from environments import OURS
 from work import DEFAULT_DIRECTORY
 
 HERE = Path(__file__).resolve().parents[1]
-CASES = ",".join(
-    f"{task} {size} {dtype}{beam}"
-    for task, beams in (("training", [""]), ("decoding", [" beam=4", " beam=1"]))
-    for size in ("base", "tiny")
-    for dtype in ("float32", "bfloat16")
-    for beam in beams
-)
+CASES = "training base float32,training tiny float32,decoding base float32,decoding tiny float32"
 
 
 def main() -> None:
@@ -57,57 +51,27 @@ def measure(case: str, arguments: argparse.Namespace) -> None:
     peer = next((word for word in rest if word.startswith(OURS)), OURS)
     options = [f"--task={task}", f"--peer={peer}", f"--size={size}", f"--dtype={dtype}"]
     options += [f"--{beam}", f"--batches={arguments.batches}", f"--work={arguments.work}"]
-    with ExitStack() as stack:
-        workers = [
-            warm_worker(
-                stack,
-                checkout / "benchmarks" / "worker.py",
-                checkout,
-                options,
-                arguments.log_dir / f"{name}.log",
-            )
-            for name, checkout in (("before", arguments.before.resolve()), ("after", HERE))
-        ]
-        compare(case, workers, arguments.rounds)
-
-
-def compare(case: str, workers: list[Worker], rounds: int) -> None:
-    """Prints the rates of two workers, before and after, round by round, and the ratios' median."""
-    ratios = []
-    for number in range(rounds):
-        # Each goes first as often as the other.
-        order = workers if number % 2 else workers[::-1]
-        rates = {worker: rate_of(worker) for worker in order}
-        before, after = (rates[worker] for worker in workers)
-        print(f"  {case}: {before:.4g} before, {after:.4g} after", flush=True)
-        ratios.append(after / before)
+    print(f"{case}:", flush=True)
+    commands = {
+        name: partial(_command, checkout, options)
+        for name, checkout in (("before", arguments.before.resolve()), ("after", HERE))
+    }
+    measured = alternate(commands, arguments.rounds, arguments.log_dir)
+    rates = {one.peer: one.rates for one in measured}
+    if len(rates) < len(commands):
+        raise SystemExit(f"error: {case} cannot be compared")
+    ratios = [after / before for before, after in zip(*map(rates.get, commands), strict=True)]
     print(
         f"{case}: after / before {statistics.median(ratios):.3f} "
-        f"({min(ratios):.3f} to {max(ratios):.3f}, {rounds} rounds)",
+        f"({min(ratios):.3f} to {max(ratios):.3f}, {arguments.rounds} rounds)",
         flush=True,
     )
 
 
-def warm_worker(
-    stack: ExitStack, script: Path, checkout: Path, options: list[str], log: Path
-) -> Worker:
-    """Starts a worker that imports a checkout, and waits until it is warm.
-
-    Raises:
-        SystemExit: the checkout cannot do what is asked for.
-    """
-    path = {"PYTHONPATH": str(checkout)}
-    worker = stack.enter_context(running_worker([sys.executable, script, *options], log, path))
-    answer = worker.answer()
-    if "unsupported" in answer:
-        raise SystemExit(f"error: {checkout} cannot do that: {answer['unsupported']}")
-    return worker
-
-
-def rate_of(worker: Worker) -> float:
-    """The amount a second of one round of a worker."""
-    found = worker.do_round()
-    return found["amount"] / found["seconds"]
+def _command(checkout: Path, options: list[str]) -> list[Path | str]:
+    """Returns what starts a worker that imports a checkout."""
+    script = checkout / "benchmarks" / "worker.py"
+    return ["env", f"PYTHONPATH={checkout}", sys.executable, script, *options]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Decoding throughput beside the peers', on the same sentences, in alternation.
 
-    python benchmarks/decoding.py --sizes=base --dtypes=float32 --beams=4 --peers=ours,keras_hub
+    python benchmarks/decoding.py --sizes=base --dtypes=float32 --beams=4 --peers=ours,hugging_face
 
 Sentences a second: real ones, 32 a batch, shortest first, exactly 24 output tokens each; random
 weights. One JSON line a result is appended to --output; `tables.py` makes the table.
@@ -15,7 +15,6 @@ PEERS = (
     "ours",
     "ours@whole",
     "ours@saved_model",
-    "keras_hub",
     "ctranslate2@1x2",
     "ctranslate2@2x1",
     "opennmt_tf",

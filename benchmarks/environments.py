@@ -1,6 +1,6 @@
 """Makes an environment of its own for every peer, with pinned versions.
 
-    python benchmarks/environments.py [--peers=keras_hub,pytorch] [--env_dir=DIR]
+    python benchmarks/environments.py [--peers=ctranslate2,marian] [--env_dir=DIR]
 
 Each is made once; one that lacks what is pinned below is made anew. Takes some minutes and about
 two gigabytes a peer.
@@ -24,9 +24,6 @@ _STAMP = "requirements.json"
 
 # Of each peer, pip's arguments, one list a call.
 REQUIREMENTS: dict[str, list[list[str]]] = {
-    "keras_hub": [
-        ["tensorflow==2.21.0", "keras==3.15.1", "keras-hub==0.32.0", "tensorflow-text==2.21.1"]
-    ],
     "hugging_face": [
         ["torch==2.13.0", "transformers==5.23.0", "sentencepiece==0.2.3", "numpy==2.4.6"]
     ],
@@ -46,6 +43,7 @@ REQUIREMENTS: dict[str, list[list[str]]] = {
         ["--no-build-isolation", "fairseq-fixed==0.12.3.1", "subword-nmt==0.3.8"],
     ],
     "ctranslate2": [["ctranslate2==4.8.5", "numpy==2.4.6"]],
+    "marian": [["pymarian==1.12.42", "numpy==2.4.6"]],
 }
 
 

@@ -206,15 +206,13 @@ def run_opennmt(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
         translate = opennmt.translate, python, files, average, source, to, its_log
         once(folder / f"{split}.json", *translate)
         _write_text(run_dir, list(read_lines(to)), folder / f"{split}.de")
-    curves = opennmt.curves(log.read_text(encoding="utf-8"), folder.name)
-    write_lines(folder / "curves.jsonl", map(json.dumps, curves))
     return {**trained, **hours(log)}
 
 
 def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
     """The same with fairseq, see `run_ours`."""
     pieces, model, data = run_dir / "pieces", folder / "model", run_dir / "pieces" / "fairseq"
-    prefixes = {"train": [pieces / "train"], "valid": [pieces / "dev"], "test": [pieces / "test"]}
+    prefixes = {"train": pieces / "train", "valid": pieces / "dev", "test": pieces / "test"}
     once(pieces / "fairseq.json", fairseq.preprocess, python, prefixes, _LANGUAGES, data)
     options = [*fairseq.training_options(RECIPE), *_FAIRSEQ_BATCHES, *_FAIRSEQ_CHECKPOINTS]
     trained = once(folder / "trained.json", fairseq.train, python, data, model, options, seed)

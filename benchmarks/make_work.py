@@ -35,7 +35,7 @@ _SENTENCES = 256
 _BATCHES = 16
 _SEED = 1
 # Tokens of a batch.
-_TOKENS = {"base": 2_048, "tiny": 4_096, "smoke": 700}
+_TOKENS = {"base": 2_048, "base_32k": 2_048, "tiny": 4_096, "smoke": 700}
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=DEFAULT_DIRECTORY / "work")
     arguments = parser.parse_args()
     for size, tokens in _TOKENS.items():
-        data = _prepare(arguments.work, arguments.multi30k, SIZES[size].vocab_size)
+        data = _prepare(arguments.work, arguments.multi30k, SIZES[size].subwords)
         batches = _training(data, tokens)
         save_training(arguments.work / training_file(size), batches)
         found = [batch.target_tokens for batch in batches]
@@ -53,17 +53,12 @@ def main() -> None:
         _write_sentences(arguments.work, size, data)
 
 
-def prepared_directory(work: Path, vocab_size: int) -> Path:
-    """Where the prepared data of a vocabulary lie."""
-    return work / f"multi30k_{vocab_size}"
+def subword_model(work: Path, subwords: int) -> Path:
+    """Returns where the model of so many subwords lies."""
+    return work / f"multi30k_{subwords}" / "prepared" / SHARED_SUBWORDS
 
 
-def subword_model(work: Path, vocab_size: int) -> Path:
-    """Where the subword model of a vocabulary lies."""
-    return prepared_directory(work, vocab_size) / "prepared" / SHARED_SUBWORDS
-
-
-def _prepare(work: Path, multi30k: Path, vocab_size: int) -> PreparedData:
+def _prepare(work: Path, multi30k: Path, subwords: int) -> PreparedData:
     """As gin/multi30k_tiny.gin does: lower-cased, tokenised text; a joint vocabulary."""
     train, dev, test = [
         tuple(str(multi30k / "tok" / f"{name}.lc.norm.tok.{side}.gz") for side in ("en", "de"))
@@ -72,9 +67,9 @@ def _prepare(work: Path, multi30k: Path, vocab_size: int) -> PreparedData:
     return Preparation(
         corpus=TextFilesCorpus(train, dev, test),
         cleaning=Cleaning(drop_duplicates=False, drop_held_out=False),
-        subwords=SubwordTraining(vocab_size, normalization="identity"),
+        subwords=SubwordTraining(subwords, normalization="identity"),
         max_length=128,
-    ).run(prepared_directory(work, vocab_size))
+    ).run(subword_model(work, subwords).parents[1])
 
 
 def _training(data: PreparedData, tokens: int) -> list[Batch]:

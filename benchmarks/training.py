@@ -1,6 +1,6 @@
 """Training throughput beside the peers', on the same batches, in alternation.
 
-    python benchmarks/training.py --sizes=base --dtypes=float32 --peers=ours,keras_hub --rounds=3
+    python benchmarks/training.py --sizes=base --dtypes=float32 --peers=ours,hugging_face --rounds=3
 
 Target tokens a second, PAD not counted; label smoothing 0.1, dropout, Adam; the loss of every step
 is read. One JSON line a result is appended to --output; `tables.py` makes the table.
@@ -11,8 +11,8 @@ import argparse
 from alternation import add_arguments, measure, write_results
 from work import load_training
 
-PEERS = ("ours", "keras_hub", "opennmt_tf", "hugging_face")
-_BATCHES = {"base": 8, "tiny": 16, "smoke": 4}
+PEERS = ("ours", "opennmt_tf", "hugging_face")
+_BATCHES = {"base": 8, "base_32k": 8, "tiny": 16, "smoke": 4}
 
 
 def main() -> None:

@@ -42,13 +42,20 @@ class ModelSize(NamedTuple):
     num_heads: int
     dropout: float
 
+    @property
+    def subwords(self) -> int:
+        """How many of the vocabulary the text is in: Multi30k is too small for more than 10,000."""
+        return min(self.vocab_size, 10_000)
+
 
 SIZES = {
     "base": ModelSize(8_000, 6, 512, 2048, 8, 0.1),
+    "base_32k": ModelSize(32_000, 6, 512, 2048, 8, 0.1),
     "tiny": ModelSize(10_000, 4, 128, 256, 4, 0.3),
     "smoke": ModelSize(10_000, 1, 32, 64, 2, 0.1),
 }
-"""base: the paper's, with a small vocabulary; tiny: Wu et al. 2021; smoke: to see that all runs."""
+"""base: the paper's, with a small vocabulary; base_32k: with one as of published models; tiny: Wu
+et al. 2021; smoke: to see that all runs."""
 
 
 class Batch(NamedTuple):

@@ -119,7 +119,7 @@ def _split(peer: str) -> tuple[str, str]:
 def _versions() -> dict[str, str]:
     """Versions of what has been imported, of the libraries that matter."""
     found: dict[str, Any] = {}
-    for name in ("tensorflow", "keras", "keras_hub", "torch", "jax", "transformers", "ctranslate2"):
+    for name in ("tensorflow", "keras", "torch", "transformers", "ctranslate2", "pymarian"):
         if name in sys.modules:
             found[name] = getattr(sys.modules[name], "__version__", "?")
     return {"python": sys.version.split()[0], **found}

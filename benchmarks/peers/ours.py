@@ -80,7 +80,7 @@ def decoder_on_any_cores(
     is_int8 = variant == "saved_model" and dtype == "int8"
     model = random_model(size, "float32" if is_int8 else dtype)
     never_end(model)
-    subwords = _Recorder(subword_model(arguments.work, size.vocab_size))
+    subwords = _Recorder(subword_model(arguments.work, size.subwords))
     translator = Translator(
         [model], shared(subwords), TranslatorSettings(_FixedLength(arguments.beam))
     )
@@ -108,7 +108,7 @@ def _served(
         servable = Servable(translator, weights)
         version = write_saved_model(servable, Path(folder), 1, "benchmark")
         loaded = tf.saved_model.load(str(version))
-    pool = ThreadPoolExecutor(os.cpu_count())
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
     def translate(source: NDArray) -> NDArray:
         outputs = loaded.signatures["token_ids"](source_ids=tf.constant(source))
@@ -154,9 +154,9 @@ class _Recorder(SentencePieceModel):
         self.seen: list[list[int]] = []
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Turns ids into text."""
+        """Turns ids into text, also those of a vocabulary that is larger than the text's."""
         self.seen.append([int(token) for token in ids if token != PAD_ID])
-        return super().decode(ids)
+        return super().decode([int(token) % self.size for token in ids])
 
 
 class _FixedLength(BeamSearch):

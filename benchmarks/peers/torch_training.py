@@ -1,4 +1,4 @@
-"""What the PyTorch peers train with: the loss, Adam, and autocast where bfloat16 is asked for."""
+"""Trains the PyTorch peers: the loss, Adam, and autocast where bfloat16 is asked for."""
 
 from collections.abc import Callable
 
@@ -8,17 +8,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from work import LABEL_SMOOTHING, LEARNING_RATE, PAD_ID, Batch
-
-
-def autocast(device: str, dtype: str) -> torch.autocast:
-    """PyTorch's mixed precision, off for float32.
-
-    Raises:
-        NotImplementedError: for any other dtype than float32 and bfloat16.
-    """
-    if dtype not in ("float32", "bfloat16"):
-        raise NotImplementedError(f"no {dtype}")
-    return torch.autocast(device, dtype=torch.bfloat16, enabled=dtype == "bfloat16")
 
 
 def smoothed_loss(logits: Tensor, target: Tensor) -> Tensor:
@@ -45,9 +34,13 @@ def updates(
         model: its parameters are updated.
         loss_of: (source, target shifted right, target) → loss.
         dtype: "float32" or "bfloat16".
+
+    Raises:
+        NotImplementedError: for any other dtype.
     """
-    device = next(model.parameters()).device
-    precision = autocast(device.type, dtype)
+    if dtype not in ("float32", "bfloat16"):
+        raise NotImplementedError(f"no {dtype}")
+    precision = torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16")
     optimizer = torch.optim.Adam(
         model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True
     )
@@ -55,7 +48,7 @@ def updates(
 
     def train(batch: Batch) -> float:
         shifted = np.pad(batch.target[:, :-1], ((0, 0), (1, 0)))
-        ids = [torch.from_numpy(x).long().to(device) for x in (batch.source, shifted, batch.target)]
+        ids = [torch.from_numpy(x).long() for x in (batch.source, shifted, batch.target)]
         optimizer.zero_grad(set_to_none=True)
         with precision:
             loss = loss_of(*ids)

@@ -1,11 +1,9 @@
 """fairseq's command lines, and what is read out of its logs.
 
-A training that was killed goes on with its last epoch's checkpoint. fairseq does not keep for how
-long the dev loss has got no better: that is found in the log, see `fairseq_train.py`.
+A training that was killed goes on with its last epoch's checkpoint.
 """
 
 import json
-import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,11 +14,10 @@ from toolkits.steps import Facts, call
 
 _HERE = Path(__file__).parent
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
-_OWN_SCORE = re.compile(r"Generate .*BLEU4 = ([\d.]+).*")
 
 
 def preprocess(
-    python: Path, prefixes: Mapping[str, Sequence[Path]], languages: tuple[str, str], to: Path
+    python: Path, prefixes: Mapping[str, Path], languages: tuple[str, str], to: Path
 ) -> None:
     """Makes one dictionary of both languages, and ids of text that is split at its spaces.
 
@@ -28,14 +25,14 @@ def preprocess(
         python: of fairseq's environment.
         prefixes: of the text's files, `<prefix>.<language>`, for "train", "valid" and "test".
         languages: of source and target.
-        to: the folder that is made; the tests are "test", "test1", ... in it.
+        to: the folder that is made.
     """
     # fairseq refuses to go on with a dictionary that is there: that of a call that was killed.
     shutil.rmtree(to, ignore_errors=True)
     source, target = languages
     arguments = ["-m", "fairseq_cli.preprocess", "-s", source, "-t", target]
-    for split, its_prefixes in prefixes.items():
-        arguments += [f"--{split}pref", ",".join(map(str, its_prefixes))]
+    for split, prefix in prefixes.items():
+        arguments += [f"--{split}pref", str(prefix)]
     call(python, [*arguments, "--destdir", to, "--joined-dictionary"], to.with_suffix(".log"))
 
 
@@ -81,30 +78,11 @@ def train(python: Path, data: Path, model: Path, options: Sequence[str], seed: i
         see `training_facts`.
     """
     log = model / "train.log"
-    said = log.read_text(encoding="utf-8") if log.is_file() else ""
-    saved = max((int(path.stem[10:]) for path in model.glob("checkpoint[0-9]*.pt")), default=0)
-    best, stale = patience_so_far(said, saved)
-    arguments: list[str | Path] = [_HERE / "fairseq_train.py", str(best), str(stale), data, "--cpu"]
+    arguments: list[str | Path] = ["-m", "fairseq_cli.train", data, "--cpu"]
     arguments += ["--save-dir", model, "--seed", str(seed), *options]
     arguments += ["--log-format", "json", "--log-interval", "50", "--num-workers", "0"]
     call(python, arguments, log)
     return training_facts(log.read_text(encoding="utf-8"))
-
-
-def patience_so_far(log: str, epochs: int) -> tuple[float, int]:
-    """Finds how patient a training has been.
-
-    Args:
-        log: of all calls before.
-        epochs: how many of them are kept in a checkpoint.
-
-    Returns:
-        the best dev loss, infinite before the first, and the epochs since.
-    """
-    best, stale = math.inf, 0
-    for _, loss in sorted(_by_epoch(log, "valid", "valid_loss").items())[:epochs]:
-        best, stale = (loss, 0) if loss < best else (best, stale + 1)
-    return best, stale
 
 
 def training_facts(log: str) -> Facts:
@@ -172,11 +150,6 @@ def translate(
 
 
 def read_translations(log: str) -> Facts:
-    """Reads what fairseq-generate printed.
-
-    Returns:
-        `translations`, a line a sentence in the split's order, and `own_bleu`, fairseq's.
-    """
+    """Reads the `translations`, a line a sentence in the split's order, from fairseq-generate's."""
     found = {int(index): text for index, text in _HYPOTHESIS.findall(log)}
-    (own,) = _OWN_SCORE.findall(log)
-    return {"translations": [found[index] for index in range(len(found))], "own_bleu": float(own)}
+    return {"translations": [found[index] for index in range(len(found))]}

@@ -17,8 +17,6 @@ _NO_NUMBER = re.compile(r"(?<=: )(\d+)(e[-+]?\d+)")
 
 VOCABULARY = "opennmt.vocabulary"
 
-_DEV = re.compile(r"Evaluation result for step (\d+): loss = ([\d.]+)")
-
 
 def model_text(recipe: Recipe) -> str:
     """Translates a recipe into OpenNMT-tf's description of a model, a Python file."""
@@ -137,19 +135,6 @@ def training_facts(log: str) -> Facts:
         "updates": max(found),
         "target_tokens_per_second": statistics.median(found.values()),
     }
-
-
-def curves(log: str, run: str) -> list[Facts]:
-    """Reads the dev nll out of a log, as `scripts/draw_curves.py` takes it.
-
-    Hours are those of the updates, at the middle speed of all reports: without pauses.
-    """
-    found = {int(step): float(nll) for step, nll in _DEV.findall(log)}
-    speed = statistics.median(float(speed) for _, speed, _ in _UPDATES.findall(log))
-    return [
-        {"run": run, "tag": "dev/nll", "step": step, "hours": step / speed / 3600, "value": nll}
-        for step, nll in sorted(found.items())
-    ]
 
 
 def average(python: Path, files: Sequence[Path], last: int, to: Path, log: Path) -> None:

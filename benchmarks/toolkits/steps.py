@@ -6,8 +6,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +97,15 @@ def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
         "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
     }
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as file, _timed(log):
-        done = subprocess.run([python, *arguments], stdout=file, stderr=file, env=settings)
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        with log.open("ab") as file:
+            done = subprocess.run([python, *arguments], stdout=file, stderr=file, env=settings)
+    finally:
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        row = {"wall": round(time.monotonic() - began, 1), "cpu": round(cpu, 1)}
+        append_row(_times(log), row)
     if done.returncode:
         called = " ".join(map(str, arguments[:2]))
         raise UserError(f"{called} failed with exit status {done.returncode}; see {log}")
@@ -120,16 +126,3 @@ def hours(log: Path) -> Facts:
 
 def _times(log: Path) -> Path:
     return log.with_suffix(".seconds.jsonl")
-
-
-@contextmanager
-def _timed(log: Path) -> Iterator[None]:
-    """Appends the seconds that a call takes, by the clock and of processors."""
-    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
-        yield
-    finally:
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        row = {"wall": round(time.monotonic() - began, 1), "cpu": round(cpu, 1)}
-        append_row(_times(log), row)
