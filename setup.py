@@ -83,6 +83,7 @@ setup(
         "absl-py>=2.1",
         "h5py>=3.10",
         "safetensors>=0.5,<1",
+        "PyYAML>=6",
         "gin-config>=0.5,<0.6",
         "filelock>=3.32,<4",  # earlier ones do not notice that a lock was deleted
         "numpy>=1.26",
@@ -104,7 +105,6 @@ setup(
             "hypothesis>=6.100",
             "ruff>=0.6",
             "mypy>=1.11",
-            "PyYAML>=6",
             # Holds Kubernetes' schemas.
             "kubernetes-validate>=1.31",
             # Runs docs/keras.ipynb.

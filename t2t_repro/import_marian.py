@@ -1,17 +1,23 @@
-r"""Makes a model directory of a Marian model in Hugging Face's form, such as OPUS-MT's.
+r"""Makes a model directory of a Marian model: of Marian's own files, or in Hugging Face's form.
 
     python -m t2t_repro.import_marian --model=Helsinki-NLP/opus-mt-en-de --model_dir=runs/ende/model
+    python -m t2t_repro.import_marian --model=opus-2020-02-26.zip --model_dir=runs/ende/model
 
---model is a directory that `MarianMTModel.save_pretrained` and its tokenizer's wrote, or the name
-of a model on the hub, which is downloaded: pip install 't2t_repro[hub]'.
+--model is one of these:
+- a directory, zip file or decoder.yml with model.npz and its vocabularies, as Marian or OPUS-MT
+  wrote them; or the .npz file itself, with --vocab if there is no decoder.yml beside it;
+- a directory that `MarianMTModel.save_pretrained` and its tokenizer's wrote;
+- the name of a model on the hub, which is downloaded: pip install 't2t_repro[hub]'.
 
 The directory is like that of a training run: translate, evaluate and the other commands take it.
-Decoding is set to what the model came with.
+Decoding is set to what the model came with. An ensemble becomes a directory for each model, 1, 2,
+and so on.
 """
 
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
@@ -19,6 +25,9 @@ from t2t_repro.command_line.flags import check_extra, check_new, define_path
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory
+
+if TYPE_CHECKING:
+    from t2t_repro.formats.marian.hugging_face_import import MarianModel
 
 FLAGS = flags.FLAGS
 
@@ -33,39 +42,60 @@ _SMALL_FILES = (
 def main() -> None:
     """Imports what the flags name."""
     check_new("model_dir")
-    folder, name, commit = _find_model()
+    place, name, commit = _find_model()
+    from t2t_repro.formats.marian.config import CONFIG
     from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
+    from t2t_repro.formats.marian.native import read_native
+
+    is_native = place.is_file() or not (commit or (place / CONFIG).exists())
+    if FLAGS.vocab and not is_native:
+        raise UserError(f"--vocab is of Marian's own files; expected none for {name}: leave it.")
+    if is_native:
+        models = read_native(place, [Path(one).expanduser() for one in FLAGS.vocab])
+    else:
+        models = [read_hugging_face(place)]
+    with whole_directory(Path(FLAGS.model_dir)) as partial:
+        for number, model in enumerate(models, 1):
+            folder = partial if len(models) == 1 else partial / str(number)
+            _write(model, folder, name, commit)
+    logging.info(f"imported {name} into {FLAGS.model_dir}")
+    if len(models) > 1:
+        first, *others = (f"{FLAGS.model_dir}/{n}" for n in range(1, len(models) + 1))
+        logging.info(f"translate with --model_dir={first} --ensemble={','.join(others)}")
+
+
+def _write(marian: "MarianModel", folder: Path, name: str, commit: str | None) -> None:
+    """Writes a model directory."""
     from t2t_repro.model.transformer import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
     from t2t_repro.runs.weights import named_values, save_weights
 
-    marian = read_hugging_face(folder)
     config = marian.decoding + size_bindings(marian.model)
     checkpoint = f"{marian.weights}@{commit}" if commit else marian.weights
     ancestor = Ancestor(name, checkpoint, weights_hash(named_values(marian.model)), {}, {})
-    with whole_directory(Path(FLAGS.model_dir)) as partial:
-        directory = ModelDirectory(partial)
-        directory.describe(marian.model, marian.text.write(partial), config, config)
-        save_weights(marian.model, directory.checkpoints, 0)
-        write_ancestry(directory.ancestry_json, [ancestor])
-    count = f"{marian.model.count_params():,}"
-    logging.info(f"imported {count} parameters of {name}, {checkpoint}, into {FLAGS.model_dir}")
+    folder.mkdir(exist_ok=True)
+    directory = ModelDirectory(folder)
+    directory.describe(marian.model, marian.text.write(folder), config, config)
+    save_weights(marian.model, directory.checkpoints, 0)
+    write_ancestry(directory.ancestry_json, [ancestor])
+    logging.info(f"{marian.weights} has {marian.model.count_params():,} parameters")
 
 
 def _find_model() -> tuple[Path, str, str | None]:
-    """Finds the directory that --model names, or downloads what it names on the hub.
+    """Finds the directory or file that --model names, or downloads what it names on the hub.
 
     Returns:
-        the directory; its absolute path, or the model's name on the hub; its revision there.
+        its path; its absolute path, or the model's name on the hub; its revision there.
     """
     given = os.path.expanduser(FLAGS.model)
-    if os.path.isdir(given):
+    if os.path.exists(given):
         return Path(given), os.path.abspath(given), None
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
+    is_file = given.endswith((".npz", ".zip", ".yml"))
+    if is_file or not re.fullmatch(r"[\w.-]+/[\w.-]+", given, re.ASCII):
         raise UserError(
-            f"--model={given}: no such directory; expected one, or the name of a model on the "
-            "Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de."
+            f"--model={given}: no such file or directory; expected one, or the name of a model on "
+            "the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de."
         )
     check_extra("hub", "huggingface_hub")
     folder = _download(given, "model.safetensors", FLAGS.revision)
@@ -92,9 +122,11 @@ def _download(name: str, weights: str, revision: str | None) -> Path:
 
 def cli() -> None:
     """Runs the command."""
-    meaning = "What MarianMTModel.save_pretrained wrote, or the name of a model on the hub."
+    meaning = "Marian's files, what MarianMTModel.save_pretrained wrote, or a name on the hub."
     flags.DEFINE_string("model", None, meaning, required=True)
     define_path("model_dir", None, "The directory to make.", is_required=True)
+    meaning = "A vocabulary, of both sides; or twice, of source and target. Of decoder.yml if not."
+    flags.DEFINE_multi_string("vocab", [], meaning)
     flags.DEFINE_string("revision", None, "Branch, tag or commit of the model on the hub.")
     run(main)
 

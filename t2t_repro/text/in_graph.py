@@ -5,6 +5,7 @@ A SavedModel takes text in and gives text out with these.
 
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +13,9 @@ import tensorflow_text
 
 from t2t_repro.text.word_marks import SPACE_MARK, WordMarks
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
+
+if TYPE_CHECKING:
+    from t2t_repro.text.marian import MarianFile
 
 # What Python's str.strip removes; a test compares both.
 _SPACES = (
@@ -149,29 +153,30 @@ class MarianTextOps(SentencePieceTextOps):
     """Encodes and decodes with one side of a Marian model.
 
     Args:
-        model: the file of the side's SentencePiece model.
-        pieces: the name of every id.
+        content: of the side's file.
         marks: the ids that carry the mark of a word boundary.
-        code: RE2 for the language code at the beginning of a text.
+        code: RE2 for the language code at the beginning of a text; None for no codes.
+        first: the first id that decoding writes: UNK, or the next.
         spaced: texts whose spaces decoding removes, one after the other.
     """
 
     def __init__(
         self,
-        model: bytes,
-        pieces: Sequence[str],
+        content: "MarianFile",
         marks: WordMarks,
-        code: str,
+        code: str | None,
+        first: int,
         spaced: Sequence[str],
     ) -> None:
         tf.Module.__init__(self)
-        self._size = len(pieces)
+        self._size = len(content.pieces)
         self._marked = np.array(marks.marked)
         self._marks_end = marks.at_end
         self._code = code
+        self._first = first
         self._spaced = tuple(spaced)
-        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
-        self._tokenizer = _tokenizer(model, tf.string)
+        self._pieces = np.array([piece.encode() for piece in content.pieces], dtype=object)
+        self._tokenizer = _tokenizer(content.model, tf.string) if content.model else _Words()
         ids = tf.range(UNK_ID + 1, self._size, dtype=tf.int64)
         self._vocab_lookup_table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(self._pieces[UNK_ID + 1 :]), ids),
@@ -181,13 +186,18 @@ class MarianTextOps(SentencePieceTextOps):
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text; see `TextOps.encode`."""
         texts = stripped(texts)
-        code_alone = f"({self._code})?(?s:.*)"
-        codes = tf.strings.regex_replace(texts, code_alone, r"\1", replace_global=False)
-        rest = tf.strings.regex_replace(texts, self._code, "", replace_global=False)
-        pieces = self._tokenizer.tokenize(rest)
-        ids = pieces.with_flat_values(self._look_up(pieces.flat_values))
-        ids = _with_first(self._look_up(codes), codes != "", ids)
+        if self._code is None:
+            ids = self._ids_of(texts)
+        else:
+            code_alone = f"({self._code})?(?s:.*)"
+            codes = tf.strings.regex_replace(texts, code_alone, r"\1", replace_global=False)
+            rest = tf.strings.regex_replace(texts, self._code, "", replace_global=False)
+            ids = _with_first(self._look_up(codes), codes != "", self._ids_of(rest))
         return ids, (texts == "") | (ids.row_lengths() == 0)
+
+    def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        pieces = self._tokenizer.tokenize(texts)
+        return pieces.with_flat_values(self._look_up(pieces.flat_values))
 
     def _look_up(self, pieces: tf.Tensor) -> tf.Tensor:
         return tf.cast(self._vocab_lookup_table.lookup(pieces), tf.int32)
@@ -195,9 +205,9 @@ class MarianTextOps(SentencePieceTextOps):
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the text of every sentence; see `TextOps.decode`.
 
-        PAD, UNK and ids outside the vocabulary are skipped.
+        PAD, ids outside the vocabulary, and Hugging Face's UNK are skipped.
         """
-        is_known = is_text(ids) & (ids > UNK_ID) & (ids < self._size)
+        is_known = is_text(ids) & (ids >= self._first) & (ids < self._size)
         kept = tf.ragged.boolean_mask(ids, is_known)
         pieces = kept.with_flat_values(tf.gather(tf.constant(self._pieces), kept.flat_values))
         texts = self._tokenizer.detokenize(pieces)
@@ -206,6 +216,17 @@ class MarianTextOps(SentencePieceTextOps):
             pattern = spaced.replace(".", r"\.").replace("?", r"\?")
             texts = tf.strings.regex_replace(texts, pattern, spaced.strip())
         return texts
+
+
+class _Words:
+    """Splits texts at blanks and joins words, called as a SentencepieceTokenizer is."""
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        words = tf.strings.split(texts, " ")
+        return tf.ragged.boolean_mask(words, words != "")
+
+    def detokenize(self, words: tf.RaggedTensor) -> tf.Tensor:
+        return tf.strings.reduce_join(words, axis=1, separator=" ")
 
 
 def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor) -> tf.RaggedTensor:

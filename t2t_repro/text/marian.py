@@ -1,4 +1,4 @@
-"""The subwords of a Marian model, applied as Hugging Face's `MarianTokenizer` does.
+"""The subwords of a Marian model, in Hugging Face's form or in Marian's own.
 
 Each side has a SentencePiece model that splits its text into pieces. A vocabulary, usually one for
 both sides, maps pieces to ids. It may lack pieces of a side's model, and may have others:
@@ -7,12 +7,19 @@ both sides, maps pieces to ids. It may lack pieces of a side's model, and may ha
 2.  SentencePiece splits the rest. A run of characters that it does not know is one piece.
 3.  Each piece has its id of the vocabulary, or UNK.
 
-`</s>`, `<unk>` and `<pad>` within a text are plain text, as with
-`MarianTokenizer(split_special_tokens=True)`.
+`</s>`, `<unk>` and `<pad>` within a text are plain text.
+
+The kinds of text differ in these points:
+
+    hugging_face   as `MarianTokenizer(split_special_tokens=True)`; decoding leaves UNK out
+    pieces         as OPUS-MT's scripts; only a vocabulary that has language codes has step 1
+    sentencepiece  as Marian with an .spm file: step 2 alone, the vocabulary is SentencePiece's
+    words          as Marian with any other vocabulary: words between blanks have ids; no model
 
 The file is JSON on one line:
 
     marian        the version of the form, 1
+    kind          see above; hugging_face if it is missing
     pieces        the name of every id: PAD, EOS, UNK, and the others
     punctuation   null
     clean_spaces  whether decoding removes spaces before punctuation
@@ -26,7 +33,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import sentencepiece
@@ -44,6 +51,9 @@ if TYPE_CHECKING:
 FILE_START = b'{"marian":'
 """The beginning of the file, by which it is recognized."""
 
+Kind = Literal["hugging_face", "pieces", "sentencepiece", "words"]
+"""A kind of text."""
+
 _VERSION = 1
 
 # Python's `re` and RE2, in the graph, find the same.
@@ -59,19 +69,22 @@ class MarianFile:
     """The content of the file.
 
     Attributes:
-        model: the file of the SentencePiece model.
+        model: the file of the SentencePiece model; empty where words are split at blanks.
         pieces: the name of every id.
         clean_spaces: whether decoding removes spaces before punctuation.
+        kind: of text.
     """
 
     model: bytes
     pieces: list[str]
-    clean_spaces: bool
+    clean_spaces: bool = False
+    kind: Kind = "hugging_face"
 
     def content(self) -> bytes:
         """Returns the bytes of the file."""
         values = {
             "marian": _VERSION,
+            "kind": self.kind,
             "pieces": self.pieces,
             "punctuation": None,
             "clean_spaces": self.clean_spaces,
@@ -91,8 +104,20 @@ class MarianFile:
         values = json.loads(read_at_most(path, MAX_FILE_BYTES).decode())
         if values["marian"] != _VERSION or values.get("punctuation"):
             raise ValueError(f"expected version {_VERSION}, imported without --punctuation")
+        if (kind := values.get("kind", "hugging_face")) not in get_args(Kind):
+            raise ValueError(f"it is of the unknown kind {kind!r}")
         model = base64.b64decode(values["model"], validate=True)
-        return cls(model, values["pieces"], values.get("clean_spaces") is True)
+        return cls(model, values["pieces"], values.get("clean_spaces") is True, kind)
+
+
+class _Words:
+    """Splits texts at blanks and joins words, called as a SentencePieceProcessor is."""
+
+    def encode(self, texts: Sequence[str], **_: Any) -> list[list[str]]:
+        return [[word for word in text.split(" ") if word] for text in texts]
+
+    def decode_pieces(self, pieces: Sequence[str]) -> str:
+        return " ".join(pieces)
 
 
 class MarianSubwords:
@@ -113,13 +138,18 @@ class MarianSubwords:
         self.model_path = Path(model_path)
         try:
             self.content = MarianFile.read(self.model_path)
-            self._model = sentencepiece.SentencePieceProcessor(model_proto=self.content.model)
+            self._model = _splitter(self.content)
         except (RuntimeError, OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{self.model_path} is not the subword file of a Marian model ("
                 f"{reason_of(error)}); expected what import_marian writes: import the model again."
             ) from error
         self.ids = {piece: i for i, piece in enumerate(self.content.pieces) if i > UNK_ID}
+        of_codes = any(map(_CODE.fullmatch, self.content.pieces))
+        has_codes = {"hugging_face": True, "pieces": of_codes}.get(self.content.kind, False)
+        self._code = _CODE if has_codes else None
+        # The first id that decoding writes.
+        self._first = UNK_ID + (self.content.kind == "hugging_face")
         # Texts whose spaces decoding removes, one after the other.
         self._spaced = _SPACED if self.content.clean_spaces else ()
 
@@ -141,7 +171,7 @@ class MarianSubwords:
         codes, texts = [], []
         for line in lines:
             text = line.encode("utf-8", errors="replace").decode()
-            code = _CODE.match(text)
+            code = self._code.match(text) if self._code else None
             codes.append([code[0]] if code else [])
             texts.append(text[code.end() :] if code else text)
         split = self._model.encode(texts, out_type=str, num_threads=1)
@@ -168,10 +198,10 @@ class MarianSubwords:
         """Returns the text of one sentence.
 
         Args:
-            ids: [length]; ids after the first EOS are ignored. PAD, UNK and an id outside the
-                vocabulary (embeddings may have more rows) are skipped.
+            ids: [length]; ids after the first EOS are ignored. PAD, an id outside the vocabulary
+                (embeddings may have more rows), and Hugging Face's UNK are skipped.
         """
-        known = [token for token in text_ids(ids) if UNK_ID < token < self.size]
+        known = [token for token in text_ids(ids) if self._first <= token < self.size]
         text: str = self._model.decode_pieces([self.content.pieces[token] for token in known])
         # SentencePiece keeps the marks of pieces that only the other side has.
         text = text.replace(SPACE_MARK, " ").strip()
@@ -195,6 +225,8 @@ class MarianSubwords:
     def word_marks(self) -> WordMarks:
         """The ids that carry the mark of a word boundary. A language code is a word."""
         pieces = self.content.pieces
+        if self.content.kind == "words":
+            return WordMarks([True] * len(pieces), at_end=False)
         marks = WordMarks.of(pieces, marks_end(self.content.model))
         pairs = zip(marks.marked, map(_CODE.match, pieces), strict=True)
         return marks._replace(marked=[mark or bool(code) for mark, code in pairs])
@@ -230,9 +262,25 @@ class MarianSubwords:
         """Returns the same encoding and decoding as TensorFlow operations."""
         from t2t_repro.text.in_graph import MarianTextOps
 
-        of_file = self.content.model, self.content.pieces
-        return MarianTextOps(*of_file, self.word_marks, _LANGUAGE_CODE, self._spaced)
+        code = _LANGUAGE_CODE if self._code else None
+        return MarianTextOps(self.content, self.word_marks, code, self._first, self._spaced)
 
     def sentencepiece(self) -> bytes:
-        """Returns the SentencePiece model of this side."""
+        """Returns the SentencePiece model of this side.
+
+        Raises:
+            UserError: words are split at blanks.
+        """
+        if not self.content.model:
+            raise UserError(
+                f"{self.model_path} has words, and no SentencePiece model, which this format "
+                "expects: give --format=saved_model."
+            )
         return self.content.model
+
+
+def _splitter(content: MarianFile) -> Any:
+    """Returns what splits text into pieces and joins them."""
+    if content.kind == "words":
+        return _Words()
+    return sentencepiece.SentencePieceProcessor(model_proto=content.model)

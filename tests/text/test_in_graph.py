@@ -4,17 +4,19 @@ import random
 import sys
 
 import pytest
+import sentencepiece
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.formats.marian.text import read_marian_text
+from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
 from t2t_repro.text.t2t_in_graph import is_word
 from t2t_repro.vocabulary import EOS_ID, NO_WORD
 from tests.decoding.random_translator import ODD_LINES
 from tests.real_corpora import shared_folder
-from tests.text.marian_directory import SOURCE_TEXT, TARGET_TEXT, write_marian_text
+from tests.text.marian_directory import CODES, SOURCE_TEXT, TARGET_TEXT, train, write_marian_text
 from tests.text.odd_text import ENDS, HOSTILE, WORDS, any_text, hypothetical
 from tests.text.test_t2t import ESCAPES, VOCABULARY, write
 
@@ -28,6 +30,15 @@ LINES = [
     *("a\\b_c \\\\ \\u \\8364; €", "a 's . n't ' ? a", "☃" * 3000, " ".join("abc" * 500)),
 ]
 KINDS = ["plain", "ending", "marian, two vocabularies, clean spaces", "t2t", "t2t, no letters"]
+KINDS += ["marian's pieces", "marian's sentencepiece", "marian's words"]
+
+
+SPECIAL = {"<pad>", "</s>", "<unk>"}
+
+
+def pieces_of(model):
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [processor.id_to_piece(number) for number in range(len(processor))]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -39,6 +50,13 @@ def subwords(request, models, tmp_path_factory):
     if "t2t" in request.param:
         pieces = WITHOUT_LETTERS if "," in request.param else VOCABULARY
         return T2TSubwords(write(folder / "vocab", pieces))
+    if "'s " in request.param:
+        kind = request.param.split()[-1]
+        model = b"" if kind == "words" else train(TARGET_TEXT)
+        words = " ".join(TARGET_TEXT).split() if kind == "words" else pieces_of(model)
+        pieces = ["<pad>", "</s>", "<unk>", *sorted({*words, *CODES} - SPECIAL)]
+        (folder / "made.model").write_bytes(MarianFile(model, pieces, kind=kind).content())
+        return MarianSubwords(folder / "made.model")
     two = "two" in request.param
     theirs = write_marian_text(folder / "theirs", two, clean_up_tokenization_spaces=two)
     return read_marian_text(theirs).write(folder).target

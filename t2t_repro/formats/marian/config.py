@@ -6,11 +6,14 @@ false, null, 0 or empty; otherwise a warning names it. Settings of the search th
 warned of too: they refuse no model.
 """
 
+import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import yaml
 from absl import logging
 from safetensors import SafetensorError
 
@@ -164,8 +167,23 @@ def _forbidden(generation: "Fields", rows: int, eos: int) -> list[int]:
 Content = TypeVar("Content")
 
 
-def read_file(path: Path, read: Callable[[Path], Content]) -> Content:
+_SAVED = "what save_pretrained of MarianMTModel and MarianTokenizer write: copy the directory again"
+
+# What the libraries that read these files raise where one is damaged; RuntimeError and KeyError are
+# h5py's and SentencePiece's.
+_DAMAGED = (
+    OSError, ValueError, RuntimeError, KeyError, EOFError, SafetensorError, yaml.YAMLError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+def read_file(path: Path, read: Callable[[Path], Content], expected: str = _SAVED) -> Content:
     """Reads a file of a Marian model.
+
+    Args:
+        path: of the file.
+        read: reads its content.
+        expected: what the file should be, and how to mend it, for the error.
 
     Raises:
         UserError: it is missing, not what `read` expects, or was not fetched from Git LFS.
@@ -173,11 +191,9 @@ def read_file(path: Path, read: Callable[[Path], Content]) -> Content:
     refuse_pointer(path)
     try:
         return read(path)
-    # h5py raises several kinds of errors for damaged files.
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+    except _DAMAGED as error:
         raise UserError(
-            f"{path} cannot be used ({reason_of(error)}); expected what save_pretrained of "
-            "MarianMTModel and MarianTokenizer write: copy the directory again."
+            f"{path} cannot be used ({reason_of(error)}); expected {expected}."
         ) from error
 
 
@@ -201,6 +217,7 @@ class Fields:
     Args:
         path: of the file.
         read: reads its content.
+        expected: as in `read_file`.
 
     Attributes:
         known: names of the fields that were read or checked.
@@ -210,11 +227,13 @@ class Fields:
         UserError: the file cannot be read, or does not hold a JSON object.
     """
 
-    def __init__(self, path: Path, read: Callable[[Path], Any] = read_json) -> None:
+    def __init__(
+        self, path: Path, read: Callable[[Path], Any] = read_json, expected: str = _SAVED
+    ) -> None:
         self.path = path
         self.known: set[str] = set()
         self.ignored: list[str] = []
-        self._values: dict[str, Any] = read_file(path, read)
+        self._values: dict[str, Any] = read_file(path, read, expected)
 
     def value(self, name: str, default: Any = None) -> Any:
         """Returns the value of a field, or the default where it is missing or null.

@@ -45,6 +45,7 @@ from t2t_repro.formats.marian.config import ACTIVATIONS, CONFIG, GENERATION
 from t2t_repro.formats.marian.text import marian_file, tokenizer_files
 from t2t_repro.formats.marian.weights import (
     LOGITS_BIAS,
+    NEVER,
     OWN_TABLES,
     POSITIONS,
     SAFETENSORS,
@@ -57,9 +58,6 @@ from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Trans
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 THEIR_EPSILON = 1e-5
-
-NEVER = -1000.0
-"""A logit that adds nothing to a sum of exponentials in float32."""
 
 _ACTIVATIONS = {"silu": "swish", **{name: name for name in ACTIVATIONS.values()}}
 """Names of activations in transformers, by Keras's."""

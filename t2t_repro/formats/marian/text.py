@@ -50,7 +50,7 @@ class MarianSide:
 
     Attributes:
         file: what a model directory holds of it.
-        ids: the id in vocab.json of each of our ids: [ids].
+        ids: the model's id of each of our ids, -1 where it has none: [ids].
     """
 
     file: MarianFile
@@ -162,6 +162,7 @@ def marian_file(subwords: SubwordModel) -> MarianFile:
         UserError: it is not SentencePiece's, or has a symbol that `MarianTokenizer` would take for
             the code of a language.
     """
+    model = subwords.sentencepiece()
     if isinstance(subwords, MarianSubwords):
         return subwords.content
     pieces = subwords.pieces()
@@ -170,7 +171,7 @@ def marian_file(subwords: SubwordModel) -> MarianFile:
             f"{subwords.model_path} has the symbol {codes[0]}, which MarianTokenizer takes for the "
             "code of a language; expected others, such as <2de>: give --format=saved_model."
         )
-    return MarianFile(subwords.sentencepiece(), pieces, clean_spaces=False)
+    return MarianFile(model, pieces)
 
 
 def tokenizer_files(

@@ -41,7 +41,12 @@ _SINUSOIDS = {"halves": halved_sinusoids, "concatenated": concatenated_sinusoids
 _ROUNDING = 4e-3
 """The most by which a number below 1 differs from its bfloat16, twice."""
 
-_MAX_BYTES = 2**34
+MAX_BYTES = 2**34
+"""Of a file of weights."""
+
+NEVER = -1000.0
+"""A logit that adds nothing to a sum of exponentials in float32."""
+
 _TYPES = {"float32", "float16", "bfloat16"}
 _ATTENTIONS = {"self_attention": "self_attn", "memory_attention": "encoder_attn"}
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
@@ -220,8 +225,8 @@ class WeightsFile:
 
 
 def _read_tensors(path: Path) -> dict[str, np.ndarray]:
-    if (size := path.stat().st_size) > _MAX_BYTES:
-        raise ValueError(f"it has {size:,} bytes, at most {_MAX_BYTES:,} are read")
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise ValueError(f"it has {size:,} bytes, at most {MAX_BYTES:,} are read")
     tensors = _read_h5(path) if path.name == TF_WEIGHTS else load_file(path)
     if other := {tensor.dtype.name for tensor in tensors.values()} - _TYPES:
         raise ValueError(f"it has tensors of {', '.join(other)}, only floats are read")
