@@ -27,8 +27,7 @@ def main() -> None:
     """Draws the maps on its flags."""
     if not FLAGS.source.strip():
         raise UserError(f"--source={FLAGS.source!r} is empty, expected a sentence.")
-    from t2t_repro.attention.maps import PairAttention
-    from t2t_repro.attention.page import Heading, as_html
+    from t2t_repro.attention.maps import Heading, PairAttention, as_html
     from t2t_repro.attention.pictures import check_matplotlib, layer_picture
 
     if FLAGS.pictures:

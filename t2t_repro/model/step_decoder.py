@@ -10,7 +10,6 @@ import tensorflow as tf
 from t2t_repro.model import cache
 from t2t_repro.model.cache import KeysValues, Past
 from t2t_repro.model.kernels.blocked_attention import keys_of_query
-from t2t_repro.model.kernels.weight_values import with_values
 from t2t_repro.model.masks import padding_mask, window_of, without_ids
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.vocabulary import PAD_ID
@@ -178,3 +177,17 @@ class LoopWeights:
         for weights, values in self._vectors:
             pairs += zip(weights, tf.unstack(values), strict=True)
         return with_values(pairs)
+
+
+def with_values(values: Iterable[tuple[keras.Variable, tf.Tensor]]) -> keras.StatelessScope:
+    """Returns a scope in which variables have other values, in the dtypes of these values.
+
+    Args:
+        values: variables, each with its value.
+    """
+    scope = keras.StatelessScope()
+    for variable, value in values:
+        # `state_mapping` of the constructor would cast values to the variable's dtype, and layers
+        # would cast them back whenever they read them.
+        scope.add_update((variable, value))
+    return scope

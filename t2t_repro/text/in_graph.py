@@ -5,7 +5,6 @@ A SavedModel takes text in and gives text out with these.
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -13,9 +12,6 @@ import tensorflow_text
 
 from t2t_repro.text.word_marks import SPACE_MARK, WordMarks
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
-
-if TYPE_CHECKING:
-    from t2t_repro.text.marian import MarianFile
 
 # What Python's str.strip removes; a test compares both.
 _SPACES = (
@@ -153,7 +149,8 @@ class MarianTextOps(SentencePieceTextOps):
     """Encodes and decodes with one side of a Marian model.
 
     Args:
-        content: of the side's file.
+        model: the file of the side's SentencePiece model; empty where words are split at blanks.
+        pieces: the name of every id.
         marks: the ids that carry the mark of a word boundary.
         code: RE2 for the language code at the beginning of a text; None for no codes.
         first: the first id that decoding writes: UNK, or the next.
@@ -162,21 +159,22 @@ class MarianTextOps(SentencePieceTextOps):
 
     def __init__(
         self,
-        content: "MarianFile",
+        model: bytes,
+        pieces: Sequence[str],
         marks: WordMarks,
         code: str | None,
         first: int,
         spaced: Sequence[str],
     ) -> None:
         tf.Module.__init__(self)
-        self._size = len(content.pieces)
+        self._size = len(pieces)
         self._marked = np.array(marks.marked)
         self._marks_end = marks.at_end
         self._code = code
         self._first = first
         self._spaced = tuple(spaced)
-        self._pieces = np.array([piece.encode() for piece in content.pieces], dtype=object)
-        self._tokenizer = _tokenizer(content.model, tf.string) if content.model else _Words()
+        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
+        self._tokenizer = _tokenizer(model, tf.string) if model else _Words()
         ids = tf.range(UNK_ID + 1, self._size, dtype=tf.int64)
         self._vocab_lookup_table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(self._pieces[UNK_ID + 1 :]), ids),

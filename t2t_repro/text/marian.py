@@ -263,7 +263,8 @@ class MarianSubwords:
         from t2t_repro.text.in_graph import MarianTextOps
 
         code = _LANGUAGE_CODE if self._code else None
-        return MarianTextOps(self.content, self.word_marks, code, self._first, self._spaced)
+        of_file = self.content.model, self.content.pieces
+        return MarianTextOps(*of_file, self.word_marks, code, self._first, self._spaced)
 
     def sentencepiece(self) -> bytes:
         """Returns the SentencePiece model of this side.

@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from t2t_repro.attention.maps import AttentionMap
-from t2t_repro.attention.page import Heading, as_html
+from t2t_repro.attention.maps import AttentionMap, Heading, as_html
 
 NASTY = """</script><script>alert(1)</script> <!-- "quotes" 'single' & &amp; \u2028 \udcff \\ ]]>"""
 

@@ -12,7 +12,7 @@ from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.formats.saved_model.groups import in_groups
 from t2t_repro.formats.saved_model.stored_weights import StoredWeights
-from t2t_repro.model.kernels.weight_values import with_values
+from t2t_repro.model.step_decoder import with_values
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 

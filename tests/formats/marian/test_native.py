@@ -9,6 +9,7 @@ import sentencepiece
 import yaml
 
 from t2t_repro.decoding.loading import load_translator
+from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.native import read_native
 from t2t_repro.vocabulary import EOS_ID, UNK_ID
@@ -30,8 +31,10 @@ ALL = {"tied-embeddings-all": True}
 def write(folder, joint=True, **options):
     """A model with SentencePiece's vocabularies; returns its weights."""
     names = write_spm(folder, joint)
-    sizes = [sentencepiece.SentencePieceProcessor(model_file=str(folder / n)) for n in names]
-    return write_model(folder, tuple(map(len, sizes)), names, **options)
+    source, target = (
+        len(sentencepiece.SentencePieceProcessor(model_file=str(folder / name))) for name in names
+    )
+    return write_model(folder, (source, target), names, **options)
 
 
 def rewrite(folder, **more):
@@ -69,7 +72,7 @@ def test_older_names_and_types_of_weights_are_read(tmp_path):
     weights = write(tmp_path, False)
     ((model, *_),) = read_native(tmp_path)
     expected = [np.float16(value) for value in model.get_weights()]
-    older = {name: np.float16(value) for name, value in weights.items()}
+    older: dict = {name: np.float16(value) for name, value in weights.items()}
     older["decoder_ff_logit_out_W"] = older.pop("decoder_ff_logit_out_Wt").T
     sizes = [len(weights[f"{stack}_Wemb"]) for stack in ("encoder", "decoder")]
     save(tmp_path / "model.npz", older, OPTIONS | {"dim-vocabs": sizes})
@@ -107,8 +110,7 @@ def test_the_search_is_that_of_decoder_yml(tmp_path):
     assert "mini-batch" not in outcome.err
     settings = load_translator(tmp_path / "model").settings
     search = settings.search
-    found = search.beam_size, search.length_penalty, search.word_penalty
-    assert found == (3, 0.5, 0.25)
+    assert search == MarianSearch(3, 0.5, word_penalty=0.25)
     assert (settings.max_length_factor, settings.max_extra_length) == (2.5, 0)
     assert settings.forbidden_ids == ()
 

@@ -3,6 +3,7 @@
 The reference values are not in the repository; see `real_corpora`.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,9 @@ MODELS = {"post_norm_joint": "", "pre_norm_guided": "_new_layers", "opus_mt_layo
 class Oracle(NamedTuple):
     """A model's files, and the directory into which it was imported."""
 
-    files: object
+    files: Path
     lists: str
-    model_dir: object
+    model_dir: Path
     has_pieces: bool
 
     def lines(self, name):
@@ -41,7 +42,7 @@ class Oracle(NamedTuple):
 
     def n_best(self, alpha):
         """Texts and scores of each line."""
-        found = {}
+        found: dict[int, list[tuple[str, float]]] = {}
         for line in self.lines(f"{self.lists}/nbest4_normalize_{alpha}.txt"):
             number, text, _, _, score = line.split(" ||| ")
             found.setdefault(int(number), []).append((self.plain(text), float(score)))
@@ -65,8 +66,13 @@ def oracle(request, tmp_path_factory):
     return Oracle(files, f"expected{MODELS[request.param]}", folder / "model", has_pieces)
 
 
-def test_scores_of_sentences_and_pieces_are_its_scorer_s(oracle):
-    found = oracle.translator(1.0).score(oracle.texts("source"), oracle.texts("reference"))
+@pytest.fixture(scope="module")
+def translator(oracle):
+    return oracle.translator("1.0")
+
+
+def test_scores_of_sentences_and_pieces_are_its_scorer_s(oracle, translator):
+    found = translator.score(oracle.texts("source"), oracle.texts("reference"))
     expected = [float(line) for line in oracle.lines("expected/reference.scores.txt")]
     np.testing.assert_allclose([one.log_probability for one in found], expected, atol=1e-3)
     for one, line in zip(found, oracle.lines("expected/reference.word_scores.txt"), strict=True):
@@ -82,20 +88,19 @@ def check(found, expected):
     np.testing.assert_allclose(scores, [[s for _, s in one] for one in expected], atol=1e-3)
 
 
-def test_n_best_lists_are_its_decoder_s(oracle):
-    for alpha in ("0.6", "1.0"):
-        found = oracle.translator(alpha).translate(oracle.texts("source"), 4)
-        check(found, oracle.n_best(alpha))
+def test_n_best_lists_are_its_decoder_s(oracle, translator):
+    for alpha, one in (("0.6", oracle.translator("0.6")), ("1.0", translator)):
+        check(one.translate(oracle.texts("source"), 4), oracle.n_best(alpha))
 
 
-def test_odd_lines_are_translated_as_its_decoder_does(oracle):
-    found = [best.text for (best,) in oracle.translator("1.0").translate(oracle.texts("edge"))]
+def test_odd_lines_are_translated_as_its_decoder_does(oracle, translator):
+    found = [best.text for best, *_ in translator.translate(oracle.texts("edge"), 4)]
     expected = oracle.lines(f"{oracle.lists}/edge.beam4_normalize_1.0.txt")
     assert found == [oracle.plain(line) for line in expected]
 
 
-def test_n_best_lists_through_tensorflow_s_loader_are_its_decoder_s(oracle, tmp_path):
-    servable = Servable(oracle.translator("1.0"), "float32")
+def test_n_best_lists_through_tensorflow_s_loader_are_its_decoder_s(oracle, translator, tmp_path):
+    servable = Servable(translator, "float32")
     version = write_saved_model(servable, tmp_path, 1, "made")
     with cpp_session(version, text_libraries()) as (ask, loaded):
         assert loaded == {}
