@@ -157,8 +157,8 @@ def _decoding(files: _Files, text: MarianText) -> str:
         raise fields.refused("weights", "1 for every model")
     search = MarianSearch(
         fields.size("beam-size", 12),
-        fields.value("normalize", 0.0),
-        word_penalty=fields.value("word-penalty", 0.0),
+        float(fields.value("normalize", 0.0)),
+        word_penalty=float(fields.value("word-penalty", 0.0)),
     )
     pieces = text.target.file.pieces
     forbidden = [] if fields.value("allow-unk") else [UNK_ID]
@@ -170,7 +170,7 @@ def _decoding(files: _Files, text: MarianText) -> str:
         "MarianSearch.length_penalty": search.length_penalty,
         "MarianSearch.word_penalty": search.word_penalty,
         "Translator.forbidden_ids": tuple(forbidden),
-        "Translator.max_length_factor": fields.value("max-length-factor", 3.0),
+        "Translator.max_length_factor": float(fields.value("max-length-factor", 3.0)),
         "Translator.max_extra_length": 0,
         "Translator.max_source_length": fields.size("max-length", 1000),
     }
