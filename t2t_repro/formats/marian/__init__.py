@@ -1,1 +1,1 @@
-"""Marian's models, in the form of Hugging Face."""
+"""Marian's models, as Marian writes them and in the form of Hugging Face."""
