@@ -153,7 +153,7 @@ class MarianTextOps(SentencePieceTextOps):
         pieces: the name of every id.
         marks: the ids that carry the mark of a word boundary.
         code: RE2 for the language code at the beginning of a text; None for no codes.
-        first: the first id that decoding writes: UNK, or the next.
+        kind: of text, see `text.marian`.
         spaced: texts whose spaces decoding removes, one after the other.
     """
 
@@ -163,7 +163,7 @@ class MarianTextOps(SentencePieceTextOps):
         pieces: Sequence[str],
         marks: WordMarks,
         code: str | None,
-        first: int,
+        kind: str,
         spaced: Sequence[str],
     ) -> None:
         tf.Module.__init__(self)
@@ -171,7 +171,9 @@ class MarianTextOps(SentencePieceTextOps):
         self._marked = np.array(marks.marked)
         self._marks_end = marks.at_end
         self._code = code
-        self._first = first
+        self._kind = kind
+        # The first id that decoding writes.
+        self._first = UNK_ID + (kind == "hugging_face")
         self._spaced = tuple(spaced)
         self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
         self._tokenizer = _tokenizer(model, tf.string) if model else _Words()
@@ -209,7 +211,11 @@ class MarianTextOps(SentencePieceTextOps):
         kept = tf.ragged.boolean_mask(ids, is_known)
         pieces = kept.with_flat_values(tf.gather(tf.constant(self._pieces), kept.flat_values))
         texts = self._tokenizer.detokenize(pieces)
-        texts = stripped(tf.strings.regex_replace(texts, SPACE_MARK, " "))
+        if self._kind == "hugging_face":
+            texts = stripped(tf.strings.regex_replace(texts, SPACE_MARK, " "))
+        elif self._kind == "pieces":
+            texts = tf.strings.regex_replace(texts, SPACE_MARK, " ")
+            texts = tf.strings.regex_replace(texts, "^ +", "")
         for spaced in self._spaced:
             pattern = spaced.replace(".", r"\.").replace("?", r"\?")
             texts = tf.strings.regex_replace(texts, pattern, spaced.strip())

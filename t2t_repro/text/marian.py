@@ -11,8 +11,10 @@ both sides, maps pieces to ids. It may lack pieces of a side's model, and may ha
 
 The kinds of text differ in these points:
 
-    hugging_face   as `MarianTokenizer(split_special_tokens=True)`; decoding leaves UNK out
-    pieces         as OPUS-MT's scripts; only a vocabulary that has language codes has step 1
+    hugging_face   as `MarianTokenizer(split_special_tokens=True)`; decoding leaves UNK out, and
+                   blanks at the ends
+    pieces         as OPUS-MT's scripts; only a vocabulary that has language codes has step 1, and
+                   decoding leaves blanks at the start out
     sentencepiece  as Marian with an .spm file: step 2 alone, the vocabulary is SentencePiece's
     words          as Marian with any other vocabulary: words between blanks have ids; no model
 
@@ -204,7 +206,10 @@ class MarianSubwords:
         known = [token for token in text_ids(ids) if self._first <= token < self.size]
         text: str = self._model.decode_pieces([self.content.pieces[token] for token in known])
         # SentencePiece keeps the marks of pieces that only the other side has.
-        text = text.replace(SPACE_MARK, " ").strip()
+        if self.content.kind == "hugging_face":
+            text = text.replace(SPACE_MARK, " ").strip()
+        elif self.content.kind == "pieces":
+            text = text.replace(SPACE_MARK, " ").lstrip(" ")
         for spaced in self._spaced:
             text = text.replace(spaced, spaced.strip())
         return text
@@ -264,7 +269,7 @@ class MarianSubwords:
 
         code = _LANGUAGE_CODE if self._code else None
         of_file = self.content.model, self.content.pieces
-        return MarianTextOps(*of_file, self.word_marks, code, self._first, self._spaced)
+        return MarianTextOps(*of_file, self.word_marks, code, self.content.kind, self._spaced)
 
     def sentencepiece(self) -> bytes:
         """Returns the SentencePiece model of this side.

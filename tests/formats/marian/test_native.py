@@ -201,7 +201,10 @@ def test_ids_of_sentencepiece_are_its_own(tmp_path):
     for line in [*SOURCE_TEXT, *TARGET_TEXT, ">>deu<< the  dog ☃", "</s> <unk> <pad>"]:
         (ids,) = source.encode([line])
         assert text.source.ids[ids].tolist() == [*processor.encode(line), processor.eos_id()]
-        assert target.decode(ids) == processor.decode(processor.encode(line)).strip()
+        assert target.decode(ids) == processor.decode(processor.encode(line))
+    mark = target.pieces().index("\u2581")
+    (ids,) = source.encode(["the dog"])
+    assert target.decode([mark, *ids[:-1], mark]) == " the dog "
 
 
 def test_nematus_names_gaps_padding_and_cuts_are_marian_s(tmp_path):
