@@ -4,9 +4,11 @@
         --lines=test.en
 
 Exports the model, and has transformers load it in an environment of their own. Compared are ids and
-decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), and
-translations: greedy, and with the exported beam (ours with their penalty, too). Both compute in
-float32 on a CPU. Prints a JSON line a figure.
+decoded text of all lines (and of odd ones), logits and log P(our greedy translation | line), greedy
+translations, and n-best lists of the exported beam, ours with their length penalty. Both compute in
+float32 on a CPU. Of a model with Marian's own positions, it also measures what is lost where
+transformers' own converter takes float16, their positions and their epsilon. Prints a JSON line a
+figure.
 """
 
 import argparse
@@ -25,8 +27,9 @@ from environments import DEFAULT_ENV_DIR, make_environment
 from t2t_repro.data.line_files import read_lines
 from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import load_translator
+from t2t_repro.decoding.search import Search
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.formats.marian.hugging_face_export import HuggingFaceModel
+from t2t_repro.formats.marian import hugging_face_export
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import mean_target_length
@@ -34,8 +37,7 @@ from t2t_repro.vocabulary import PAD_ID
 from toolkits.steps import Facts
 
 _ANSWERS = Path(__file__).parent / "toolkits" / "hugging_face_answers.py"
-_WITH_LOGITS = 100
-_SEARCH = ("num_beams", "length_penalty")
+_CHANGES = ("exported", "float16", "positions", "epsilon", "all_three")
 _ODD = [
     "", " ", "  two   blanks  inside ", "\ttab\t", "naïve café, Zürich – „Anführung“ “quotes” ’s",
     "🙂👩\u200d👩\u200d👧 ½ ﬁ ① Ａ", "日本語 русский العربية", "</s> <unk> <pad> <s>", "a</s>b",
@@ -49,15 +51,12 @@ def main() -> None:
     """Compares, and prints what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", required=True)
-    parser.add_argument("--checkpoint")
     parser.add_argument("--lines", type=Path, required=True, help="source sentences")
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     arguments = parser.parse_args()
-    translator = load_translator(
-        arguments.model_dir, checkpoint=arguments.checkpoint, precision="float32"
-    )
+    translator = load_translator(arguments.model_dir, precision="float32")
     mean_length = mean_target_length(ModelDirectory(arguments.model_dir).epoch_json)
-    exported = HuggingFaceModel(translator, mean_length)
+    exported = hugging_face_export.HuggingFaceModel(translator, mean_length)
     lines = list(read_lines(arguments.lines))
     # Last: it is a gigabyte that may have to be downloaded.
     python = make_environment(arguments.env_dir, "hugging_face")
@@ -69,7 +68,7 @@ def main() -> None:
 
 def compare(
     translator: Translator,
-    exported: HuggingFaceModel,
+    exported: hugging_face_export.HuggingFaceModel,
     lines: list[str],
     python: Path,
     folder: Path,
@@ -87,73 +86,67 @@ def compare(
         a row a figure.
     """
     subwords, model = translator.subwords, translator.model
-    ours = {
-        "greedy": _texts(_with_search(translator, BeamSearch(1)), lines),
-        "beam": _texts(translator, lines),
-        "their penalty": _texts(_with_search(translator, _with_their_penalty(exported)), lines),
-    }
-    targets = subwords.target.encode(ours["greedy"])
-    beam = {key: exported.generation[key] for key in _SEARCH if key in exported.generation}
-    searches = {"greedy": {"num_beams": 1}, "beam": beam}
-    questions = {
+    beam = {key: exported.generation[key] for key in ("num_beams", "length_penalty")}
+    search: Any = translator.settings.search
+    as_theirs = replace(search, length_penalty=beam["length_penalty"], penalty=power_penalty)
+    searches = {"greedy": BeamSearch(1), "beam": as_theirs}
+    ours = {name: _n_best(translator, search, lines) for name, search in searches.items()}
+    ids = subwords.source.encode(lines + _ODD)
+    targets = subwords.target.encode(_best(ours["greedy"]))
+    questions: dict[str, Any] = {
         "lines": lines,
         "odd": _ODD,
         "targets": targets,
-        "with_logits": _WITH_LOGITS,
-        "extra": translator.settings.max_extra_length,
-        "searches": searches,
+        "limits": [translator.limit(len(row)) for row in ids],
+        "searches": {"greedy": {"num_beams": 1}, "beam": beam},
+        "changes": _CHANGES if model.positional_encoding.kind == "concatenated" else _CHANGES[:1],
+        # Of vectors that are so many times ours.
+        "epsilon": 1e-5 * hugging_face_export.scale_for(model.config.norm_epsilon) ** 2,
     }
     (folder / "questions.json").write_text(json.dumps(questions), encoding="utf-8")
     subprocess.run([python, _ANSWERS, folder], check=True)
     theirs = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
 
-    all_lines = lines + _ODD
-    ids = subwords.source.encode(all_lines)
-    differing = _differing(all_lines, ids, theirs["ids"])
-    yield {"case": "lines with other ids", "value": len(differing), "lines": differing}
+    yield {"case": "versions", **theirs["versions"]}
+    yield _equal("ids", ids, theirs["ids"])
     decoded = [subwords.source.decode(row).strip() for row in theirs["ids"]]
-    differing = _differing(all_lines, decoded, theirs["decoded"])
-    yield {"case": "lines decoded otherwise", "value": len(differing), "lines": differing}
-    apart = _logits_apart(model, ids, targets, folder)
-    yield {"case": "largest difference of a logit", "value": apart}
-    scores = [score.log_probability for score in translator.score(lines, ours["greedy"])]
-    apart = float(np.abs(np.array(scores) - theirs["log_probs"]).max())
-    yield {"case": "largest difference of log P", "value": apart}
-    for name, options in searches.items():
-        same = len(lines) - len(_differing(lines, ours[name], theirs[name]))
-        seconds = round(theirs[f"{name}_seconds"], 1)
-        row = {"case": f"equal texts, {name}", "value": same, "of": len(lines)}
-        yield {**row, "options": options, "their_seconds": seconds, **theirs["versions"]}
-    same = len(lines) - len(_differing(lines, ours["their penalty"], theirs["beam"]))
-    yield {"case": "equal texts, beam, ours with their penalty", "value": same, "of": len(lines)}
+    yield _equal("decoded lines", decoded, theirs["decoded"])
+    scores = [score.log_probability for score in translator.score(lines, _best(ours["greedy"]))]
+    for change in questions["changes"]:
+        row, answers = {"change": change}, theirs[change]
+        apart = _logits_apart(model, ids, targets, folder / f"{change}.npz")
+        yield row | {"case": "largest difference of a logit", "value": apart}
+        apart = float(np.abs(np.array(scores) - answers["log_probs"]).max())
+        yield row | {"case": "largest difference of log P", "value": apart}
+        for name, texts in ours.items():
+            yield row | _equal(f"texts, {name}", _best(texts), _best(answers[name]))
+            yield row | _equal(f"n-best lists, {name}", texts, answers[name])
 
 
-def _with_their_penalty(exported: HuggingFaceModel) -> BeamSearch:
-    generation = exported.generation
-    alpha = generation.get("length_penalty", 0.0)
-    return BeamSearch(generation["num_beams"], alpha, power_penalty)
+def _best(n_best: list[list[str]]) -> list[str]:
+    return [texts[0] for texts in n_best]
 
 
-def _with_search(translator: Translator, search: BeamSearch) -> Translator:
+def _n_best(translator: Translator, search: Search, lines: list[str]) -> list[list[str]]:
     settings = replace(translator.settings, search=search)
-    return Translator(translator.models, translator.subwords, settings)
+    alike = Translator(translator.models, translator.subwords, settings)
+    found = alike.translate(lines, search.beam_size)
+    return [[one.text.strip() for one in translations] for translations in found]
 
 
-def _texts(translator: Translator, lines: list[str]) -> list[str]:
-    return [found[0].text.strip() for found in translator.translate(lines)]
-
-
-def _differing(lines: list[str], ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
-    pairs = zip(lines, ours, theirs, strict=True)
-    return [line for line, one, other in pairs if one != other]
+def _equal(case: str, ours: Sequence[Any], theirs: Sequence[Any]) -> Facts:
+    pairs = enumerate(zip(ours, theirs, strict=True), 1)
+    others = [number for number, (one, other) in pairs if one != other]
+    equal = len(ours) - len(others)
+    return {"case": f"equal {case}", "value": equal, "of": len(ours), "differing": others[:9]}
 
 
 def _logits_apart(
-    model: Transformer, sources: list[list[int]], targets: list[list[int]], folder: Path
+    model: Transformer, sources: list[list[int]], targets: list[list[int]], file: Path
 ) -> float:
     """Over all logits of the first sentences; PAD's column may stand at the end there."""
     worst = 0.0
-    with np.load(folder / "logits.npz") as found:
+    with np.load(file) as found:
         for theirs, source, target in zip(found.values(), sources, targets, strict=False):
             ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
             if theirs.shape[1] > ours.shape[1]:
