@@ -204,7 +204,7 @@ def test_ids_of_sentencepiece_are_its_own(tmp_path):
         assert target.decode(ids) == processor.decode(processor.encode(line))
     mark = target.pieces().index("\u2581")
     (ids,) = source.encode(["the dog"])
-    assert target.decode([mark, *ids[:-1], mark]) == " the dog "
+    assert target.decode([mark, *ids[:-1], mark]) == "the dog "
 
 
 def test_nematus_names_gaps_padding_and_cuts_are_marian_s(tmp_path):
