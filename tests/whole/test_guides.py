@@ -108,6 +108,7 @@ BINDINGS = sorted(
 
 # Bindings that have these called.
 USES = {
+    "MarianSearch": ["Translator.search = @MarianSearch()"],
     "SubwordDropout": ["Batches.segmentation = @SubwordDropout()"],
     "bracket_f1": ["evaluate.metrics = [@bracket_f1]"],
     "InverseSquareRoot": ["adam.learning_rate = @InverseSquareRoot()"],
@@ -123,10 +124,12 @@ def test_a_binding_is_accepted(binding, monkeypatch):
     experiment.configure_experiment(f"gin/{name}.gin", [binding, *USES.get(owner, [])])
 
 
-FILE = re.compile(r"\.(py|md|gin|sh|json|yaml|txt|spm|h5|bin|pbtxt|tsv|de|en|model|safetensors)$")
+FILE = re.compile(
+    r"\.(py|md|gin|sh|json|ya?ml|txt|spm|npz|h5|bin|pbtxt|tsv|de|en|model|safetensors)$"
+)
 NOT_CONFIGURED = {
-    "MarianMTModel", "MarianTokenizer", "constraints", "dev", "experiment", "given", "t2t_repro",
-    "test", "tf", "torch", "wandb",
+    "MarianMTModel", "MarianTokenizer", "constraints", "dev", "experiment", "given", "lm_head",
+    "t2t_repro", "test", "tf", "torch", "wandb",
 }  # fmt: skip
 """Names with a dot that gin does not configure."""
 
