@@ -43,11 +43,10 @@ def main() -> None:
     """Imports what the flags name."""
     check_new("model_dir")
     place, name, commit = _find_model()
-    from t2t_repro.formats.marian.config import CONFIG
     from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
     from t2t_repro.formats.marian.native import read_native
 
-    is_native = place.is_file() or not (commit or (place / CONFIG).exists())
+    is_native = place.is_file() or not (commit or any(place.glob("*config.json")))
     if FLAGS.vocab and not is_native:
         raise UserError(f"--vocab is of Marian's own files; expected none for {name}: leave it.")
     if is_native:

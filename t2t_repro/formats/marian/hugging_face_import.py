@@ -7,12 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.config import (
-    CONFIG,
-    MarianConfig,
-    read_marian_config,
-    refuse_pointer,
-)
+from t2t_repro.formats.marian.config import MarianConfig, read_marian_config, refuse_pointer
 from t2t_repro.formats.marian.text import MarianText, read_marian_text
 from t2t_repro.formats.marian.weights import (
     LOGITS_BIAS,
@@ -59,7 +54,7 @@ def read_hugging_face(directory: Path) -> MarianModel:
     _check_sizes(config, file)
     if not text.shares_ids and config.model["source_vocab_size"] is None:
         raise UserError(
-            f"{directory / CONFIG} has source and target share an embedding, but they have "
+            f"{directory}/config.json has source and target share an embedding, but they have "
             "vocabularies of their own: give the files of one model."
         )
     rows: dict[Side, NDArray[np.int64]] = {
@@ -99,9 +94,9 @@ def _rows(
     pad, eos, *_ = ids
     if len(ids) > count or (config.pad, config.eos) != (pad, eos):
         raise UserError(
-            f"{directory / CONFIG} has {count} ids, pad_token_id = {config.pad} and eos_token_id = "
-            f"{config.eos}, but a vocabulary has {len(ids)} pieces, PAD at {pad} and EOS at {eos}: "
-            "give the files of one model."
+            f"{directory}/config.json has {count} ids, pad_token_id = {config.pad} and "
+            f"eos_token_id = {config.eos}, but a vocabulary has {len(ids)} pieces, PAD at {pad} "
+            f"and EOS at {eos}: give the files of one model."
         )
     return np.concatenate([ids, np.setdiff1d(np.arange(count), ids)])
 
