@@ -18,10 +18,11 @@ from t2t_repro.model.dense import (
     side_by_side,
 )
 from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels import gpu
 from t2t_repro.model.kernels.gradients import softmax as fast_softmax
 from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
-from t2t_repro.model.masks import apply_mask, check_last_axis, with_implicit_mask
+from t2t_repro.model.masks import apply_mask, with_implicit_mask
 
 
 def softmax(scores: tf.Tensor) -> tf.Tensor:
@@ -61,7 +62,7 @@ def attention_weights(
 def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
     """Splits the heads: [batch, length, heads·depth] → [batch, heads, length, depth]."""
     if isinstance(x, Packed):
-        return x.split_heads(num_heads)
+        return x.layout.split_heads(x.vectors, num_heads)
     shape = [*leading_axes(x), num_heads, x.shape[-1] // num_heads]
     return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
 
@@ -69,13 +70,13 @@ def split_heads(x: Vectors, num_heads: int) -> tf.Tensor:
 def join_heads(heads: tf.Tensor, like: Vectors) -> Vectors:
     """Concatenates the heads: [batch, length, heads·depth], packed if `like` is packed."""
     if isinstance(like, Packed):
-        return like.with_heads(heads)
+        return Packed(like.layout.join_heads(heads), like.layout)
     _, num_heads, _, depth = heads.shape
     return tf.reshape(tf.transpose(heads, [0, 2, 1, 3]), [*leading_axes(like), num_heads * depth])
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(SameShape):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (paper, section 3.2.2).
 
     head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), without biases in the paper. Columns
@@ -116,7 +117,6 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value_projection = self._projection(num_heads * d_v, "value", initialization)
         self.recorder: Callable[[tf.Tensor], None] | None = None
         self.weights_dropout = Dropout(dropout, name="weights_dropout", dtype=self.dtype_policy)
-        self.supports_masking = True
 
     def _projection(self, width: int, name: str, initialization: Initialization) -> Dense:
         return Dense(
@@ -137,12 +137,6 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection = self._projection(d_model, "output", "glorot")
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
         self.built = True
-
-    def compute_output_shape(
-        self, query_shape: tuple, memory_shape: tuple | None = None
-    ) -> tuple[int | None, ...]:
-        """Returns the shape of the queries."""
-        return tuple(query_shape)
 
     def project_memory(self, memory: Vectors) -> KeysValues:
         """Computes K W^K and V W^V of a memory [batch, key_length, d_model]."""
@@ -199,11 +193,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
         Returns:
             [batch, query_length, d_model].
-
-        Raises:
-            ValueError: the width of `query` is not the one that the layer was built for.
         """
-        check_last_axis("query", query, self.query_projection.kernel.shape[0])
         if past is None:
             if memory is None:
                 attention_mask = with_implicit_mask(attention_mask, query)

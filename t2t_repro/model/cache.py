@@ -6,6 +6,7 @@ and a mask shows each hypothesis the entries of its own line. Other toolkits cop
 new order, which costs several times what a step's attention reads.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -28,36 +29,31 @@ class KeysValues(NamedTuple):
     values: tf.Tensor
 
 
+@dataclass
 class Past:
     """The earlier positions of one decoder layer, to which this step's are added.
 
-    Args:
-        keys_values: with room for this step; they must not be used again.
+    Attributes:
+        keys_values: with room for this step, whose own are there after attention has called
+            `extend`; the tensors given must not be used again.
         projection: to heads·(2·d_k + d_v), the layer's W^Q, W^K and W^V; see
             `MultiHeadAttention.joint_projection`.
         position: scalar, of this step.
         mask: boolean [batch, beam, entries], what a hypothesis may attend to.
-
-    Attributes:
-        keys_values: including those of this step after attention has called `extend`.
-        projection: see above.
-        mask: see above.
     """
 
-    def __init__(
-        self, keys_values: KeysValues, projection: Projection, position: tf.Tensor, mask: tf.Tensor
-    ) -> None:
-        self.keys_values = keys_values
-        self.projection = projection
-        self.mask = mask
-        self._position = position
+    keys_values: KeysValues
+    projection: Projection
+    position: tf.Tensor
+    mask: tf.Tensor
 
     def extend(self, newest: KeysValues) -> KeysValues:
         """Adds this step's keys and values [batch, heads, beam, depth]; returns all."""
         _, heads, beam, _ = newest.keys.shape
         # From the mask, which all layers share: TensorFlow then computes them once per step.
         batch, _, entries = tf.unstack(tf.shape(self.mask))
-        places = places_of(self._position, batch * heads, entries // beam)
+        positions = entries // beam
+        places = tf.range(self.position, batch * heads * positions, positions)
         pairs = zip(self.keys_values, newest, strict=True)
         self.keys_values = KeysValues(*(write(old, new, places, entries) for old, new in pairs))
         return self.keys_values
@@ -75,20 +71,10 @@ _write_rows = kernels.fast(fast.write_rows, write_rows)
 _room = kernels.fast(fast.room, tf.zeros)
 
 
-def empty(batch: int | tf.Tensor, heads: int, depth: int, dtype: str) -> tf.Tensor:
-    """Returns a cache without entries: [batch, heads, 0, depth]."""
-    return tf.zeros([batch, heads, 0, depth], dtype)
-
-
 def with_room(cache: tf.Tensor, entries: int) -> tf.Tensor:
     """Copies a cache into a new one with more entries, zeros, at the end."""
     batch, heads, _, depth = tf.unstack(tf.shape(cache))
     return tf.concat([cache, _room([batch, heads, entries, depth], cache.dtype)], axis=2)
-
-
-def places_of(position: tf.Tensor, sequences: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Returns where `write` writes a position of [sequences, positions, ...]: [sequences]."""
-    return tf.range(position, sequences * positions, positions)
 
 
 def write(
@@ -99,7 +85,7 @@ def write(
     Args:
         cache: [batch, heads, entries, depth].
         new: [batch, heads, beam, depth], all but batch statically known.
-        places: [batch·heads], from `places_of`.
+        places: [batch·heads], of the position in [batch·heads·positions].
         entries: of the cache, positions·beam.
 
     Returns:

@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from t2t_repro.model.attention import projected_memory
 from t2t_repro.model.cache import KeysValues, Past
-from t2t_repro.model.dense import Projection
 from t2t_repro.model.kernels.packing import Packed, Vectors
-from t2t_repro.model.masks import causal_mask, check_last_axis, with_implicit_mask
+from t2t_repro.model.masks import causal_mask, with_implicit_mask
 from t2t_repro.model.restricted_attention import new_attention
 from t2t_repro.model.stack import LayerStack, StackedLayer
 
@@ -106,11 +105,7 @@ class Decoder(LayerStack):
 
         Returns:
             The shape of `x`, the input of the softmax projection.
-
-        Raises:
-            ValueError: the width of `x` or `memory` is not d_model.
         """
-        check_last_axis("x", x, self.config.d_model)
         attention_mask = with_implicit_mask(None, x)
         if past is None and self.neighbourhood is None:
             length = x.length if isinstance(x, Packed) else tf.shape(x)[1]
@@ -119,7 +114,6 @@ class Decoder(LayerStack):
                 x = tf.identity(x)
             attention_mask = causal_mask(length, attention_mask)
         if not isinstance(memory, list):
-            check_last_axis("memory", memory, self.config.d_model)
             source_mask = with_implicit_mask(source_mask, memory)
             # Keys and values of all layers take memory, but training keeps them in any case.
             memory = self.project_memory(memory) if training else [memory] * self.num_layers
@@ -142,7 +136,3 @@ class Decoder(LayerStack):
             memory: [batch, source_length, d_model].
         """
         return projected_memory([layer.memory_attention for layer in self.layers], memory)
-
-    def join_projections(self) -> list[Projection]:
-        """Returns every layer's joint projection to queries, keys and values; see `Past`."""
-        return [layer.self_attention.joint_projection() for layer in self.layers]

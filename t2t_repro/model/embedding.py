@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from t2t_repro.model import kernels
 from t2t_repro.model.dense import product
 from t2t_repro.model.kernels.gradients import look_up
-from t2t_repro.model.masks import check_ids, check_last_axis
 from t2t_repro.vocabulary import PAD_ID
 
 _look_up = kernels.fast(look_up, tf.gather)
@@ -66,7 +65,8 @@ class SharedEmbedding(keras.layers.Layer):
         Raises:
             ValueError: `ids` is not of rank 2.
         """
-        check_ids("ids", ids)
+        if len(ids.shape) != 2:
+            raise ValueError(f"ids have the shape {ids.shape}, expected [batch, length].")
         if not ids.dtype.is_integer:
             ids = tf.cast(ids, tf.int32)
         # Cast after the look-up, so that gradients are summed in float32: a frequent id sums
@@ -95,11 +95,7 @@ class SharedEmbedding(keras.layers.Layer):
         Args:
             x: [batch, length, d_model].
             transposed_table: E^T, if it is already computed, as in step-by-step decoding.
-
-        Raises:
-            ValueError: the width of `x` is not d_model.
         """
-        check_last_axis("x", x, self.d_model)
         if transposed_table is None:
             transposed_table = self.transposed_table()
         return product(tf.cast(x, self.compute_dtype), transposed_table)

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.model.kernels.packing import Vectors
-from t2t_repro.model.masks import check_last_axis, with_implicit_mask
+from t2t_repro.model.masks import with_implicit_mask
 from t2t_repro.model.restricted_attention import new_attention
 from t2t_repro.model.stack import LayerStack, StackedLayer
 
@@ -66,11 +66,7 @@ class Encoder(LayerStack):
 
         Returns:
             [batch, source_length, d_model].
-
-        Raises:
-            ValueError: the width of `x` is not d_model.
         """
-        check_last_axis("x", x, self.config.d_model)
         attention_mask = with_implicit_mask(attention_mask, x)
         for layer in self.layers:
             x = layer(x, attention_mask=attention_mask, training=training)

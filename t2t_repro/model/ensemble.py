@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import gin
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
 from t2t_repro.model.step_decoder import DecodingCache, StepDecoder, bytes_of_row
 from t2t_repro.model.transformer import Transformer
 
@@ -38,8 +37,6 @@ class Ensemble:
         combine: of several models' log-probabilities makes one score.
         without_pad: whether PAD has no probability in any of them; see `StepDecoder`.
 
-    Raises:
-        UserError: their vocabularies have different sizes.
     """
 
     def __init__(
@@ -48,12 +45,6 @@ class Ensemble:
         combine: Combine = mean_probability,
         without_pad: bool = False,
     ) -> None:
-        if len({model.vocab_size for model in models}) != 1:
-            sizes = " and ".join(str(model.vocab_size) for model in models) or "no models"
-            raise UserError(
-                f"an ensemble was given models with vocab_size {sizes}, expected models that were "
-                "trained with the same subwords."
-            )
         self.models = tuple(models)
         self._combine = combine
         self._without_pad = without_pad

@@ -7,12 +7,13 @@ import tensorflow as tf
 
 from t2t_repro.model.dense import Dense, Initialization, of_feed_forward
 from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.packing import positionwise
 from t2t_repro.model.layer_config import named_activation
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-class FeedForward(keras.layers.Layer):
+class FeedForward(SameShape):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (paper, equation 2).
 
     Args:
@@ -43,7 +44,6 @@ class FeedForward(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
         self.relu_dropout = Dropout(dropout, name="relu_dropout", dtype=self.dtype_policy)
-        self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
         """Creates W_1 [d_model, d_ff], b_1, W_2 [d_ff, d_model] and b_2."""
@@ -56,10 +56,6 @@ class FeedForward(keras.layers.Layer):
         )
         self.outer.build((*x_shape[:-1], self.d_ff))
         self.built = True
-
-    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
-        """Returns the shape of x."""
-        return tuple(x_shape)
 
     @positionwise
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:

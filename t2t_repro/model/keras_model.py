@@ -1,4 +1,4 @@
-"""The Keras side of a model that reads source and target: calls, masks, fit, export."""
+"""The Keras side of layers, and of a model of source and target: calls, masks, fit, export."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,18 @@ from t2t_repro.vocabulary import PAD_ID
 
 Pair = tuple[Any, Any] | list[Any] | dict[str, Any]
 """Source and target, as a pair or as a dictionary with these names."""
+
+
+class SameShape(keras.layers.Layer):
+    """A layer whose output has the shape of its first input, and Keras's mask of it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
+        """Returns the shape of the first input."""
+        return tuple(x_shape)
 
 
 class SourceTargetModel(keras.Model):

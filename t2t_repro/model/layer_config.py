@@ -58,13 +58,13 @@ class LayerConfig:
         normalization: "post" (the paper) or "pre" (T2T's later default).
         activation: of the feed-forward network: Keras's name of it, or your own.
         norm: "LayerNorm" (the paper), "RMSNormalization" (Keras's), or your own.
-        norm_epsilon: ε of the norm.
+        norm_epsilon: ε of the norm; your own norm sets its own.
         attention_biases: whether the projections of attention have biases; none in the paper.
         initialization: of the matrices, "glorot" (T2T) or "fairseq"; see `model.dense`.
 
     Raises:
-        UserError: sizes do not fit each other, a normalization, norm or activation does not exist,
-            or the norm takes no ε.
+        UserError: sizes do not fit each other, or a normalization, norm or activation does not
+            exist.
     """
 
     d_model: Size = 512
@@ -88,11 +88,6 @@ class LayerConfig:
     def __post_init__(self) -> None:
         named_activation(self.activation)
         named_norm(self.norm)
-        if self.norm not in _NORMS and self.norm_epsilon != LAYER_NORM_EPSILON:
-            raise UserError(
-                f"LayerConfig.norm_epsilon is {self.norm_epsilon}, but the norm {self.norm!r} sets "
-                f"its own ε; expected {LAYER_NORM_EPSILON}, the default: set ε in that class."
-            )
         if self.d_model % 2:
             raise UserError(
                 f"LayerConfig.d_model is {self.d_model}, expected an even number: "

@@ -58,15 +58,7 @@ class CrossEntropy:
 
         Returns:
             The sums. Gradients flow through `loss` only.
-
-        Raises:
-            ValueError: the shapes do not fit each other.
         """
-        if vectors.shape.rank != 2 or labels.shape.rank != 1 or table.shape[1] != vectors.shape[1]:
-            raise ValueError(
-                f"vectors {vectors.shape}, table {table.shape}, labels {labels.shape}: expected "
-                "[tokens, d_model], [vocab, d_model] and [tokens]."
-            )
         labels = tf.cast(labels, tf.int32)
         weights = tf.cast(labels != PAD_ID, tf.float32)
         tokens = tf.reduce_sum(weights)

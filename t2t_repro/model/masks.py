@@ -1,4 +1,4 @@
-"""Masks of attention, boolean, `True` = may attend; forbidden ids; and checks of shapes.
+"""Masks of attention, boolean, `True` = may attend; and forbidden ids.
 
 Every mask is broadcastable to [batch, query_length, key_length]; masks combine with `&`. Masks that
 Keras attaches to tensors are [batch, length]: see `with_implicit_mask`.
@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t_repro.errors import UserError
 from t2t_repro.vocabulary import PAD_ID
 
 
@@ -93,15 +92,7 @@ def window_of(neighbourhood: int, is_causal: bool = False) -> AttentionWindow:
     Args:
         neighbourhood: r.
         is_causal: whether later positions are hidden.
-
-    Raises:
-        UserError: r is below 1.
     """
-    if neighbourhood < 1:
-        raise UserError(
-            f"neighbourhood is {neighbourhood}, expected at least 1, the position itself: "
-            "leave it out, or give None, for attention to all positions."
-        )
     return AttentionWindow(neighbourhood // 2, 0 if is_causal else neighbourhood // 2)
 
 
@@ -154,25 +145,3 @@ def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     of_heads = ops.expand_dims(mask, -3) if len(mask.shape) > 1 else mask
     high = ops.where(of_heads, 0.0, 1e9)
     return scores - ops.cast(high, scores.dtype)
-
-
-def check_last_axis(name: str, tensor: tf.Tensor, expected: int) -> None:
-    """Checks that a tensor is [batch, length, expected].
-
-    Raises:
-        ValueError: it is not.
-    """
-    shape = tuple(tensor.shape)
-    if len(shape) != 3 or shape[-1] != expected:
-        raise ValueError(f"{name} has the shape {shape}, expected [batch, length, {expected}].")
-
-
-def check_ids(name: str, ids: tf.Tensor) -> None:
-    """Checks that token ids are [batch, length].
-
-    Raises:
-        ValueError: they are not.
-    """
-    shape = tuple(ids.shape)
-    if len(shape) != 2:
-        raise ValueError(f"{name} has the shape {shape}, expected [batch, length].")

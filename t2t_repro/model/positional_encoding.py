@@ -8,6 +8,7 @@ from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.model import kernels
+from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.gradients import look_up
 from t2t_repro.model.kernels.packing import Packed, Vectors, map_positions
 
@@ -75,7 +76,7 @@ KINDS = (*_SINUSOIDS, "learned")
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-class PositionalEncoding(keras.layers.Layer):
+class PositionalEncoding(SameShape):
     """Adds its position's encoding to every vector: x + PE.
 
     Args:
@@ -100,7 +101,6 @@ class PositionalEncoding(keras.layers.Layer):
             )
         self.kind = kind
         self.max_length = max_length
-        self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
         """Creates the learned positions [max_length, d_model], if any."""
@@ -113,10 +113,6 @@ class PositionalEncoding(keras.layers.Layer):
                 autocast=False,
             )
         self.built = True
-
-    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
-        """Returns the shape of the input."""
-        return tuple(x_shape)
 
     def encode(self, positions: tf.Tensor) -> tf.Tensor:
         """Encodes positions: [length] → [length, d_model]."""

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any, ClassVar
 
-import keras
-
 from t2t_repro.config.values import Range, check_value
 from t2t_repro.model.feed_forward import FeedForward
+from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.packing import Vectors, map_positions
 from t2t_repro.model.layer_config import LayerConfig, new_norm
 from t2t_repro.model.sublayer import SublayerConnection
@@ -14,7 +13,7 @@ Depth = Annotated[int, Range(least=1, most=1000)]
 """A number of layers."""
 
 
-class StackedLayer(keras.layers.Layer):
+class StackedLayer(SameShape):
     """One layer of a stack: sub-layers, each in a `SublayerConnection`.
 
     Args:
@@ -31,7 +30,6 @@ class StackedLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
-        self.supports_masking = True
 
     def _new_feed_forward(self) -> FeedForward:
         config = self.config
@@ -61,10 +59,6 @@ class StackedLayer(keras.layers.Layer):
             part.build(x_shape)
         self.built = True
 
-    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
-        """Returns the shape of x."""
-        return tuple(x_shape)
-
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {
@@ -74,7 +68,7 @@ class StackedLayer(keras.layers.Layer):
         }
 
 
-class LayerStack(keras.layers.Layer):
+class LayerStack(SameShape):
     """N layers of one kind, and a final norm if normalization is "pre".
 
     Args:
@@ -100,7 +94,6 @@ class LayerStack(keras.layers.Layer):
         self.num_layers = num_layers
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
-        self.supports_masking = True
         # Attributes, not a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
             layer = self.layer_type(
@@ -128,10 +121,6 @@ class LayerStack(keras.layers.Layer):
         if self.final_norm:
             self.final_norm.build(x_shape)
         self.built = True
-
-    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
-        """Returns the shape of x."""
-        return tuple(x_shape)
 
     def normalize_output(self, x: Vectors) -> Vectors:
         """Returns the stack's output: x, after the final norm if there is one."""

@@ -84,7 +84,8 @@ class StepDecoder:
         # A loop would read every weight, and cast it in mixed precision, at every step.
         self._weights = LoopWeights(model.trainable_variables, model.compute_dtype)
         with self._weights.scope():
-            self._projections = model.decoder.join_projections()
+            layers = model.decoder.layers
+            self._projections = [layer.self_attention.joint_projection() for layer in layers]
             self._transposed_table = model.softmax.transposed_table()
 
     def begin(self, source: tf.Tensor) -> DecodingCache:
@@ -94,7 +95,7 @@ class StepDecoder:
             memory = model.decoder.project_memory(model.encode(source, training=False))
         batch = tf.shape(source)[0]
         keys, values = (
-            cache.empty(batch, config.num_heads, depth, model.compute_dtype)
+            tf.zeros([batch, config.num_heads, 0, depth], model.compute_dtype)
             for depth in (config.key_depth, config.value_depth)
         )
         return DecodingCache(

@@ -6,13 +6,14 @@ from typing import Any
 import keras
 
 from t2t_repro.model.dropout import Dropout
+from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.packing import Vectors, map_positions
 from t2t_repro.model.layer_config import Normalization, new_norm
 from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON
 
 
 @keras.saving.register_keras_serializable(package="t2t_repro")
-class SublayerConnection(keras.layers.Layer):
+class SublayerConnection(SameShape):
     """LayerNorm(x + Dropout(Sublayer(x))), or pre-norm.
 
     normalization="post" is the paper's. "pre" is T2T's later default,
@@ -42,16 +43,11 @@ class SublayerConnection(keras.layers.Layer):
         self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)
         self._norm_name, self._norm_epsilon = norm, norm_epsilon
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
-        self.supports_masking = True
 
     def build(self, x_shape: tuple) -> None:
         """Creates the norm's weights [d_model]."""
         self.norm.build(x_shape)
         self.built = True
-
-    def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
-        """Returns the shape of x."""
-        return tuple(x_shape)
 
     def call(
         self, x: Vectors, sublayer: Callable[[Vectors], Vectors], training: bool | None = None

@@ -19,7 +19,7 @@ from t2t_repro.model.encoder import Encoder
 from t2t_repro.model.keras_model import Pair, SourceTargetModel, source_and_target
 from t2t_repro.model.kernels.packing import Packed, PackedLayout, Vectors, with_empty_row
 from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.model.masks import check_ids, padding_mask
+from t2t_repro.model.masks import padding_mask
 from t2t_repro.model.positional_encoding import PositionalEncoding
 from t2t_repro.model.stack import Depth
 from t2t_repro.vocabulary import PAD_ID
@@ -177,7 +177,6 @@ class Transformer(SourceTargetModel):
         Raises:
             ValueError: `source` is not of rank 2.
         """
-        check_ids("source", source)
         return self.positional_encoding(_embed(self.source_embedding, source, layout))
 
     def embed_target(self, target: tf.Tensor, layout: PackedLayout | None = None) -> Vectors:
@@ -193,7 +192,6 @@ class Transformer(SourceTargetModel):
         Raises:
             ValueError: `target` is not of rank 2.
         """
-        check_ids("target", target)
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=PAD_ID)
         return self.target_positional_encoding(_embed(self.embedding, shifted, layout))
 

@@ -96,13 +96,6 @@ def test_dropout_acts_on_the_attention_weights():
     assert len(np.unique(sums.round())) > 5
 
 
-def test_no_width_but_the_built_one():
-    layer = MultiHeadAttention(2, 3, 3)
-    layer.build((None, None, D_MODEL))
-    with pytest.raises(ValueError, match=r"\(1, 2, 7\), expected \[batch, length, 6\]"):
-        layer(normal(1, 2, 7))
-
-
 @pytest.mark.parametrize("d_v", [3, 4])
 def test_multi_head_attention_as_a_layer(d_v):
     mask = np.array([[[True, True, False, False, True]], [[True] * 5]])

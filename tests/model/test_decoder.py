@@ -28,15 +28,6 @@ def test_what_a_position_sees(neighbourhood):
         assert moved.tolist() == [0 <= i - j <= reach for i in range(6)]
 
 
-def test_widths_are_checked():
-    decoder = Decoder(1, sizes("post"))
-    decoder.build(TARGET.shape)
-    with pytest.raises(ValueError, match="x has the shape"):
-        decoder(TARGET[:, :, :6], X, source_mask=MASK)
-    with pytest.raises(ValueError, match="memory has the shape"):
-        decoder(TARGET, X[:, :, :6], source_mask=MASK)
-
-
 @pytest.mark.parametrize("normalization", ["post", "pre"])
 def test_decoder_layer_as_a_layer(normalization):
     run_layer_test(

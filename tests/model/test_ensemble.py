@@ -10,7 +10,6 @@ from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.loading import load_translator
 from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
-from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Ensemble, mean_probability, sum_log_probabilities
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -80,12 +79,6 @@ def test_what_a_translator_needs_to_know():
     models = two_models()
     assert Ensemble(models).longest == 9
     assert Ensemble(models[1:]).longest is None
-
-
-def test_other_vocabularies_are_refused():
-    config = small_config("paper") | {"vocab_size": VOCAB + 1}
-    with pytest.raises(UserError, match=r"vocab_size 1[34] and 1[34], expected models that were"):
-        Ensemble([small_model(), Transformer(**config)])
 
 
 @pytest.fixture(scope="module")

@@ -90,9 +90,3 @@ def test_epsilon_reaches_every_norm(norm):
     np.testing.assert_allclose(layer(x, sublayer=tf.zeros_like), expected, rtol=1e-6)
     again = SublayerConnection.from_config(layer.get_config())
     assert again.norm.epsilon == 0.5
-
-
-def test_your_own_norm_is_given_no_epsilon():
-    assert LayerConfig(norm="test_layer_config>Doubling").norm_epsilon == 1e-6
-    with pytest.raises(UserError, match="norm_epsilon"):
-        LayerConfig(norm="test_layer_config>Doubling", norm_epsilon=1e-5)

@@ -143,8 +143,3 @@ def test_as_a_layer():
         2 * D_MODEL * (3 + 3 + 5 + 5),
         masks={"attention_mask": np.asarray(padding(71, [71, 40]))},
     )
-
-
-def test_empty_neighbourhoods_are_refused():
-    with pytest.raises(ValueError, match="neighbourhood is 0, expected at least 1"):
-        EncoderLayer({"d_model": D_MODEL, "num_heads": 2}, neighbourhood=0)

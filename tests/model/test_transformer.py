@@ -166,13 +166,6 @@ def test_rates_reach_their_layers():
     }
 
 
-@pytest.mark.parametrize("which", ["source", "target"])
-def test_ids_must_be_a_batch(which):
-    inputs = (SOURCE[0], TARGET) if which == "source" else (SOURCE, TARGET[0])
-    with pytest.raises(ValueError, match=f"{which} has the shape"):
-        small_model()(inputs)
-
-
 # Who sees what
 
 

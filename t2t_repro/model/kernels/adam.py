@@ -5,7 +5,7 @@ a batch of any size: on a CPU that is a tenth of a step of the base model.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -35,11 +35,6 @@ class FusedAdam(keras.optimizers.Adam):
     m ← m + (1 - β1)(g - m),  v ← v + (1 - β2)(g² - v),
     θ ← θ - rate · sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + ε)
     """
-
-    def __init__(self, *args: Any, amsgrad: bool = False, **kwargs: Any) -> None:
-        if amsgrad:
-            raise ValueError("FusedAdam has no amsgrad: use keras.optimizers.Adam.")
-        super().__init__(*args, **kwargs)
 
     def _backend_update_step(
         self,

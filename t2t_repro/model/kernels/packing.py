@@ -55,14 +55,6 @@ class Packed(NamedTuple):
     def __add__(self, other: "Packed") -> "Packed":  # type: ignore[override]
         return self.map(lambda vectors: vectors + other.vectors)
 
-    def split_heads(self, num_heads: int) -> tf.Tensor:
-        """Unpacks vectors of width heads·depth: [batch, heads, length, depth]."""
-        return self.layout.split_heads(self.vectors, num_heads)
-
-    def with_heads(self, heads: tf.Tensor) -> "Packed":
-        """Packs [batch, heads, length, depth] as these vectors: width heads·depth."""
-        return Packed(self.layout.join_heads(heads), self.layout)
-
 
 Vectors: TypeAlias = tf.Tensor | Packed
 """[batch, length, width], or packed."""

@@ -31,10 +31,3 @@ def test_its_steps_are_those_of_kerass_adam(rate, has_gpu, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     # A checkpoint of the one is a checkpoint of the other.
     assert [path.split("/")[-1] for path in paths] == [path.split("/")[-1] for path in others]
-
-
-def test_amsgrad_is_refused():
-    with pytest.raises(ValueError, match="amsgrad"):
-        FusedAdam(0.1, amsgrad=True)
-    config = FusedAdam(0.1).get_config()
-    assert FusedAdam.from_config(config).get_config() == config
