@@ -16,7 +16,7 @@ from typing import Any
 import gin
 
 from t2t_repro.config.values import Count, validated
-from t2t_repro.data.corpora.corpus import Pair, check_split
+from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.errors import UserError
 
 try:
@@ -102,11 +102,7 @@ class GeneratedCorpus:
         Args:
             split: "train", "dev" or "test".
             download_dir: not used.
-
-        Raises:
-            UserError: there is no such split.
         """
-        check_split(split, self.splits)
         sources: set[str] = set()
         targets: set[str] = set()
         for earlier, size in self._sizes.items():

@@ -17,7 +17,7 @@ import tensorflow as tf
 # What only gin files name.
 from t2t_repro.attention.pictures import attention_images  # noqa: F401
 from t2t_repro.config.gin_files import configure
-from t2t_repro.config.values import Seed, Several, Text, validated
+from t2t_repro.config.values import Seed, validated
 from t2t_repro.data import corpora  # noqa: F401
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401
@@ -73,8 +73,8 @@ class TrainSettings:
     optimizer: Callable[[], keras.Optimizer] = adam
     deterministic: bool = False
     callbacks: Sequence[keras.callbacks.Callback] = ()
-    init_from: Text | None = None
-    init_checkpoint: Text | None = None
+    init_from: str | None = None
+    init_checkpoint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def evaluate(
     translations: Sequence[str],
     references: Sequence[str],
     sources: Sequence[str],
-    metrics: Several[Metric] = (bleu, chrf),
+    metrics: Sequence[Metric] = (bleu, chrf),
 ) -> list[Score]:
     """Scores translations by the metrics of the experiment.
 

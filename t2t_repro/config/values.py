@@ -18,7 +18,6 @@ import gin
 from t2t_repro.errors import UserError
 
 _Owner = TypeVar("_Owner", bound=Callable[..., Any])
-_Item = TypeVar("_Item")
 
 # Products of such numbers are finite in float32.
 _MOST_FLOAT = 10**9
@@ -45,22 +44,10 @@ class Range:
         return " " + " and ".join(named)
 
 
-class NotEmpty:
-    """A part of an annotation: `Annotated[str, NotEmpty()]`."""
-
-    def __contains__(self, value: Any) -> bool:
-        return len(value) > 0
-
-    def __str__(self) -> str:
-        return ", not empty"
-
-
 Count = Annotated[int, Range(least=1, most=_MOST_INT)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
 Rate = Annotated[float, Range(least=0, below=1)]
 Positive = Annotated[float, Range(above=0, most=_MOST_FLOAT)]
-Text = Annotated[str, NotEmpty()]
-Several = Annotated[Sequence[_Item], NotEmpty()]
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "True or False"),
@@ -140,7 +127,7 @@ def fits(value: Any, hint: Any) -> bool:
     """Returns whether a value can be what an annotation says; True where that is not known."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        limits = [one for one in parts[1:] if isinstance(one, Range | NotEmpty)]
+        limits = [one for one in parts[1:] if isinstance(one, Range)]
         return fits(value, parts[0]) and all(value in one for one in limits)
     if origin in (Union, UnionType):
         return any(fits(value, one) for one in parts)

@@ -288,7 +288,7 @@ class Batches:
         indices = np.full((len(micro_batches), rows), -1, np.int64)
         for row, of_one in zip(indices, micro_batches, strict=True):
             row[: len(of_one)] = of_one
-        padded = store.padded_batch(indices.ravel(), source_length, target_length, indices.size)
+        padded = store.padded_batch(indices.ravel(), source_length, target_length)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
         room = shape.capacity if self._is_static else capacity_needed(source, target)
         return source, target, np.array(room, np.int32)

@@ -13,8 +13,6 @@ from typing import Any
 from t2t_repro.errors import UserError
 
 _CHUNK_BYTES = 1 << 20
-# A small compressed file may hold an endless line.
-_MAX_LINE_BYTES = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -40,14 +38,10 @@ def decoded_lines(file: BufferedIOBase, name: str) -> Iterator[str]:
     """
     # In binary only "\n" ends a line. Text mode would also end lines at a lone "\r", and
     # str.splitlines at U+2028 and others; aligned files would no longer match.
-    lines = iter(lambda: file.readline(_MAX_LINE_BYTES), b"")
     with _gzip_errors(name):
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
-            if len(line) == _MAX_LINE_BYTES:
-                most = f"{_MAX_LINE_BYTES:,} bytes"
-                raise UserError(f"{name}, line {number} has more than {most}, expected a sentence.")
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
@@ -88,9 +82,6 @@ def _count_lines(path: Path) -> int:
 
 
 def _open(path: Path) -> BufferedIOBase:
-    if path.exists() and not path.is_file():
-        # A pipe could be read only once.
-        raise UserError(f"{path} is a directory, a device or a pipe, expected a file.")
     try:
         return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:

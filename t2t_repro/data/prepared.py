@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_repro.data.clean_text import CleanText
-from t2t_repro.data.corpora.corpus import check_split
 from t2t_repro.data.token_store import TokenStore
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
@@ -108,13 +107,15 @@ class PreparedData:
 
     def _find(self, name: str) -> "tuple[str, _Part | None]":
         """Returns the split of a name, and the part of it; None for the whole split."""
-        parts = {
+        known: dict[str, tuple[str, _Part | None]] = {split: (split, None) for split in self.splits}
+        known |= {
             part_name(split, corpus): (split, part)
             for split, of_split in self._corpora.items()
             for corpus, part in of_split.items()
         }
-        check_split(name, [*self.splits, *parts])
-        return (name, None) if name in self.splits else parts[name]
+        if name not in known:
+            raise UserError(f"no split {name!r} in these data; they have: {', '.join(known)}")
+        return known[name]
 
     def _damaged(self, name: str, problem: str) -> UserError:
         return UserError(

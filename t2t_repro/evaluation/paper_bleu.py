@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 import gin
 from sacrebleu.metrics import BLEU
 
-from t2t_repro.config.values import Text, validated
+from t2t_repro.config.values import validated
 from t2t_repro.evaluation.scores import Score, sacrebleu_score
 
 PAPER_BLEU = "BLEU as in the paper (tokenised)"
@@ -34,7 +34,7 @@ def paper_bleu(
     translations: Sequence[str],
     references: Sequence[str],
     sources: Sequence[str] = (),
-    language: Text = "de",
+    language: str = "de",
     split_compounds: bool = True,
 ) -> Score:
     """Computes cased corpus BLEU of Moses' tokens, without smoothing (multi-bleu.perl).

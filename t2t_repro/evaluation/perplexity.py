@@ -57,7 +57,6 @@ class HeldOutLoss:
                 indices,
                 int(self._store.source_lengths[indices].max()),
                 int(self._store.target_lengths[indices].max()),
-                len(indices),
             )
             nll, count = self._sums(source, target)
             total += float(nll)

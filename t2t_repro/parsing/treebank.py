@@ -1,15 +1,15 @@
 """A corpus of a treebank: sentences, and their trees as symbols."""
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
 import gin
 
-from t2t_repro.config.values import Several, Text, check_value, validated
-from t2t_repro.data.corpora.corpus import Pair, check_split, given_splits
+from t2t_repro.config.values import validated
+from t2t_repro.data.corpora.corpus import Pair, given_splits
 from t2t_repro.data.line_files import identify
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.linear_trees import linearise
@@ -49,14 +49,12 @@ class TreebankCorpus:
 
     def __init__(
         self,
-        train: Text | Several[Text],
-        dev: Text | Several[Text] | None = None,
-        test: Text | Several[Text] | None = None,
-        folder: Text = ".",
+        train: str | Sequence[str],
+        dev: str | Sequence[str] | None = None,
+        test: str | Sequence[str] | None = None,
+        folder: str = ".",
     ) -> None:
         given = given_splits(train, dev, test)
-        for split, value in given.items():
-            check_value(f"TreebankCorpus.{split}", value, Text | Several[Text])
         self._folder = Path(expanduser(folder))
         self._entries = {
             split: [value] if isinstance(value, str) else value for split, value in given.items()
@@ -94,10 +92,8 @@ class TreebankCorpus:
             download_dir: not used.
 
         Raises:
-            UserError: the split does not exist, a file is missing or does not hold trees, or a
-                tree cannot be linearised.
+            UserError: a file is missing or does not hold trees, or a tree cannot be linearised.
         """
-        check_split(split, self.splits)
         for path in self._files(split):
             for line, (words, tree) in read_trees(path):
                 try:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import gin
 from absl import logging
 
-from t2t_repro.config.values import Text, validated
+from t2t_repro.config.values import validated
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.text.subword_model import Sentences, SubwordModel, open_pair, open_subwords
@@ -43,9 +43,9 @@ class GivenSubwords:
         UserError: a symbol cannot be told from other text.
     """
 
-    model_dir: Text
+    model_dir: str
     side: Literal["source", "target"] | None = None
-    symbols: Sequence[Text] = ()
+    symbols: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_symbols("GivenSubwords.symbols", self.symbols)

@@ -21,7 +21,7 @@ import sentencepiece
 from absl import logging
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_repro.config.values import Count, Range, Text, validated
+from t2t_repro.config.values import Count, Range, validated
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
@@ -70,7 +70,7 @@ class SubwordTraining:
     split_scripts: bool = True
     word_mark: Literal["start", "end"] = "start"
     normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
-    symbols: Sequence[Text] = ()
+    symbols: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_symbols("SubwordTraining.symbols", self.symbols)

@@ -77,7 +77,7 @@ class Checkpoints:
         self._checkpoint = tf.train.Checkpoint(**parts)
         self._optimizer = optimizer
         self._directory = directory
-        self._frozen = list(frozen)
+        self._frozen = sorted(frozen)
         self._is_writer = is_writer
         self._last = CheckpointFolder(directory.checkpoints, settings.keep)
         self._best = CheckpointFolder(directory.best)
@@ -107,7 +107,7 @@ class Checkpoints:
         rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
             state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
-            frozen = state.pop(_FROZEN, [])
+            frozen = sorted(state.pop(_FROZEN, []))
             if frozen != self._frozen:
                 # The optimizer's moments are those of the weights that were not frozen.
                 raise ValueError(f"TrainStep.frozen = {frozen} there, {self._frozen} now")

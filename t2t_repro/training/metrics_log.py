@@ -106,12 +106,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             capacity: source and target vectors that were computed, those without a token included.
         """
         self._tokens += tokens
-        self._marks.append((self._training_seconds(), self._tokens))
+        self._marks.append((time.monotonic() - self._began - self._paused, self._tokens))
         self._bar.update(1)
         self._callbacks.update(step, result)
         if not self._schedule.logs(step):
             return
-        speed = self._speed()
+        (began, before), (now, after) = self._marks[0], self._marks[-1]
+        speed = (after - before) / (now - began)
         loss, nll = float(result.loss), float(result.nll)
         learning_rate = float(result.learning_rate)
         self._scalars(
@@ -126,13 +127,13 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             },
             step,
         )
-        self._progress = f"loss {loss:.3f}, {speed:,.0f} src+tgt tok/s{self._time_left(step)}"
+        self._progress = (
+            f"loss {loss:.4f}, nll {nll:.4f}, lr {learning_rate:.3e}, {speed:,.0f} src+tgt tok/s"
+            f"{self._time_left(step)}"
+        )
         self._bar.set_postfix_str(self._progress)
         if self._bar.disable:
-            logging.info(
-                f"step {step}/{self._schedule.steps}: loss {loss:.4f}, nll {nll:.4f}, lr "
-                f"{learning_rate:.3e}, {speed:,.0f} src+tgt tok/s{self._time_left(step)}"
-            )
+            logging.info(f"step {step}/{self._schedule.steps}: {self._progress}")
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -190,13 +191,6 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
             return ""
         seconds = (time.monotonic() - self._began) / (step - self._first_step)
         return f", {in_words(seconds * (self._schedule.steps - step))} left"
-
-    def _training_seconds(self) -> float:
-        return time.monotonic() - self._began - self._paused
-
-    def _speed(self) -> float:
-        (began, before), (now, tokens) = self._marks[0], self._marks[-1]
-        return (tokens - before) / (now - began)
 
 
 def _writer(directory: Path | None, state: RunState) -> tf.summary.SummaryWriter:

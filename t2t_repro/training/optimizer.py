@@ -60,8 +60,7 @@ class SummedUpdate:
         average: follows every update.
 
     Raises:
-        UserError: the optimizer overrides `apply`, averages weights, scales the loss or accumulates
-            gradients.
+        UserError: the optimizer overrides `apply`, or scales the loss.
     """
 
     def __init__(
@@ -107,12 +106,8 @@ def _check_optimizer(optimizer: keras.Optimizer) -> None:
             f"the optimizer {type(optimizer).__name__} overrides `apply`, expected one that "
             "defines `update_step` alone."
         )
-    for name, instead in (
-        ("use_ema", "bind MovingAverage.decay"),
-        ("loss_scale_factor", "train in mixed_bfloat16, which needs none"),
-        ("gradient_accumulation_steps", "bind TrainStep.micro_batches"),
-    ):
-        if value := getattr(optimizer, name):
-            raise UserError(
-                f"the optimizer has {name}={value}, expected none: leave it out, and {instead}."
-            )
+    if optimizer.loss_scale_factor:
+        raise UserError(
+            f"the optimizer has loss_scale_factor={optimizer.loss_scale_factor}, expected none: "
+            "train in mixed_bfloat16, which needs none."
+        )

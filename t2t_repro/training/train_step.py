@@ -17,13 +17,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.config.values import Count, Text, validated
+from t2t_repro.config.values import Count, validated
 from t2t_repro.data.batch_shapes import BatchShape, capacity_needed
 from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy, LossSums
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.training.devices import own_replicas
-from t2t_repro.training.frozen import divide
+from t2t_repro.training.frozen import updated_weights
 from t2t_repro.training.gradients import MicroBatchGradients
 from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
 from t2t_repro.training.optimizer import SummedUpdate
@@ -39,7 +39,7 @@ class StepSettings:
         loss: of the decoder's vectors; the paper's by default.
         micro_batches: how many micro-batches a global batch is cut into, at least; rounded up to a
             multiple of the number of replicas.
-        frozen: names of the model's parts that the update does not change; see `divide`.
+        frozen: names of the model's parts that the update does not change; see `updated_weights`.
 
     Raises:
         UserError: a value is out of range.
@@ -47,7 +47,7 @@ class StepSettings:
 
     loss: CrossEntropy = field(default_factory=CrossEntropy)
     micro_batches: Count = 1
-    frozen: Sequence[Text] = ()
+    frozen: Sequence[str] = ()
 
 
 class StepResult(NamedTuple):
@@ -122,7 +122,8 @@ class TrainStep:
         self.micro_batches = per_replica * replicas
         own = own_replicas(self.strategy)
         self.own_micro_batches = range(own.start * per_replica, own.stop * per_replica)
-        self.updated, self.frozen = divide(model, settings.frozen)
+        self.frozen = settings.frozen
+        self.updated = updated_weights(model, settings.frozen)
         optimizer.build(self.updated)
         self.micro_batch_gradients = MicroBatchGradients(
             model, settings.loss, seed, jit_compile, self.updated

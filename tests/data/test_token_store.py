@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.data.token_store import TokenStore
-from t2t_repro.errors import UserError
 from tests.token_stores import read_pair, write_token_store
 
 
@@ -19,9 +18,9 @@ def random_pairs(count, vocab_size, seed=0):
     return [(sentence(), sentence()) for _ in range(count)]
 
 
-def slow_batch(sentences, indices, length, rows):
+def slow_batch(sentences, indices, length):
     """The obvious way to pad: one sentence, one id at a time."""
-    batch = [[0] * length for _ in range(rows)]
+    batch = [[0] * length for _ in indices]
     for row, index in enumerate(indices):
         if index != -1:
             for column, token in enumerate(sentences[index]):
@@ -54,21 +53,13 @@ def stored(tmp_path_factory):
 @given(data=st.data())
 def test_padded_batch_equals_the_slow_one(stored, data):
     pairs, store = stored
-    rows = data.draw(st.integers(1, 12))
-    indices = data.draw(st.lists(st.integers(-1, 39), max_size=rows))
+    indices = data.draw(st.lists(st.integers(-1, 39), min_size=1, max_size=12))
     source_length = data.draw(st.integers(9, 14))
     target_length = data.draw(st.integers(9, 14))
-    source, target = store.padded_batch(np.array(indices, int), source_length, target_length, rows)
+    source, target = store.padded_batch(np.array(indices, int), source_length, target_length)
     assert source.dtype == target.dtype == np.int32
-    assert source.tolist() == slow_batch([s for s, _ in pairs], indices, source_length, rows)
-    assert target.tolist() == slow_batch([t for _, t in pairs], indices, target_length, rows)
-
-
-def test_a_sentence_that_does_not_fit_is_refused(stored):
-    pairs, store = stored
-    index, length = max(enumerate(len(source) for source, _ in pairs), key=lambda one: one[1])
-    with pytest.raises(ValueError, match=f"a sentence has {length} ids"):
-        store.padded_batch(np.array([index]), length - 1, 14, 2)
+    assert source.tolist() == slow_batch([s for s, _ in pairs], indices, source_length)
+    assert target.tolist() == slow_batch([t for _, t in pairs], indices, target_length)
 
 
 def test_each_side_has_ids_below_its_own_size(tmp_path):
@@ -76,32 +67,3 @@ def test_each_side_has_ids_below_its_own_size(tmp_path):
     store = write_token_store(tmp_path / "train", pairs, vocab_size=10, source_vocab_size=65_537)
     assert store.vocab_sizes == (65_537, 10)
     assert [read_pair(store, i) for i in range(2)] == pairs
-    np.array([9, 1, 10, 7, 1], "<i4").tofile(tmp_path / "train" / "target.tokens")
-    with pytest.raises(UserError, match=r"target\.tokens has ids outside"):
-        read_pair(TokenStore(tmp_path / "train"), 1)
-    with pytest.raises(ValueError, match=r"target ids lie in .*; expected \[0, 10\)"):
-        write_token_store(tmp_path / "x", [([5], [10])], vocab_size=10, source_vocab_size=20)
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("source.tokens", "cut"),
-        ("target.tokens", "delete"),
-        ("target.lengths", "change"),
-        ("store.json", "delete"),
-    ],
-)
-def test_a_damaged_store_is_named(tmp_path, name, damage):
-    write_token_store(tmp_path / "x", random_pairs(5, 100), vocab_size=100)
-    path = tmp_path / "x" / name
-    content = path.read_bytes()
-    path.unlink()
-    damaged = {
-        "cut": content[:-3],
-        "change": bytes([content[0] + 1]) + content[1:],
-    }
-    if damage in damaged:
-        path.write_bytes(damaged[damage])
-    with pytest.raises(UserError, match=r"x is missing or damaged \(.*: delete "):
-        TokenStore(tmp_path / "x")

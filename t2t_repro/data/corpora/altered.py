@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import gin
 
-from t2t_repro.config.values import Range, Seed, Text, validated
+from t2t_repro.config.values import Range, Seed, validated
 from t2t_repro.data.corpora.corpus import Corpus, Pair, check_unmixed
 from t2t_repro.errors import UserError
 
@@ -98,7 +98,7 @@ class NoisedSource(_Altered):
     deletion: Share = 0.1
     filling: Share = 0.1
     distance: Annotated[int, Range(least=0, most=1000)] = 3
-    filler: Text = "<BLANK>"
+    filler: str = "<BLANK>"
     seed: Seed = 1
 
     def __post_init__(self) -> None:

@@ -54,7 +54,7 @@ class Corpus(Protocol):
             download_dir: as in `prepare`.
 
         Raises:
-            UserError: there is no such split, or its data cannot be used.
+            UserError: its data cannot be used.
         """
         ...
 
@@ -108,12 +108,6 @@ def given_splits(train: _Entry, dev: _Entry | None, test: _Entry | None) -> dict
     """Returns the entries that are not None by the names of their splits."""
     given = {"train": train, "dev": dev, "test": test}
     return {split: entry for split, entry in given.items() if entry is not None}
-
-
-def check_split(split: str, splits: Sequence[str]) -> None:
-    """Raises a `UserError` that lists the splits, unless `split` is one of them."""
-    if split not in splits:
-        raise UserError(f"no split {split!r} in this corpus; it has: {', '.join(splits)}")
 
 
 def read_pairs(corpus: Corpus, split: str, download_dir: Path) -> Iterator[Pair]:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import gin
 
-from t2t_repro.config.values import Count, NotEmpty, Range, Text, validated
-from t2t_repro.data.corpora.corpus import Corpus, Pair, Part, check_split, check_unmixed
+from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.data.corpora.corpus import Corpus, Pair, Part, check_unmixed
 from t2t_repro.data.mixing import MixtureWeights
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import check_symbols
@@ -54,8 +54,8 @@ class Mixture:
 
     def __init__(
         self,
-        corpora: Annotated[Mapping[str, Corpus], NotEmpty()],
-        tags: Mapping[str, Text] | None = None,
+        corpora: Mapping[str, Corpus],
+        tags: Mapping[str, str] | None = None,
         weights: Mapping[str, Annotated[float, Range(least=0, most=1e9)]] | None = None,
         temperature: Annotated[float, Range(least=1, most=1e9)] | None = None,
         epoch_sentences: Count | None = None,
@@ -102,9 +102,8 @@ class Mixture:
         """Yields the pairs of a split with their tags, corpus after corpus.
 
         Raises:
-            UserError: there is no such split, or its data cannot be used.
+            UserError: its data cannot be used.
         """
-        check_split(split, self.splits)
         for part in self.parts:
             if split in part.corpus.splits:
                 yield from map(part.tagged, part.corpus.read(split, download_dir))
