@@ -4,8 +4,8 @@ Command lines import this module, since gin would register a second time what `p
 """
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os.path import expanduser
 from pathlib import Path
@@ -40,7 +40,7 @@ from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
 from t2t_repro.training.train_step import StepSettings, TrainStep
 from t2t_repro.training.training_run import RunSettings, TrainingRun, log_model
-from t2t_repro.training.workers import Workers, find_workers
+from t2t_repro.training.workers import find_workers
 
 CALLED = (
     "train", "prepare", "Cleaning", "SubwordTraining", "Batches", "Transformer", "LayerConfig",
@@ -178,23 +178,12 @@ def train(experiment: Experiment, model_dir: Path, data_dir: Path) -> RunState:
                 model, optimizer, experiment.step, settings.seed, use_xla(), experiment.average
             )
         log_model(step)
-        with _alone_in(directory, workers):
+        with ExitStack() as held:
+            with workers.chief_first():
+                if workers.is_chief:
+                    held.enter_context(directory.held("trainer"))
             run = TrainingRun(step, directory, workers, experiment.run, settings.callbacks, initial)
             return run.train(preparation, data_dir)
-
-
-@contextmanager
-def _alone_in(directory: ModelDirectory, workers: Workers) -> Iterator[None]:
-    """Holds the model directory for all workers.
-
-    Raises:
-        UserError: on every worker, if another run trains in it.
-    """
-    with ExitStack() as held:
-        with workers.chief_first():
-            if workers.is_chief:
-                held.enter_context(directory.held("trainer"))
-        yield
 
 
 @gin.configurable(allowlist=["metrics"])

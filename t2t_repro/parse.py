@@ -6,8 +6,6 @@ warning, if the model's answer is not a tree of as many words. Round brackets be
 -RRB-.
 """
 
-from collections.abc import Iterator
-
 from absl import flags, logging
 
 from t2t_repro.command_line.flags import (
@@ -31,14 +29,12 @@ def main() -> None:
     sentences = [words_of(line) for line in lines]
     answers = translator.translate([" ".join(words) for words in sentences])
 
-    def parsed() -> Iterator[str]:
-        for number, (words, found) in enumerate(zip(sentences, answers, strict=True), start=1):
-            tree = tree_of(words, found[0].text)
-            if tree == NO_TREE:
-                logging.warning("line %d: not a tree of %d words", number, len(words))
-            yield tree
-
-    write_output(parsed(), FLAGS.output)
+    paired = zip(sentences, answers, strict=True)
+    trees = [tree_of(words, found[0].text) for words, found in paired]
+    for number, tree in enumerate(trees, start=1):
+        if tree == NO_TREE:
+            logging.warning("line %d: not a tree of its words", number)
+    write_output(trees, FLAGS.output)
 
 
 def cli() -> None:

@@ -84,11 +84,6 @@ def layer_picture(attention: AttentionMap, layer: int) -> bytes:
     heads = [f"head {head + 1}" for head in range(len(weights))]
     title = f"{attention.title}, layer {layer + 1}"
     figure = _draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, _CELL)
-    return as_png(figure)
-
-
-def as_png(figure: "Figure") -> bytes:
-    """Returns a figure as a PNG file."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
     return file.getvalue()

@@ -1,6 +1,5 @@
 """Text files with a sentence a line, plain or gzip-compressed: read, counted and identified."""
 
-import functools
 import gzip
 import hashlib
 import zlib
@@ -111,13 +110,6 @@ def identify(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise UserError(f"cannot read {path}: there is no such file, expected a text file.")
-    status = path.stat()
-    digest = _sha256(path, status.st_size, status.st_mtime_ns)
-    return {"name": path.name, "bytes": status.st_size, "sha256": digest}
-
-
-@functools.cache
-def _sha256(path: Path, size: int, modified_ns: int) -> str:
-    """Hashes a file; size and time of change make the cache notice an edit."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}

@@ -78,8 +78,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     Args:
         label_smoothing: ε.
         name: of the loss.
-        reduction: Keras's; by default the mean over the tokens of a batch.
-        dtype: in which it is computed.
+        kwargs: Keras's `reduction`, by default the mean over the tokens of a batch, and `dtype`.
 
     Raises:
         UserError: ε is not in [0, 1).
@@ -89,10 +88,9 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         self,
         label_smoothing: Rate = 0.1,
         name: str = "label_smoothed_cross_entropy",
-        reduction: str | None = "sum_over_batch_size",
-        dtype: Any = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        super().__init__(name=name, **kwargs)
         self.label_smoothing = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar
 
-from t2t_repro.config.values import Range, check_value
+from t2t_repro.config.values import Range
 from t2t_repro.model.feed_forward import FeedForward
 from t2t_repro.model.keras_model import SameShape
 from t2t_repro.model.kernels.packing import Vectors, map_positions
@@ -76,8 +76,6 @@ class LayerStack(SameShape):
         config: sizes and rates of each.
         neighbourhood: r, to which self-attention is restricted (paper, section 4), or None.
 
-    Raises:
-        UserError: `num_layers` is out of range.
     """
 
     layer_type: ClassVar[type[StackedLayer]]
@@ -90,7 +88,6 @@ class LayerStack(SameShape):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_value(f"{type(self).__name__}.num_layers", num_layers, Depth)
         self.num_layers = num_layers
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood

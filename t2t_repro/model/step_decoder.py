@@ -54,16 +54,11 @@ def bytes_of_row(model: Transformer, beam_size: int, source_length: int, limit: 
     caches = model.num_decoder_layers * (entries + source_length) * depths
     scores = 2 * config.num_heads * beam_size * (entries + source_length)
     logits = 2 * beam_size * model.vocab_size
-    scored = config.num_heads * _keys_of_query(model, source_length)
-    encoder = 2 * source_length * (scored + config.d_ff)
+    keys: float = source_length
+    if model.neighbourhood is not None:
+        keys = keys_of_query(window_of(model.neighbourhood), source_length)
+    encoder = 2 * source_length * (config.num_heads * int(keys) + config.d_ff)
     return _FLOAT_BYTES * max(caches + scores + logits, encoder)
-
-
-def _keys_of_query(model: Transformer, source_length: int) -> int:
-    """Returns how many keys the encoder scores each position against."""
-    if model.neighbourhood is None:
-        return source_length
-    return int(keys_of_query(window_of(model.neighbourhood), source_length))
 
 
 class StepDecoder:

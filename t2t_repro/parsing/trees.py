@@ -7,9 +7,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -113,123 +112,88 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
     Raises:
         UserError: the file cannot be read, or holds something else; the message has the line.
     """
-    reader = _Reader(str(path))
+    open_brackets: list[_Bracket] = []
     for number, line in enumerate(read_lines(path), start=1):
         for token in _TOKEN.findall(line):
-            complete = reader.take(token, number)
-            if complete and complete[1].words:
-                yield complete
-            elif complete:
-                logging.warning("%s, line %d: a tree without words is left out", path, complete[0])
-    reader.end()
-
-
-@dataclass
-class _Bracket:
-    """An open bracket."""
-
-    line: int
-    first_word: int
-    place: int
-    label: str = ""
-    word: str | None = None
-    has_brackets: bool = False
-
-
-@dataclass
-class _Reader:
-    """Reads the tokens of a file; holds the unfinished tree."""
-
-    path: str
-    line: int = 0
-    open: list[_Bracket] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    # One entry for each bracket, in the order of opening; None if it is not a constituent.
-    constituents: list[Constituent | None] = field(default_factory=list)
-
-    def take(self, token: str, line: int) -> tuple[int, ParsedSentence] | None:
-        """Returns the tree that the token completes, if any, and the line in which it begins."""
-        self.line = line
-        if token == "(":
-            self._begin()
-        elif token == ")":
-            begun = self.open[0].line if self.open else 0
-            sentence = self._close()
-            return sentence and (begun, sentence)
-        else:
-            self._text(token)
-        return None
-
-    def end(self) -> None:
-        """Raises a UserError if a tree is not complete."""
-        if self.open:
-            self.line = self.open[0].line
-            raise self._error(
-                f"the tree that begins here is never closed: it lacks {len(self.open)} closing "
-                f"bracket{'s' * (len(self.open) > 1)} at the end of the file"
-            )
-
-    def _begin(self) -> None:
-        if self.open:
-            around = self.open[-1]
-            if around.word is not None:
-                raise self._error(f"a bracket opens behind the word {around.word!r}")
-            if not around.label and len(self.open) > 1:
-                raise self._error(f"a bracket inside a tree has no label{self._begun()}")
-            around.has_brackets = True
-        self.open.append(_Bracket(self.line, len(self.words), len(self.constituents)))
-        self.constituents.append(None)
-
-    def _text(self, token: str) -> None:
-        if not self.open:
-            raise self._error(f"{token!r} stands outside of any bracket")
-        around = self.open[-1]
-        if around.has_brackets or around.label in _ROOTS:
-            raise self._error(f"the word {token!r} has no part-of-speech tag of its own")
-        if around.label and around.word is not None:
-            raise self._error(f"two words in one bracket, {around.word!r} and {token!r}")
-        if around.label:
-            around.word = token
-        elif token in _ROOTS and len(self.open) > 1:
-            raise self._error(f"a root, {token}, inside of a tree{self._begun()}")
-        else:
-            around.label = token
-
-    def _close(self) -> ParsedSentence | None:
-        if not self.open:
-            raise self._error("a bracket is closed that was never opened")
-        bracket = self.open.pop()
-        is_root = not self.open and bracket.label in ("", *_ROOTS)
-        if bracket.word is not None:
-            if bracket.label != _EMPTY_ELEMENT:
-                self.tags.append(bracket.label)
-                self.words.append(bracket.word)
-        elif bracket.label and not (bracket.has_brackets or is_root):
-            raise self._error(f"the bracket ({bracket.label}) holds nothing")
-        elif not is_root and bracket.first_word < len(self.words):
-            span = bracket.first_word, len(self.words)
-            self.constituents[bracket.place] = Constituent(_category(bracket.label), *span)
-        return None if self.open else self._complete()
-
-    def _complete(self) -> ParsedSentence:
-        constituents = tuple(filter(None, self.constituents))
-        sentence = ParsedSentence(tuple(self.words), Tree(tuple(self.tags), constituents))
-        self.words, self.tags, self.constituents = [], [], []
-        return sentence
-
-    def _begun(self) -> str:
-        line = self.open[0].line
-        return f"; is a closing bracket missing in the tree that begins in line {line}?"
-
-    def _error(self, what: str) -> UserError:
-        return UserError(
-            f"{self.path}, line {self.line}: {what}; expected trees such as "
-            "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"
+            if token == "(":
+                open_brackets.append(_Bracket(number, []))
+                continue
+            if not open_brackets:
+                raise _error(path, number, f"{token!r} stands outside of any bracket")
+            if token != ")":
+                open_brackets[-1].parts.append(token)
+                continue
+            bracket = open_brackets.pop()
+            if open_brackets:
+                open_brackets[-1].parts.append(bracket)
+            elif (sentence := _sentence(path, bracket)).words:
+                yield bracket.line, sentence
+            else:
+                logging.warning("%s, line %d: a tree without words is left out", path, bracket.line)
+    if open_brackets:
+        missing = f"{len(open_brackets)} closing bracket{'s' * (len(open_brackets) > 1)}"
+        raise _error(
+            path,
+            open_brackets[0].line,
+            f"the tree that begins here is never closed: it lacks {missing} at the end of the file",
         )
 
 
-def _category(label: str) -> str:
-    """Returns a label without function tags and indices; -LRB- has none."""
-    found = _CATEGORY.match(label)
-    return found[0] if found else label
+class _Bracket(NamedTuple):
+    """A bracket: the line in which it opens, and its label, words and brackets."""
+
+    line: int
+    parts: list[Any]
+
+    def __str__(self) -> str:
+        return f"({' '.join(map(str, self.parts))})"
+
+
+def _sentence(path: Path, tree: _Bracket) -> ParsedSentence:
+    """Returns a tree without its root and empty elements.
+
+    Raises:
+        UserError: a bracket holds neither a tag and a word, nor a label and brackets.
+    """
+    words: list[str] = []
+    tags: list[str] = []
+    constituents: list[Constituent] = []
+
+    def add(bracket: _Bracket) -> None:
+        has_label = bracket.parts and isinstance(bracket.parts[0], str)
+        label, *parts = bracket.parts if has_label else ["", *bracket.parts]
+        is_root = label in ("", *_ROOTS)
+        if is_root and bracket is not tree and bracket.parts:
+            raise _error(
+                path,
+                bracket.line,
+                f"a root, {label or 'without a label'}, inside of a tree: is a closing bracket "
+                f"missing in the tree that begins in line {tree.line}?",
+            )
+        is_word = [type(part) for part in parts] == [str] and not is_root
+        if not is_word and (str in map(type, parts) or not (parts or is_root)):
+            raise _error(
+                path, bracket.line, f"{bracket} is not a tag and a word, or a label and brackets"
+            )
+        if is_word:
+            if label != _EMPTY_ELEMENT:
+                words.append(parts[0])
+                tags.append(label)
+            return
+        place, first_word = len(constituents), len(words)
+        for part in parts:
+            add(part)
+        if not is_root and first_word < len(words):
+            category = _CATEGORY.match(label)
+            span = Constituent(category[0] if category else label, first_word, len(words))
+            constituents.insert(place, span)
+
+    add(tree)
+    return ParsedSentence(tuple(words), Tree(tuple(tags), tuple(constituents)))
+
+
+def _error(path: Path, line: int, what: str) -> UserError:
+    return UserError(
+        f"{path}, line {line}: {what}; expected trees such as (S (NP (DT The) (NN dog)) (VP (VBZ "
+        "barks)))"
+    )

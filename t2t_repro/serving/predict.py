@@ -75,6 +75,9 @@ def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_row
         columns = _columns_of_rows(document["instances"], names)
     else:
         columns = _columns(document["inputs"], names)
+    for name, column in columns.items():
+        for text in column:
+            _check_text(name, text)
     counts = {name: len(column) for name, column in columns.items()}
     rows = max(counts.values())
     if min(counts.values()) != rows:
@@ -107,8 +110,6 @@ def _columns(inputs: Any, names: Collection[str]) -> Columns:
     for name, column in inputs.items():
         if not isinstance(column, list):
             raise _invalid(f"input {name} is {_shown(column)}, expected a list of texts")
-        for text in column:
-            _check_text(name, text)
     return inputs
 
 
@@ -126,7 +127,6 @@ def _columns_of_rows(instances: Any, names: Collection[str]) -> Columns:
                 f"an instance is {_shown(instance)}, expected an object with {sorted(names)}"
             )
         for name, text in row.items():
-            _check_text(name, text)
             columns[name].append(text)
     return columns
 

@@ -127,10 +127,8 @@ class Server:
         except UserError as error:
             status, message = 400, str(error)
         except web.HTTPNotFound:
-            status, message = (
-                404,
-                (f"{request.path} is not found, expected /v1/models/{self._options.model_name}"),
-            )
+            path = f"/v1/models/{self._options.model_name}"
+            status, message = 404, f"{request.path} is not found, expected {path}"
         except web.HTTPException as error:
             status, message = error.status, error.text or error.reason
         except Exception:

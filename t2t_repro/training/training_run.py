@@ -252,8 +252,6 @@ def log_end(
         end: the step now.
         seconds: from the one to the other.
     """
-    if end == start:
-        return
     model = f"--model_dir={shlex.quote(str(directory.path))}"
     is_usual = data_dir == directory.path.parent / "data"
     data = "" if is_usual else f" --data_dir={shlex.quote(str(data_dir))}"

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
 from t2t_repro.model.encoder import Encoder, EncoderLayer
 from tests import reference
 from tests.layer_test import randomize, run_layer_test
@@ -62,11 +61,6 @@ def test_encoder_against_numpy(normalization, neighbourhood):
         if encoder.final_norm:
             x = reference.layer_norm(x, *encoder.final_norm.get_weights())
         np.testing.assert_allclose(output[b][:length], x, atol=2e-5)
-
-
-def test_a_stack_has_layers():
-    with pytest.raises(UserError, match=r"Encoder.num_layers is 0, expected"):
-        Encoder(0, sizes("post"))
 
 
 @pytest.mark.parametrize("normalization", ["post", "pre"])

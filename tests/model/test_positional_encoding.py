@@ -74,8 +74,6 @@ def test_more_positions_than_were_learned():
 
 
 def test_arguments_that_make_no_sense():
-    with pytest.raises(ValueError, match="'rotary', expected one of interleaved"):
-        PositionalEncoding("rotary")
     with pytest.raises(ValueError, match="give max_length"):
         PositionalEncoding("learned")
 

@@ -137,12 +137,14 @@ def test_a_tree_without_words_is_left_out_with_a_warning(tmp_path, caplog, faile
     ("text", "line", "what"),
     [
         ("(S (NN a))\n\n(S (NP (NN b))\n(S (NN c))\n", 3, "never closed: it lacks 1 closing brack"),
-        ("(S (NN a))\n(S (NN b)))\n", 2, "a bracket is closed that was never opened"),
-        # Where one is missing the next tree shows it.
-        ("(TOP (S (NN a))\n(TOP (S (NN b)))", 2, "a root, TOP, inside of .* begins in line 1?"),
-        ("(S\n (NN a) b)", 2, "the word 'b' has no part-of-speech tag"),
-        ("(NP a b)", 1, "two words in one bracket, 'a' and 'b'"),
-        ("(S (NP (NN a))\n (NN))", 2, r"the bracket \(NN\) holds nothing"),
+        ("(S (NN a))\n(S (NN b)))\n", 2, r"'\)' stands outside of any bracket"),
+        # Where one is missing, and one too many follows.
+        ("(TOP (S (NN a))\n(TOP (S (NN b))))", 2, "a root, TOP, inside of .* begins in line 1?"),
+        ("((S (NN a))\n( (S (NN b))))", 2, "a root, without a label, inside of"),
+        ("(S\n (NN a) b)", 1, r"\(S \(NN a\) b\) is not a tag and a word, or a label and"),
+        ("(NP a b)", 1, r"\(NP a b\) is not a tag and a word"),
+        ("(TOP a)", 1, r"\(TOP a\) is not a tag and a word"),
+        ("(S (NP (NN a))\n (NN))", 2, r"\(NN\) is not a tag and a word"),
         ("(S (NN a))\nremark\n", 2, "'remark' stands outside of any bracket"),
     ],
 )

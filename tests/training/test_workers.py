@@ -96,22 +96,6 @@ def test_slurm(monkeypatch):
     assert found() == (1, 0, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("SLURM_STEP_NUM_TASKS", "many"),
-        ("SLURM_STEP_NODELIST", "n[9-"),
-        ("SLURMD_NODENAME", "elsewhere"),
-    ],
-)
-def test_another_slurm_is_refused(monkeypatch, name, value):
-    for key, text in {**SLURM, "SLURMD_NODENAME": "n9", "SLURM_LOCALID": "0"}.items():
-        monkeypatch.setenv(key, text)
-    monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match="SLURM_STEP_NUM_TASKS"):
-        find_workers()
-
-
 def test_what_two_workers_agree_on(tmp_path):
     said_by(__name__, str(tmp_path))
     of_workers = [json.loads((tmp_path / f"{index}.json").read_text()) for index in range(2)]

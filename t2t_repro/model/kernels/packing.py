@@ -39,11 +39,6 @@ class Packed(NamedTuple):
     layout: "PackedLayout"
 
     @property
-    def shape(self) -> tf.TensorShape:
-        """[1, capacity, width]."""
-        return self.vectors.shape
-
-    @property
     def length(self) -> tf.Tensor:
         """The length of the sentences, padding included."""
         return self.layout.length
