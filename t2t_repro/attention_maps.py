@@ -15,7 +15,6 @@ from t2t_repro.command_line.flags import (
     load_translator,
 )
 from t2t_repro.command_line.program import run
-from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 
 FLAGS = flags.FLAGS
@@ -25,8 +24,6 @@ PAGE = "attention.html"
 
 def main() -> None:
     """Draws the maps on its flags."""
-    if not FLAGS.source.strip():
-        raise UserError(f"--source={FLAGS.source!r} is empty, expected a sentence.")
     from t2t_repro.attention.maps import Heading, PairAttention, as_html
     from t2t_repro.attention.pictures import check_matplotlib, layer_picture
 

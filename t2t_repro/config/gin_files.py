@@ -68,13 +68,13 @@ def parse(
     _look_for_modules_in(Path.cwd())
     _act("\n".join(defaults), "the configuration of the model directory")
     own = set()
-    including: tuple[Path, ...] = ()
+    beside: Sequence[Path] = ()
     if gin_file:
         path = find_gin_file(gin_file)
-        including = (path,)
-        _look_for_modules_in(path.resolve().parent)
-        own = _act(read_gin(path), str(path), including)
-    own |= _act("\n".join(params), "--gin_param", including)
+        beside = path.resolve().parents
+        _look_for_modules_in(beside[0])
+        own = _act(read_gin(path), str(path), beside)
+    own |= _act("\n".join(params), "--gin_param", beside)
     with one_line_errors():
         gin.finalize()
     return own
@@ -124,7 +124,7 @@ def import_modules(names: Sequence[str]) -> None:
         _import(name, f"--import={name}")
 
 
-def _act(text: str, name: str, including: tuple[Path, ...] = ()) -> set[str]:
+def _act(text: str, name: str, beside: Sequence[Path] = ()) -> set[str]:
     """Has gin act on a text, in pieces between its includes.
 
     gin itself would look for included files in a search path that can only be added to.
@@ -132,13 +132,12 @@ def _act(text: str, name: str, including: tuple[Path, ...] = ()) -> set[str]:
     Args:
         text: to be parsed.
         name: of its file, for errors.
-        including: the files that are being parsed, the experiment's first.
+        beside: folders in which included files are looked for first.
 
     Returns:
         the names that the text itself binds.
     """
     lines, begin, own = text.splitlines(keepends=True), 0, set()
-    beside = [folder for file in including[:1] for folder in file.resolve().parents]
     for statement in statements(text, name):
         if isinstance(statement, BindingStatement):
             own.add(name_of(statement))
@@ -151,9 +150,7 @@ def _act(text: str, name: str, including: tuple[Path, ...] = ()) -> set[str]:
             begin = end
             place = f"gin: {name}, line {end} includes {statement.filename}"
             path = find_gin_file(statement.filename, beside)
-            if path in including:
-                raise UserError(f"{place}, which includes it: leave one out.")
-            _act(read_gin(path, place), str(path), (*including, path))
+            _act(read_gin(path, place), str(path), beside)
     _bind(lines, begin, len(lines), name)
     return own
 

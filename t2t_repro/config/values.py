@@ -170,9 +170,7 @@ def expected(hint: Any) -> str:
     if origin is Callable or origin is type:
         return "a function or class, @name without parentheses"
     if (origin or hint) in _SEQUENCES:
-        # A list of texts is described where it is read: names of files, mostly.
-        is_text = not parts or fits("", parts[0])
-        return "a list" if is_text else f"a list, each {expected(parts[0])}"
+        return f"a list, each {expected(parts[0])}" if parts else "a list"
     if origin is Mapping:
         return f"a dictionary {{'name': value}}, each value {expected(parts[1])}"
     name = getattr(origin or hint, "__name__", str(hint))

@@ -35,11 +35,11 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """Statistics of one corpus of a mixture in the first epoch.
+    """The size of a corpus in the first epoch.
 
     Attributes:
         sentences: number of sentence pairs.
-        source_tokens: source ids, EOS included.
+        source_tokens: source ids, EOS included, padding not.
         target_tokens: likewise.
     """
 
@@ -49,29 +49,23 @@ class CorpusReport:
 
 
 @dataclass(frozen=True)
-class EpochReport:
+class EpochReport(CorpusReport):
     """Statistics of the first epoch; other epochs differ only in the number of batches.
 
     Epochs of a mixture also differ in tokens. Tokens and batches are an estimate if every epoch is
     segmented again.
 
     Attributes:
-        sentences: number of sentence pairs.
         micro_batches: number in a batch.
         shapes: number of shapes.
         batches: number of batches.
-        source_tokens: source ids, EOS included, padding not.
-        target_tokens: likewise.
         capacity: source and target vectors that a compiled program computes for all batches.
         corpora: statistics of each corpus of a mixture, by name.
     """
 
-    sentences: int
     micro_batches: int
     shapes: int
     batches: int
-    source_tokens: int
-    target_tokens: int
     capacity: int
     corpora: Mapping[str, CorpusReport] = field(default_factory=dict)
 

@@ -109,8 +109,6 @@ class WorkerPool(Generic[_Block, _Result]):
             while pending:
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
-            if error.__cause__:  # A result that cannot be unpickled, which is a bug.
-                raise
             raise UserError(
                 f"a worker process was killed, most likely because memory ran out: lower "
                 f"{self._setting} and run the same command again. Finished work is kept."

@@ -273,10 +273,7 @@ class _Stages:
         own = {SOURCE_SUBWORDS: ("source_subwords", [0]), TARGET_SUBWORDS: ("subwords", [1])}
         for name, (parameter, sides) in (own if settings.source_subwords else shared).items():
             recipe = getattr(settings, parameter)
-            try:
-                recipe.train(_Sentences(text, pairs, sides), self._result / name)
-            except UserError as error:
-                raise UserError(f"prepare.{parameter}: {error}") from error
+            recipe.train(_Sentences(text, pairs, sides), self._result / name)
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:

@@ -21,8 +21,14 @@ class SameShape(keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
 
+    def build(self, x_shape: tuple) -> None:
+        """Builds the parts for inputs [batch, length, width]."""
+        for part in self._flatten_layers(include_self=False, recursive=False):
+            part.build(x_shape)
+        self.built = True
+
     def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
-        """Returns the shape of the first input."""
+        """Returns the shape of the input, of several that of the first."""
         return tuple(x_shape)
 
 
@@ -43,11 +49,6 @@ class SourceTargetModel(keras.Model):
         Raises:
             UserError: the argument is not a source and a target.
         """
-        if len(args) > 1:
-            raise UserError(
-                f"the Transformer was called with {len(args)} arguments, expected source and "
-                "target as one: write model((source, target))."
-            )
         for inputs in args:
             source_and_target(inputs)
         return super().__call__(*args, **kwargs)

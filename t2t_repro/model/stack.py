@@ -53,12 +53,6 @@ class StackedLayer(SameShape):
             dtype=self.dtype_policy,
         )
 
-    def build(self, x_shape: tuple) -> None:
-        """Builds the sub-layers for inputs [batch, length, d_model]."""
-        for part in self._flatten_layers(include_self=False, recursive=False):
-            part.build(x_shape)
-        self.built = True
-
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {
@@ -110,14 +104,6 @@ class LayerStack(SameShape):
     def layers(self) -> list[Any]:
         """The layers, lowest first."""
         return [getattr(self, f"layer_{i}") for i in range(self.num_layers)]
-
-    def build(self, x_shape: tuple) -> None:
-        """Builds all layers for inputs [batch, length, d_model]."""
-        for layer in self.layers:
-            layer.build(x_shape)
-        if self.final_norm:
-            self.final_norm.build(x_shape)
-        self.built = True
 
     def normalize_output(self, x: Vectors) -> Vectors:
         """Returns the stack's output: x, after the final norm if there is one."""

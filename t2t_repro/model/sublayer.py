@@ -44,11 +44,6 @@ class SublayerConnection(SameShape):
         self._norm_name, self._norm_epsilon = norm, norm_epsilon
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
 
-    def build(self, x_shape: tuple) -> None:
-        """Creates the norm's weights [d_model]."""
-        self.norm.build(x_shape)
-        self.built = True
-
     def call(
         self, x: Vectors, sublayer: Callable[[Vectors], Vectors], training: bool | None = None
     ) -> Vectors:

@@ -12,9 +12,6 @@ from numpy.typing import ArrayLike
 from t2t_repro.config.values import validated
 from t2t_repro.files import lock, read_json, write_json
 
-_RENAMED = {"slices": "micro_batches", "slots": "capacity"}
-"""Names of older versions in epoch.json."""
-
 
 @validated
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +115,6 @@ def read_scores(folder: Path) -> dict[str, Any]:
 
 def _counted(epoch: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what all epochs of a run have in common: "sentences", "sentences of news"."""
-    epoch = {_RENAMED.get(name, name): value for name, value in epoch.items()}
     wanted = ("sentences", "micro_batches", "source_tokens", "target_tokens")
     corpora = {
         f"sentences of {name}": one["sentences"] for name, one in epoch.get("corpora", {}).items()

@@ -50,11 +50,6 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
                 weight.assign(reader.get_tensor(_AVERAGE.format(number)))
     # TensorFlow walks over a graph of objects that the checkpoint holds, and checks little of it.
     except Exception as error:
-        if not Path(f"{checkpoint}.index").exists():
-            raise UserError(
-                f"{checkpoint} does not exist any more: a training run deletes its old ones; give "
-                "the same command again, or average with a smaller --last."
-            ) from error
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
             "--checkpoint."

@@ -83,11 +83,6 @@ class RunState:
     metric: str = ""
     criterion: Criterion = "nll"
 
-    @property
-    def judged_by(self) -> str:
-        """The name of what the best weights are chosen by: the metric's, or nll."""
-        return self.metric if self.criterion == "score" else "nll"
-
     def after_update(self) -> "RunState":
         """Returns the state after one more batch."""
         return replace(self, step=self.step + 1, batch=self.batch + 1)

@@ -177,9 +177,8 @@ class TrainLoop:
 
     def _log_end(self, state: RunState) -> None:
         if self.schedule.is_out_of_patience(state):
-            logging.info(
-                "train: dev %s has not improved in %d evaluations", state.judged_by, state.stale
-            )
+            judged_by = state.metric if state.criterion == "score" else "nll"
+            logging.info("train: dev %s has not improved in %d evaluations", judged_by, state.stale)
         is_unfinished = state.awaits_evaluation or not self.schedule.is_over(state)
         if is_unfinished and self._is_stopped(state):
             # A worker that was stopped by another's signal reports SIGTERM.

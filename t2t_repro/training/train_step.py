@@ -56,7 +56,6 @@ class StepResult(NamedTuple):
     Attributes:
         loss: label-smoothed loss per target token, the smoothing's entropy taken off; in nats.
         nll: negative log-likelihood per target token; in nats.
-        tokens: target tokens of the global batch.
         gradient_norm: global norm of the gradient, before clipping.
         learning_rate: the rate of this update.
         stop_votes: how many replicas' workers had been asked to stop.
@@ -66,7 +65,6 @@ class StepResult(NamedTuple):
 
     loss: tf.Tensor
     nll: tf.Tensor
-    tokens: tf.Tensor
     gradient_norm: tf.Tensor
     learning_rate: tf.Tensor
     stop_votes: tf.Tensor
@@ -181,7 +179,6 @@ class TrainStep:
         return StepResult(
             loss=sums.loss / sums.tokens,
             nll=sums.nll / sums.tokens,
-            tokens=sums.tokens,
             gradient_norm=norm,
             learning_rate=rate,
             stop_votes=votes,

@@ -73,19 +73,6 @@ def test_an_epoch_has_its_sentences_segmented_if_there_is_room(opened, pairs, wo
     )
 
 
-def test_a_mixture_s_epoch_has_its_own_sentences_and_each_copy_is_another(opened, pairs):
-    def sentences(epoch):
-        return np.repeat([0, 7, 2400], [3, 1, 2])
-
-    made = opened((Doubling(every=1), None), sentences, longest=1000)(1)
-    found = [read_pair(made, index) for index in range(len(made))]
-    copies = [(0, 0), (0, 1), (0, 2), (7, 0), (2400, 0), (2400, 1)]
-    for (one, other), (number, copy) in zip(found, copies, strict=True):
-        plain = pairs[number]
-        middle = 2 + (1 + number + copy * 2**40) % 30
-        assert (one, other) == ([*plain[0][:-1], middle, *plain[0]], plain[1])
-
-
 def test_the_next_epoch_is_made_while_this_one_is_used(opened):
     stores = opened((Doubling(), Doubling()))
     stores(0)

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -22,15 +21,6 @@ def refuse_seven(number):
     if number == 7:
         raise UserError("seven")
     return number
-
-
-class Unreadable(Exception):
-    def __init__(self, one, two):
-        super().__init__(one)
-
-
-def raise_the_unreadable(number):
-    raise Unreadable(number, number)
 
 
 def die_at_seven(number):
@@ -67,8 +57,6 @@ def test_blocks_are_read_a_few_ahead_only():
     [
         (refuse_seven, UserError("seven")),
         (die_at_seven, UserError(r"prepare\.workers")),
-        # A bug, which is not reported as a killed worker.
-        (raise_the_unreadable, BrokenProcessPool("terminated")),
     ],
 )
 def test_errors_of_a_worker_reach_the_caller(function, error):

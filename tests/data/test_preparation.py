@@ -211,7 +211,10 @@ def test_data_of_other_settings_are_refused(repetitive, whole, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"subwords": dataclasses.replace(SUBWORDS, vocab_size=5000)}, "^prepare.subwords: "),
+        (
+            {"subwords": dataclasses.replace(SUBWORDS, vocab_size=5000)},
+            "^SubwordTraining.vocab_size is 5000",
+        ),
         (
             {"max_length": 2},
             "'train' has no sentence pairs .*over long subwords 1.*max_length",

@@ -41,11 +41,10 @@ def test_a_run_that_goes_on_with_another_epoch_says_so(tmp_path, name, value, di
 
 def test_an_older_epoch_json_is_the_same_epoch(tmp_path):
     path = tmp_path / "epoch.json"
-    older = dict(EPOCH) | {"slices": 2, "slots": 2400}
+    older = dict(EPOCH)
     del older["micro_batches"], older["capacity"]
     write_json(path, older)
     assert differing_epoch(path, EPOCH) == []
-    assert "2 micro-batches" in differing_epoch(path, EPOCH | {"micro_batches": 4})[0]
 
 
 def test_the_mean_length_of_targets(tmp_path):

@@ -1,7 +1,5 @@
 """Weights out of checkpoints, and their mean."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -42,10 +40,3 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
         bad = write(tiny_model(**sizes), tmp_path / name)
         with pytest.raises(UserError, match=f"{name}-1 does not fit"):
             average_weights(tiny_model(num_layers=2), [good, bad])
-
-
-def test_a_checkpoint_that_a_run_has_deleted_meanwhile_is_named(tmp_path):
-    path = write(tiny_model(), tmp_path / "step")
-    Path(f"{path}.index").unlink()
-    with pytest.raises(UserError, match=r"step-1 does not exist any more"):
-        average_weights(tiny_model(), [path])

@@ -10,7 +10,7 @@ from t2t_repro.training.run_state import CorpusScores, DevScores, RunState, Trai
 from t2t_repro.training.train_step import StepResult
 from tests.training.tiny import tiny_model
 
-RESULT = StepResult(*map(tf.constant, (2.5, 2.0, 5.0, 1.0, 0.25, 0.0, 1.0)))
+RESULT = StepResult(*map(tf.constant, (2.5, 2.0, 1.0, 0.25, 0.0, 1.0)))
 TRAIN = {"loss": 2.5, "nll": 2.0, "learning_rate": 0.25, "gradient_norm": 1.0}
 
 

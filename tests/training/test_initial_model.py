@@ -1,7 +1,5 @@
 """What one model takes of another: rows by subword, everything else as it is."""
 
-import shutil
-
 import keras
 import numpy as np
 import pytest
@@ -126,19 +124,6 @@ def test_tables_that_were_trained_apart_are_not_tied(before, now, roles, subword
         InitialModel(tmp_path).check_fits(model_of(tied=now))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"num_decoder_layers": 2}, "num_decoder_layers None there, 2 now"),
-        ({"config": {"d_model": 8}}, "config.d_model 4 there, 8 now"),
-    ],
-)
-def test_other_sizes_are_named(sizes, message, subwords, tmp_path):
-    write_initial(tmp_path, shared(subwords["one"]))
-    with pytest.raises(UserError, match=message):
-        InitialModel(tmp_path).check_fits(model_of(**sizes))
-
-
 def test_dropout_rates_and_precision_may_differ(subwords, tmp_path):
     write_initial(tmp_path, shared(subwords["one"]))
     ours = model_of(dtype="mixed_bfloat16", config={"dropout": 0.3, "relu_dropout": 0.1})
@@ -156,18 +141,3 @@ def test_subwords_of_tensor2tensor_and_sentencepiece_match(subwords, tmp_path):
     assert matching_ids(t2t, longer)[20] == -1
     across = matching_ids(subwords["one"], t2t)
     assert across[:2].tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        shutil.rmtree,
-        lambda path: (path / "subwords.model").write_text("x"),
-    ],
-)
-def test_a_model_that_cannot_be_used_is_one_line(spoil, subwords, tmp_path):
-    folder = tmp_path / "initial"
-    write_initial(folder, shared(subwords["one"]))
-    spoil(folder)
-    with pytest.raises(UserError, match=r"^train\.init_from: "):
-        InitialModel(folder)

@@ -95,7 +95,7 @@ class CountingStep:
         self.model.trainable_variables[0].assign_add([[1.0]])
         self.optimizer.iterations.assign_add(1)
         usable = float(np.isfinite(loss) and np.isfinite(norm))
-        return StepResult(*map(tf.constant, (loss, loss, 5.0, norm, 0.1, 0.0, usable)))
+        return StepResult(*map(tf.constant, (loss, loss, norm, 0.1, 0.0, usable)))
 
     def steps(self):
         return [step for step, *_ in self.seen]

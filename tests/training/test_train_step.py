@@ -156,7 +156,6 @@ def test_the_report_is_global_and_clipping_acts_on_the_sum():
     free = tiny_step(2, optimizer=lambda: keras.optimizers.SGD(1.0), **settings)
     before = copies(free.model)
     result = free(0, *batch)
-    assert result.tokens == np.count_nonzero(target)
     assert float(result.loss) == pytest.approx(float(loss), rel=1e-5)
     assert float(result.nll) == pytest.approx(float(sums.nll / sums.tokens), rel=1e-5)
     assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-4)

@@ -10,7 +10,6 @@ import gin
 
 from t2t_repro.config.values import Range, Seed, validated
 from t2t_repro.data.corpora.corpus import Corpus, Pair, check_unmixed
-from t2t_repro.errors import UserError
 
 Share = Annotated[float, Range(least=0, most=1)]
 
@@ -91,8 +90,7 @@ class NoisedSource(_Altered):
         seed: of the noise.
 
     Raises:
-        UserError: an argument is out of range, the filler is not one word, or the other corpus is a
-            mixture.
+        UserError: an argument is out of range, or the other corpus is a mixture.
     """
 
     deletion: Share = 0.1
@@ -100,11 +98,6 @@ class NoisedSource(_Altered):
     distance: Annotated[int, Range(least=0, most=1000)] = 3
     filler: str = "<BLANK>"
     seed: Seed = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.filler.split() != [self.filler]:
-            raise UserError(f"NoisedSource.filler is {self.filler!r}, expected one word.")
 
     def describe(self) -> dict[str, Any]:
         """Returns the description of the other corpus, and the settings of the noise."""
