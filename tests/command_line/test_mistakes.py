@@ -22,7 +22,7 @@ MISTAKES = {
     "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),
     "unaligned": ("evaluate", ["--translations=one", "--reference=two"], "one has 1 lines"),
     "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
-    "blank sentence": ("attention_maps", [MODEL, "--source= ", "--output=x"], "--source"),
+    "blank sentence": ("attention_maps", [MODEL, "--source= ", "--output=x"], "source sentence"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
 }
 
