@@ -27,7 +27,7 @@ from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory
 
 if TYPE_CHECKING:
-    from t2t_repro.formats.marian.hugging_face_import import MarianModel
+    from t2t_repro.formats.marian.model import MarianModel
 
 FLAGS = flags.FLAGS
 

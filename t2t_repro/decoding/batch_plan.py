@@ -100,8 +100,8 @@ class BatchPlanner:
         needed, memory = self.bytes_of(length), _free_memory()
         if needed > memory:
             raise UserError(
-                f"a sentence of {length} subwords takes up to {gigabytes(needed)} with "
-                f"beam_size={self.beam_size}, expected at most {gigabytes(memory)}, half "
+                f"a sentence of {length} subwords takes up to {needed / 1e9:.3g} GB with "
+                f"beam_size={self.beam_size}, expected at most {memory / 1e9:.3g} GB, half "
                 "of what is free: bind a smaller beam_size (Sampling.samples) of the search, or a "
                 "smaller Translator.max_source_length."
             )
@@ -165,11 +165,6 @@ def available_memory() -> int | None:
     if not limits and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)
-
-
-def gigabytes(count: int) -> str:
-    """Formats a number of bytes, e.g. "1.5 GB"."""
-    return f"{count / 1e9:.3g} GB"
 
 
 def _used_by(group: Path) -> int:

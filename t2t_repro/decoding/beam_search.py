@@ -21,7 +21,7 @@ from t2t_repro.decoding.search import (
     StepModel,
     prefix_id,
 )
-from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits, where_row
+from t2t_repro.decoding.step_loop import Row, StepLoop, where_row
 from t2t_repro.model import kernels
 from t2t_repro.model.kernels import decoding as fast
 from t2t_repro.model.masks import without_ids
@@ -164,19 +164,15 @@ class BeamSearch:
                 max_steps. A row with the limit 0 gets one hypothesis without ids, with score 0.
             max_steps: width of the result.
             n_best: number of hypotheses returned for each row, 1 ... beam_size. An int32 tensor
-                (not checked) makes one graph serve all numbers.
+                makes one graph serve all numbers.
             constraints: `prefix`, `forbidden` and `normalized` are used. During its prefix a row
                 has one hypothesis.
 
         Returns:
             See `SearchResult`. Scores of `finished` rows are log P / penalty. Other rows have their
             most probable ids, with plain log P.
-
-        Raises:
-            ValueError: if an argument, or what the model returns, has the wrong shape, or n_best
-                is not in 1 ... beam_size.
         """
-        limits = checked_limits(self.beam_size, cache, limits, max_steps, n_best)
+        limits = tf.minimum(tf.cast(limits, tf.int32), max_steps)
         constraints = constraints or DecodingConstraints(tf.zeros_like(limits, tf.int64))
         prefix = () if constraints.prefix is None else (constraints.prefix,)
 

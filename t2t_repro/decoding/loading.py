@@ -15,7 +15,6 @@ from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.text.subword_model import check_rows
 
 _ROOTS = ("Translator", "BeamSearch", "Sampling", "Aligner", "evaluate")
 """The configurables that verbs with a trained model call by themselves."""
@@ -59,9 +58,7 @@ def load_translator(
                 f"{path} was trained with other subwords than {model_dir}, expected the same: an "
                 "ensemble is of models that were trained on the same prepared data."
             )
-        model = member.load_model(name, precision)
-        check_rows(subwords, model.source_vocab_size, model.vocab_size)
-        models.append(model)
+        models.append(member.load_model(name, precision))
     return Translator(models, subwords)
 
 

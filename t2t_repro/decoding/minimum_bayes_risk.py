@@ -86,15 +86,11 @@ class MinimumBayesRisk:
     def _utilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Returns the utility of every pair of texts, [hypotheses, references]."""
         count = len(texts)
-        hypotheses = [text for text in texts for _ in texts]
-        result = self.utility(hypotheses, [*texts] * count)
-        try:
-            utilities = np.asarray(result, np.float64).reshape(count, count)
-        except (TypeError, ValueError):
-            utilities = np.full([count, count], np.nan)
-        if not np.isfinite(utilities).all():
+        pairs = [text for text in texts for _ in texts], [*texts] * count
+        utilities = np.asarray(self.utility(*pairs), np.float64)
+        if utilities.size != count**2 or not np.isfinite(utilities).all():
             raise UserError(
-                f"MinimumBayesRisk.utility gave {str(result)[:60]}, expected {count * count} "
+                f"MinimumBayesRisk.utility gave {str(utilities)[:60]}, expected {count**2} "
                 "finite numbers, one for every hypothesis and its reference: see sentence_chrf."
             )
-        return utilities
+        return utilities.reshape(count, count)

@@ -21,7 +21,7 @@ from t2t_repro.decoding.search import (
     StepModel,
     prefix_id,
 )
-from t2t_repro.decoding.step_loop import Row, StepLoop, checked_limits
+from t2t_repro.decoding.step_loop import Row, StepLoop
 from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
@@ -93,30 +93,20 @@ class Sampling:
 
         Returns:
             See `SearchResult`; every sample exists, finished or not.
-
-        Raises:
-            ValueError: if an argument, or what the model returns, has the wrong shape, or n_best
-                is not in 1 ... samples.
         """
-        limits = checked_limits(self.samples, cache, limits, max_steps, n_best)
+        limits = tf.minimum(tf.cast(limits, tf.int32), max_steps)
         constraints = constraints or DecodingConstraints(tf.zeros_like(limits, tf.int64))
         prefix = () if constraints.prefix is None else (constraints.prefix,)
 
         def advance(state: _State, logits: tf.Tensor, step: tf.Tensor, row: Row) -> _State:
             states, *prefix = row.known
             logits = tf.cast(logits, tf.float32)
-            p = tf.nn.softmax(logits)
-            states_now = hashed(states, step)
-            if constraints.forbidden:
-                allowed = without_ids(logits, constraints.forbidden)
-                drawn = self._drawn(tf.nn.softmax(allowed), allowed, states_now)
-            else:
-                drawn = self._drawn(p, logits, states_now)
+            drawn = self._drawn(without_ids(logits, constraints.forbidden), hashed(states, step))
             if prefix:
                 (prefix_ids,) = prefix
                 forced = prefix_id(prefix_ids, step)[:, None]
                 drawn = tf.where(forced != PAD_ID, forced, drawn)
-            return _next_state(state, drawn, _log_p(p, logits, drawn), step)
+            return _next_state(state, drawn, _log_p(logits, drawn), step)
 
         def is_done(state: _State, step: tf.Tensor | int, row: Row) -> tf.Tensor:
             return (step >= row.limits) | tf.reduce_all(state.last_ids == EOS_ID, axis=1)
@@ -133,9 +123,7 @@ class Sampling:
 
     def _random_states(self, constraints: DecodingConstraints) -> tf.Tensor:
         """Returns a random state for each sample, [batch, samples] int64."""
-        seeds = constraints.seeds
-        if seeds is None:
-            seeds = tf.constant(self.seed, tf.int64)
+        seeds = tf.constant(self.seed, tf.int64) if constraints.seeds is None else constraints.seeds
         return hashed(hashed(constraints.keys, seeds)[:, None], tf.range(self.samples))
 
     def _initial_state(self, limits: tf.Tensor, max_steps: int | tf.Tensor) -> _State:
@@ -147,20 +135,19 @@ class Sampling:
             log_probs=tf.zeros([batch, self.samples]),
         )
 
-    def _drawn(self, p: tf.Tensor, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-        """Draws from p [batch, samples, vocab] of logits, with random states [batch, samples]."""
-        if self.temperature != 1:
-            p = tf.nn.softmax(logits / self.temperature)
-        ids = self._draw(tf.reshape(p, [-1, p.shape[-1]]), tf.reshape(states, [-1]))
-        return tf.reshape(ids, tf.shape(states))
-
-    def _draw(self, p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+    def _drawn(self, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+        """Draws from logits [batch, samples, vocab], with random states [batch, samples]."""
+        vocab = logits.shape[-1]
+        p = tf.reshape(tf.nn.softmax(logits / self.temperature), [-1, vocab])
+        flat = tf.reshape(states, [-1])
         nucleus = None if self.nucleus == 1 else self.nucleus
-        if self.top_k is not None and self.top_k < p.shape[-1]:
-            return draw_from_top_k(p, states, self.top_k, nucleus)
-        if nucleus is not None:
-            return draw_from_nucleus(p, states, nucleus)
-        return draw(p, states)
+        if self.top_k is not None and self.top_k < vocab:
+            ids = draw_from_top_k(p, flat, self.top_k, nucleus)
+        elif nucleus is not None:
+            ids = draw_from_nucleus(p, flat, nucleus)
+        else:
+            ids = draw(p, flat)
+        return tf.reshape(ids, tf.shape(states))
 
 
 def draw(p: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
@@ -258,10 +245,12 @@ def _first(p: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
     return tf.argmax(p / times, axis=-1, output_type=tf.int32)
 
 
-def _log_p(p: tf.Tensor, logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+def _log_p(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Returns the log-probabilities of ids [batch, samples], also where p underflows float32."""
     # The largest p is 1 / Σ exp(z - max z).
-    largest, p_largest = (tf.reduce_max(of_all, axis=-1) for of_all in (logits, p))
+    largest, p_largest = (
+        tf.reduce_max(of_all, axis=-1) for of_all in (logits, tf.nn.softmax(logits))
+    )
     return tf.gather(logits, ids, batch_dims=2) - largest + tf.math.log(p_largest)
 
 

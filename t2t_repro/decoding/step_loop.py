@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from t2t_repro.decoding.search import Cache, StepModel
-from t2t_repro.vocabulary import EOS_ID
 
 SEGMENT = 16
 """The number of steps after which finished sentences are removed from the batch."""
@@ -126,7 +125,6 @@ class StepLoop(NamedTuple):
 
         def advance(step: tf.Tensor, state: State, cache: Cache) -> tuple:
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
-            _check_logits(logits, state.last_ids.shape)
             new_state = self.advance(state, logits, step, row)
             done = self.is_done(state, step, row)
             state = tf.nest.map_structure(
@@ -134,7 +132,7 @@ class StepLoop(NamedTuple):
             )
             # Some models lose the static shape, which the loop needs.
             cache = tf.nest.map_structure(
-                lambda old, new: _with_shape(new, old.shape), cache, new_cache
+                lambda old, new: tf.ensure_shape(new, old.shape), cache, new_cache
             )
             return step + 1, state, cache
 
@@ -153,61 +151,9 @@ class StepLoop(NamedTuple):
         return tf.cond(tf.size(left) < tf.size(search.places), gather, lambda: search)
 
 
-def checked_limits(
-    beam_size: int,
-    cache: Cache,
-    limits: tf.Tensor,
-    max_steps: int | tf.Tensor,
-    n_best: int | tf.Tensor,
-) -> tf.Tensor:
-    """Checks the arguments of `Search.search`.
-
-    Returns:
-        the limits [batch] int32, at most max_steps.
-
-    Raises:
-        ValueError: an argument has the wrong shape, or n_best is not in 1 ... beam_size.
-    """
-    limits = tf.convert_to_tensor(limits)
-    if limits.shape.rank != 1 or not limits.dtype.is_integer:
-        raise ValueError(
-            f"limits is {limits.dtype.name} of shape {limits.shape}, expected integers "
-            f"[batch]: give the most ids of each row."
-        )
-    if isinstance(max_steps, int) and max_steps < 0:
-        raise ValueError(
-            f"max_steps is {max_steps}, expected 0 or more: give the largest of the limits."
-        )
-    if isinstance(n_best, int) and not 1 <= n_best <= beam_size:
-        raise ValueError(
-            f"n_best is {n_best}, expected 1 ... beam_size = {beam_size}: "
-            f"ask for fewer hypotheses or search with a larger beam."
-        )
-    for tensor in tf.nest.flatten(cache):
-        if not tensor.shape[:1].is_compatible_with(limits.shape):
-            raise ValueError(
-                f"The cache holds a tensor of shape {tensor.shape}, expected [batch, ...] with "
-                f"batch = {limits.shape[0]} as in limits: keep tensors that are the same "
-                f"for all sentences in the model."
-            )
-    return tf.minimum(tf.cast(limits, tf.int32), max_steps)
-
-
 def where_row(is_old: tf.Tensor, old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
     """Selects rows: from old where is_old ([batch]), else from new ([batch, ...])."""
     return tf.where(tf.reshape(is_old, [-1] + [1] * (old.shape.rank - 1)), old, new)
-
-
-def _check_logits(logits: tf.Tensor, expected: tf.TensorShape) -> None:
-    shape, (batch, beam) = logits.shape, expected
-    # TensorFlow would silently broadcast a batch of 1.
-    if not shape.is_compatible_with([batch, beam, None]) or (shape[2] or 0) <= EOS_ID:
-        raise ValueError(
-            f"The model returned logits of shape {shape}, expected "
-            f"[batch, beam, vocab] with batch = {batch}, beam = {beam} and a static vocab "
-            f"above {EOS_ID}, the id of EOS: reshape them, or restore a lost static shape with "
-            f"tf.ensure_shape."
-        )
 
 
 def _shapes_in_any_segment(search: _Active, roomier_cache: Cache) -> Any:
@@ -218,8 +164,3 @@ def _shapes_in_any_segment(search: _Active, roomier_cache: Cache) -> Any:
         return tf.TensorShape([None]).concatenate(shape[1:])
 
     return tf.nest.map_structure(common, search, search._replace(cache=roomier_cache))
-
-
-def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Restores a static shape that TensorFlow has lost."""
-    return tensor if tensor.shape.is_subtype_of(shape) else tf.ensure_shape(tensor, shape)

@@ -34,7 +34,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Combine, Ensemble, mean_probability
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
-from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from t2t_repro.vocabulary import PAD_ID
 
 
 @runtime_checkable
@@ -104,7 +104,7 @@ class Translator:
         forbidden: the ids that translations must not contain.
 
     Raises:
-        UserError: models of an ensemble differ in vocab_size, or an id cannot be forbidden.
+        UserError: models of an ensemble differ in vocab_size.
     """
 
     def __init__(
@@ -117,7 +117,8 @@ class Translator:
         self.settings = settings or TranslatorSettings()
         without_pad = self.settings.forbid_pad and self.settings.renormalize
         self._ensemble = Ensemble(models, self.settings.ensemble, without_pad)
-        self.forbidden = _forbidden(self.settings, models[0].vocab_size)
+        pad = [PAD_ID] * self.settings.forbid_pad
+        self.forbidden = tuple(sorted({*self.settings.forbidden_ids, *pad}))
         # Sinusoids have no last position.
         self._max_positions = self._ensemble.longest or 2**31 - 1
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
@@ -173,11 +174,8 @@ class Translator:
             ValueError: n_best is not in 1 ... beam_size, or there are not N prefixes.
             UserError: the model's scores are not numbers, or a sentence does not fit in memory.
         """
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise ValueError(
-                f"prefixes are {len(prefixes)}, expected {len(lines)}, one for each line: give an "
-                "empty text for any beginning."
-            )
+        if prefixes is not None:
+            _check_same_number(lines, prefixes, "prefixes")
         if not 1 <= n_best <= self._beam_size:
             raise ValueError(
                 f"n_best is {n_best}, expected 1 ... beam_size={self._beam_size}: ask for fewer "
@@ -232,7 +230,7 @@ class Translator:
             ValueError: there are not as many sources as targets.
             UserError: the translator has several models.
         """
-        _check_same_number(sources, targets)
+        _check_same_number(sources, targets, "targets")
         return self._pair_scorer.score(
             self._encode("source", sources, first), self._encode("target", targets, first)
         )
@@ -262,7 +260,7 @@ class Translator:
             ValueError: there are not as many sources as targets.
             UserError: the translator has several models.
         """
-        _check_same_number(sources, targets)
+        _check_same_number(sources, targets, "targets")
         return self.aligner.align(
             _without_blank(self._encode("source", sources)),
             _without_blank(self._encode("target", targets)),
@@ -372,21 +370,6 @@ class Translator:
         ]
 
 
-def _forbidden(settings: TranslatorSettings, vocab_size: int) -> tuple[int, ...]:
-    """Returns the ids that must not be written.
-
-    Raises:
-        UserError: one is EOS, or not of the vocabulary.
-    """
-    for one in settings.forbidden_ids:
-        if one == EOS_ID or one >= vocab_size:
-            raise UserError(
-                f"Translator.forbidden_ids has {one}, expected ids below {vocab_size}, the model's "
-                f"vocab_size, and not {EOS_ID}, which ends a translation."
-            )
-    return tuple(sorted({*settings.forbidden_ids, *[PAD_ID] * settings.forbid_pad}))
-
-
 def _without_blank(sentences: Sentences) -> Sentences:
     """Removes the ids of blank lines, which are EOS alone."""
     return sentences._replace(ids=[ids if len(ids) > 1 else [] for ids in sentences.ids])
@@ -398,9 +381,8 @@ def _warn_of_length(first: int | None, index: int, text: str, length: int, limit
         logging.warning(message, first + index, text, length, limit)
 
 
-def _check_same_number(sources: Sequence[str], targets: Sequence[str]) -> None:
-    if len(sources) != len(targets):
+def _check_same_number(sources: Sequence[str], others: Sequence[str], name: str) -> None:
+    if len(sources) != len(others):
         raise ValueError(
-            f"there are {len(sources)} sources and {len(targets)} targets, expected a target for "
-            "every source."
+            f"there are {len(sources)} sources and {len(others)} {name}, expected one for each."
         )

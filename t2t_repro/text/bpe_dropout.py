@@ -10,7 +10,7 @@ SentencePiece's own sampling never tries a dropped merge again, so that p = 0.1 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -43,8 +43,6 @@ _MOST_MERGES = 64
 _Kind = ModelProto.SentencePiece.Type
 _MERGED = _Kind.Value("NORMAL")
 _BYTE = _Kind.Value("BYTE")
-# Never merged with their neighbours.
-_WHOLE = tuple(map(_Kind.Value, ("USER_DEFINED", "CONTROL", "UNKNOWN")))
 
 # Precedes a symbol that is kept whole, such as a tag. It is not in any UTF-8, so nothing merges it.
 _WHOLE_MARK = "\ud800"
@@ -196,6 +194,7 @@ class DropoutSegmenter:
         return [merges.encode(split) for split in splits]
 
 
+@dataclass(slots=True)
 class Split:
     """A word between characters and subwords.
 
@@ -205,12 +204,12 @@ class Split:
         following: the split after each candidate; None if not computed yet.
     """
 
-    __slots__ = ("candidates", "following", "symbols")
+    symbols: list[str]
+    candidates: list[tuple[float, int]]
+    following: "list[Split | None]" = field(init=False)
 
-    def __init__(self, symbols: list[str], candidates: list[tuple[float, int]]) -> None:
-        self.symbols = symbols
-        self.candidates = candidates
-        self.following: list[Split | None] = [None] * len(candidates)
+    def __post_init__(self) -> None:
+        self.following = [None] * len(self.candidates)
 
 
 class BpeMerges:
@@ -246,6 +245,7 @@ class BpeMerges:
             elif piece.type == _MERGED:
                 self._ids[text] = ids
             else:
+                # A symbol or a control token, never merged with its neighbours.
                 self._ids[_WHOLE_MARK + text] = ids
                 self._whole.add(number)
         self.merges_in = np.array([len(p.piece) - 1 if p.type == _MERGED else 0 for p in pieces])
@@ -387,8 +387,7 @@ def _read(model_path: Path) -> ModelProto:
     subwords = open_subwords(model_path)
     if isinstance(subwords, SentencePieceModel):
         model.ParseFromString(subwords.sentencepiece())
-    is_known = {piece.type for piece in model.pieces} <= {_MERGED, _BYTE, *_WHOLE}
-    if model.trainer_spec.model_type != TrainerSpec.BPE or not is_known:
+    if model.trainer_spec.model_type != TrainerSpec.BPE:
         raise UserError(
             f"SubwordDropout drops merges of a SentencePiece BPE, and {model_path} is not one: "
             "leave SubwordDropout out, or train with subwords that datagen learns."

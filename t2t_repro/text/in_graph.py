@@ -19,8 +19,6 @@ _SPACES = (
     r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 )
 
-_REPLACEMENT_CHARACTER = 0xFFFD
-
 
 class TextOps(tf.Module):
     """Encodes and decodes batches of texts within a graph; see `SubwordModel.in_graph`."""
@@ -68,22 +66,26 @@ class SentencePieceTextOps(TextOps):
     """Encodes and decodes with a SentencePiece model.
 
     Args:
-        model: the model's file.
         pieces: the name of every id.
-        marked: for every id, whether it carries the mark of a word boundary.
-        marks_end: whether the mark ends a word; otherwise it starts one.
+        marks: the ids that carry the mark of a word boundary.
+        model: the file of the SentencePiece model; empty where words are split at blanks.
+        out_type: of the tokenizer's pieces: int32 for ids, or string.
     """
 
     def __init__(
-        self, model: bytes, pieces: Sequence[str], marked: Sequence[bool], marks_end: bool
+        self,
+        pieces: Sequence[str],
+        marks: WordMarks,
+        model: bytes,
+        out_type: tf.DType = tf.int32,
     ) -> None:
         super().__init__()
-        self._size = len(pieces)
         # A tf.Module would track a list and all its elements.
-        self._marked = np.array(marked)
-        self._marks_end = marks_end
-        self._mark = pieces.index(SPACE_MARK)
-        self._tokenizer = _tokenizer(model, tf.int32)
+        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
+        self._size = len(pieces)
+        self._marked = np.array(marks.marked)
+        self._marks_end = marks.at_end
+        self._tokenizer = _tokenizer(model, out_type) if model else _Words()
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text; see `TextOps.encode`."""
@@ -95,8 +97,9 @@ class SentencePieceTextOps(TextOps):
 
     def _without_lone_marks(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """Drops the mark that is left of a text if normalization removes all of it."""
+        mark = self._pieces.tolist().index(SPACE_MARK.encode())
         lengths = ids.row_lengths()
-        is_lone = tf.repeat(lengths == 1, lengths) & (ids.flat_values == self._mark)
+        is_lone = tf.repeat(lengths == 1, lengths) & (ids.flat_values == mark)
         return tf.ragged.boolean_mask(ids, ids.with_flat_values(~is_lone))
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
@@ -149,9 +152,7 @@ class MarianTextOps(SentencePieceTextOps):
     """Encodes and decodes with one side of a Marian model.
 
     Args:
-        model: the file of the side's SentencePiece model; empty where words are split at blanks.
-        pieces: the name of every id.
-        marks: the ids that carry the mark of a word boundary.
+        pieces, marks, model: as in `SentencePieceTextOps`.
         code: RE2 for the language code at the beginning of a text; None for no codes.
         kind: of text, see `text.marian`.
         spaced: texts whose spaces decoding removes, one after the other.
@@ -159,24 +160,19 @@ class MarianTextOps(SentencePieceTextOps):
 
     def __init__(
         self,
-        model: bytes,
         pieces: Sequence[str],
         marks: WordMarks,
+        model: bytes,
         code: str | None,
         kind: str,
         spaced: Sequence[str],
     ) -> None:
-        tf.Module.__init__(self)
-        self._size = len(pieces)
-        self._marked = np.array(marks.marked)
-        self._marks_end = marks.at_end
+        super().__init__(pieces, marks, model, tf.string)
         self._code = code
         self._kind = kind
         # The first id that decoding writes.
         self._first = UNK_ID + (kind == "hugging_face")
         self._spaced = tuple(spaced)
-        self._pieces = np.array([piece.encode() for piece in pieces], dtype=object)
-        self._tokenizer = _tokenizer(model, tf.string) if model else _Words()
         ids = tf.range(UNK_ID + 1, self._size, dtype=tf.int64)
         self._vocab_lookup_table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(self._pieces[UNK_ID + 1 :]), ids),
@@ -255,9 +251,7 @@ def _with_first(first: tf.Tensor, has_first: tf.Tensor, others: tf.RaggedTensor)
 
 def stripped(texts: tf.Tensor) -> tf.Tensor:
     """Removes white space at the ends of texts [batch], and makes them valid UTF-8."""
-    texts = tf.strings.unicode_transcode(
-        texts, "UTF-8", "UTF-8", errors="replace", replacement_char=_REPLACEMENT_CHARACTER
-    )
+    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     return tf.strings.regex_replace(texts, f"^{_SPACES}|{_SPACES}$", "")
 
 

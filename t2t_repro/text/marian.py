@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import sentencepiece
@@ -106,8 +106,7 @@ class MarianFile:
         values = json.loads(read_at_most(path, MAX_FILE_BYTES).decode())
         if values["marian"] != _VERSION or values.get("punctuation"):
             raise ValueError(f"expected version {_VERSION}, imported without --punctuation")
-        if (kind := values.get("kind", "hugging_face")) not in get_args(Kind):
-            raise ValueError(f"it is of the unknown kind {kind!r}")
+        kind = values.get("kind", "hugging_face")
         model = base64.b64decode(values["model"], validate=True)
         return cls(model, values["pieces"], values.get("clean_spaces") is True, kind)
 
@@ -140,7 +139,11 @@ class MarianSubwords:
         self.model_path = Path(model_path)
         try:
             self.content = MarianFile.read(self.model_path)
-            self._model = _splitter(self.content)
+            self._model = (
+                sentencepiece.SentencePieceProcessor(model_proto=self.content.model)
+                if self.content.model
+                else _Words()
+            )
         except (RuntimeError, OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{self.model_path} is not the subword file of a Marian model ("
@@ -268,8 +271,8 @@ class MarianSubwords:
         from t2t_repro.text.in_graph import MarianTextOps
 
         code = _LANGUAGE_CODE if self._code else None
-        of_file = self.content.model, self.content.pieces
-        return MarianTextOps(*of_file, self.word_marks, code, self.content.kind, self._spaced)
+        of_file = self.content.pieces, self.word_marks, self.content.model
+        return MarianTextOps(*of_file, code, self.content.kind, self._spaced)
 
     def sentencepiece(self) -> bytes:
         """Returns the SentencePiece model of this side.
@@ -283,10 +286,3 @@ class MarianSubwords:
                 "expects: give --format=saved_model."
             )
         return self.content.model
-
-
-def _splitter(content: MarianFile) -> Any:
-    """Returns what splits text into pieces and joins them."""
-    if content.kind == "words":
-        return _Words()
-    return sentencepiece.SentencePieceProcessor(model_proto=content.model)

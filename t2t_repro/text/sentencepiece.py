@@ -13,7 +13,7 @@ import sentencepiece
 from numpy.typing import NDArray
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
 from t2t_repro.text.word_marks import SPACE_MARK, WordMarks, label, marks_end
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID, text_ids
@@ -36,7 +36,7 @@ _LONGEST_WORD = 64
 class SentencePieceModel:
     """A SentencePiece BPE model: text to ids and back.
 
-    Nothing is lost: `decode(encode([x])[0]) == normalize(x)` for every text x.
+    Nothing is lost: `decode(encode([x])[0])` is x after the model's normalization.
 
     No subword spans a space, so the ids of a line are those of its words, one after the other.
     Every word is encoded once and its ids are cached, which is several times faster than
@@ -55,18 +55,14 @@ class SentencePieceModel:
 
     def __init__(self, model_path: str | Path) -> None:
         self.model_path = Path(model_path)
-        if not self.model_path.is_file():
-            raise UserError(
-                f"no subword model at {self.model_path}; expected the file that datagen writes."
-            )
         try:
             content = read_at_most(self.model_path, MAX_FILE_BYTES)
             self._model = sentencepiece.SentencePieceProcessor(model_proto=content)
             self.word_marks = WordMarks.of(self.pieces(), marks_end(content))
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             raise UserError(
-                f"{self.model_path} is not a SentencePiece model of at most "
-                f"{MAX_FILE_BYTES >> 20} MB; run datagen again."
+                f"{self.model_path} is not a SentencePiece model ({reason_of(error)}); expected "
+                "the file that datagen writes: run datagen again."
             ) from error
         self._marks_end = self.word_marks.at_end
         self._check()
@@ -75,20 +71,16 @@ class SentencePieceModel:
     def _check(self) -> None:
         """Checks that this is a model as `SubwordTraining` learns it."""
         model = self._model
-        special = model.pad_id(), model.eos_id(), model.unk_id()
+        special = model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()
         inside = slice(0, -1) if self._marks_end else slice(1, None)
-        if special != (PAD_ID, EOS_ID, UNK_ID) or model.bos_id() != -1:
-            problem = (
-                f"PAD, EOS, UNK at {special} and BOS at {model.bos_id()}; expected "
-                f"{(PAD_ID, EOS_ID, UNK_ID)} and no BOS"
+        spans_space = any(SPACE_MARK in piece[inside] for piece in self.pieces())
+        has_bytes = any(map(model.is_byte, range(self.size)))
+        if special != (PAD_ID, EOS_ID, UNK_ID, -1) or spans_space or not has_bytes:
+            raise UserError(
+                f"{self.model_path} has PAD, EOS, UNK and BOS at {special}, expected "
+                f"{PAD_ID, EOS_ID, UNK_ID, -1}, ids for bytes, and no subword that spans a space: "
+                "train the model with datagen."
             )
-        elif not any(map(model.is_byte, range(self.size))):
-            problem = "no ids for bytes, so it would lose unseen characters"
-        elif any(SPACE_MARK in piece[inside] for piece in self.pieces()):
-            problem = "subwords that span a space"
-        else:
-            return
-        raise UserError(f"{self.model_path} has {problem}: train the model with datagen.")
 
     @property
     def size(self) -> int:
@@ -152,11 +144,7 @@ class SentencePieceModel:
         """
         tokens = [int(token) for token in ids]
         pieces: list[str] = self._model.id_to_piece(tokens)
-        begins = self.word_marks.begins(tokens)
-        return [
-            piece if self._model.is_byte(token) else label(token, piece, begin)
-            for token, piece, begin in zip(tokens, pieces, begins, strict=True)
-        ]
+        return list(map(label, tokens, pieces, self.word_marks.begins(tokens)))
 
     def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
         """Numbers the words of one line, as white space splits them.
@@ -188,26 +176,11 @@ class SentencePieceModel:
         content: bytes = proto.SerializeToString()
         return content if missing else self.model_path.read_bytes()
 
-    def normalize(self, line: str) -> str:
-        """Returns the line as the model sees it, which is what its ids decode to.
-
-        Args:
-            line: any text. U+2581, SentencePiece's mark for a space, counts as a space, and a
-                lone surrogate, which UTF-8 cannot hold, as "?".
-
-        Returns:
-            The text after the model's normalization, spaces stripped and squeezed.
-        """
-        marked: str = self._model.normalize(as_utf8(line).decode())
-        # The model adds a mark before the first word, or after the last.
-        without_mark = marked.removesuffix if self._marks_end else marked.removeprefix
-        return without_mark(SPACE_MARK).replace(SPACE_MARK, " ")
-
     def in_graph(self) -> "TextOps":
         """Returns the same encoding and decoding as TensorFlow operations."""
         from t2t_repro.text.in_graph import SentencePieceTextOps
 
-        return SentencePieceTextOps(self.sentencepiece(), self.pieces(), *self.word_marks)
+        return SentencePieceTextOps(self.pieces(), self.word_marks, self.sentencepiece())
 
     def sentencepiece(self) -> bytes:
         """Returns the content of the file."""

@@ -206,20 +206,6 @@ def check_subword_files(directory: Path) -> None:
         )
 
 
-def check_rows(subwords: SubwordPair, source_rows: int, target_rows: int) -> None:
-    """Checks that a model has an embedding row for every subword.
-
-    Raises:
-        UserError: it was trained with fewer.
-    """
-    for model, rows in zip(subwords, (source_rows, target_rows), strict=True):
-        if model.size > rows:
-            raise UserError(
-                f"{model.model_path} has {model.size} subwords, but the model was trained with "
-                f"{rows} at most: put back the subword file of its training run."
-            )
-
-
 def matching_ids(wanted: SubwordModel, existing: SubwordModel) -> NDArray[np.int64]:
     """Finds the pieces of one vocabulary in another, by their names; PAD and EOS always match.
 

@@ -67,16 +67,13 @@ class T2TSubwords:
         self._token_ids = WordIds(self._encode_token)
 
     def _check(self) -> None:
-        if tuple(self._subwords[:2]) != RESERVED:
+        start = tuple(self._subwords[:2])
+        missing = sorted(_ESCAPE_CHARACTERS - self.ids.keys())
+        if start != RESERVED or missing:
             raise UserError(
-                f"{self.model_path} begins with {', '.join(map(repr, self._subwords[:2]))}, "
-                f"expected {', '.join(map(repr, RESERVED))}: give the vocabulary of T2T's "
-                "SubwordTextEncoder, as t2t-datagen wrote it (vocab.*.subwords, vocab.*.32768)."
-            )
-        if missing := sorted(_ESCAPE_CHARACTERS - self.ids.keys()):
-            raise UserError(
-                f"{self.model_path} has no subword for {' '.join(missing)}, so it cannot spell "
-                "unknown characters: give the complete file that t2t-datagen wrote."
+                f"{self.model_path} begins with {start} and lacks {' '.join(missing) or 'nothing'} "
+                f"to spell characters, expected {RESERVED} and all of these: give the vocabulary "
+                "of T2T's SubwordTextEncoder that t2t-datagen wrote (vocab.*.subwords)."
             )
 
     @property

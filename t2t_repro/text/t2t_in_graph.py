@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 from t2t_repro.text.in_graph import TextOps, is_text, stripped
 
 _UNKNOWN = -1
-_UNDEFINED = "\u3013"
+_UNDEFINED = ord("\u3013")
 _SPACE, _BACKSLASH, _UNDERSCORE = map(ord, " \\_")
 _ESCAPE = r"\\u|\\\\|\\[0-9]+;"
 _SPELLED = r"\\[0-9]+;"
-# The digits of the largest code point, 1114111.
-_MOST_DIGITS = 7
-_SURROGATES = (0xD800, 0xDFFF)
 
 
 class T2TTextOps(TextOps):
@@ -182,11 +179,7 @@ def _unescaped(words: tf.Tensor) -> tf.Tensor:
 
 def _characters_of(parts: tf.Tensor, is_number: tf.Tensor) -> tf.Tensor:
     r"""Returns the characters of numbers such as `\8364;`; any text for other parts."""
-    digits = tf.strings.regex_replace(parts, r"^\\0*([0-9]*);$", r"\1")
-    is_short = is_number & (tf.strings.length(digits) <= _MOST_DIGITS)
-    # Of zeros alone, an empty string is left.
-    readable = tf.where(is_short, tf.strings.join(["0", digits]), "0")
-    codes = tf.strings.to_number(readable, tf.int32)
-    is_surrogate = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
-    is_character = is_short & (codes <= sys.maxunicode) & ~is_surrogate
-    return _as_strings(tf.where(is_character, codes, ord(_UNDEFINED)))
+    digits = tf.where(is_number, tf.strings.regex_replace(parts, r"[\\;]", ""), "0")
+    numbers = tf.strings.to_number(digits, tf.float64)
+    codes = tf.cast(tf.minimum(numbers, sys.maxunicode + 1.0), tf.int32)
+    return tf.strings.unicode_encode(codes[:, None], "UTF-8", replacement_char=_UNDEFINED)

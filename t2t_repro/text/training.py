@@ -28,7 +28,6 @@ from t2t_repro.text.sentencepiece import SentencePieceModel, as_utf8
 from t2t_repro.text.subword_model import Sentences
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
-_LONGEST_SYMBOL = 100
 _RESERVED = ("<unk>", "<s>", "</s>", "<pad>")
 
 
@@ -166,7 +165,7 @@ def _is_symbol(symbol: str) -> bool:
     is_word = len(symbol.split()) == 1 and "\u2581" not in symbol and symbol.isprintable()
     is_free = symbol not in _RESERVED and not symbol.startswith("<0x")
     has_text = any(character.isalnum() for character in symbol)
-    return has_marks and is_word and is_free and has_text and len(symbol) <= _LONGEST_SYMBOL
+    return has_marks and is_word and is_free and has_text
 
 
 def _sample(count: int, size: int, seed: int) -> bytes:

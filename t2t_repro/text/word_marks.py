@@ -83,6 +83,6 @@ def label(token: int, piece: str, begins: bool) -> str:
     """Names a subword for a reader: with ## in front where it continues a word, EOS as <EOS>."""
     if token == EOS_ID:
         return "<EOS>"
-    if token in (PAD_ID, UNK_ID) or piece == SPACE_MARK:
+    if token in (PAD_ID, UNK_ID) or piece == SPACE_MARK or piece.startswith("<0x"):
         return piece
     return ("" if begins else CONTINUES) + piece.strip(SPACE_MARK)

@@ -19,7 +19,7 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import differing_sizes
 from t2t_repro.runs.records import Ancestor, read_ancestry, weights_hash
 from t2t_repro.runs.weights import name_of, named_values
-from t2t_repro.text.subword_model import SubwordPair, check_rows, matching_ids
+from t2t_repro.text.subword_model import SubwordPair, matching_ids
 
 _FREE = ("vocab_size", "source_vocab_size", "tied_embeddings", "dtype", "trainable")
 """Arguments of the Transformer that may differ from the initial model's."""
@@ -84,8 +84,6 @@ class InitialModel:
             self._prefix = self.directory.checkpoint(checkpoint)
             self._sizes = self.directory.sizes()
             self.subwords = self.directory.subwords()
-            rows, source_rows = self._sizes["vocab_size"], self._sizes["source_vocab_size"]
-            check_rows(self.subwords, source_rows or rows, rows)
         except UserError as error:
             raise UserError(f"train.init_from: {error}") from error
 

@@ -184,11 +184,6 @@ def assert_same(result: SearchResult, expected: SearchResult) -> None:
 
 # Drawn trees. Ids that are not listed have the probability 0.
 
-GREEDY_IS_WRONG: Tree = {
-    "": {"a": 0.6, "b": 0.4},
-    "a": {"a": 0.4, "b": 0.3, "</s>": 0.3},
-    "b": {"</s>": 0.9, "a": 0.1},
-}
 SHORT_OR_LONG: Tree = {
     "": {"a": 0.55, "b": 0.45},
     "a": {"</s>": 0.6, "a": 0.4},
@@ -202,10 +197,6 @@ LATE_WINNER: Tree = {
     **{" ".join("b" * length): {"b": 1.0} for length in range(1, 6)},
     "b b b b b b": {"</s>": 1.0},
 }
-NEVER_ENDS: Tree = {
-    "": {"a": 0.7, "b": 0.3},
-    **{" ".join(word * length): {word: 1.0} for word in "ab" for length in range(1, 5)},
-}
 
 
 def test_penalties_are_equation_14_and_a_power():
@@ -213,19 +204,6 @@ def test_penalties_are_equation_14_and_a_power():
     wu, power = wu_penalty(tf.range(50), 0.6), power_penalty(tf.range(50), 0.7)
     np.testing.assert_allclose(wu, ((5 + lengths) / 6) ** 0.6, rtol=1e-6)
     np.testing.assert_allclose(power, [1, *lengths[1:] ** 0.7], rtol=1e-6)
-
-
-def test_greedy_misses_what_a_beam_finds():
-    tree = GREEDY_IS_WRONG
-    table = table_of(tree, depth=4)
-
-    greedy = search(table, 4, beam_size=1, alpha=0.0)
-    beam = search(table, 4, beam_size=2, alpha=0.0, n_best=2)
-
-    assert_row(greedy, 0, [(log_prob(tree, "a a </s>"), ids_of("a a </s>"))])
-    best, second = "b </s>", "a a </s>"
-    assert log_prob(tree, best) > log_prob(tree, second)
-    assert_row(beam, 0, [(log_prob(tree, text), ids_of(text)) for text in (best, second)])
 
 
 def test_length_penalty_changes_the_winner_and_each_length_keeps_its_own():
@@ -258,19 +236,6 @@ def test_row_goes_on_while_the_limit_still_allows_a_better_score():
         assert_row(result, 0, [(score(tree, winner, 1.0), ids_of(winner))])
 
 
-def test_row_without_finished_hypothesis_returns_alive_ones_with_plain_log_prob():
-    result = search(table_of(NEVER_ENDS, depth=5), 3, beam_size=4, alpha=1.0, n_best=4)
-    assert not result.finished[0]
-    assert_row(result, 0, [(log_prob(NEVER_ENDS, t), ids_of(t)) for t in ("a a a", "b b b")])
-
-
-def test_pad_is_an_id_like_any_other():
-    tree: Tree = {"": {"<pad>": 0.8, "a": 0.2}, "<pad>": {"b": 0.9, "</s>": 0.1}}
-    best = "<pad> b </s>"
-    result = search(table_of(tree, depth=4), 4, beam_size=2, alpha=0.6)
-    assert_row(result, 0, [(score(tree, best, 0.6), ids_of(best))])
-
-
 @pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (4, 3)])
 def test_pad_can_be_forbidden(beam_size, n_best):
     """What is left has its own log-probability, that of PAD taken out of none."""
@@ -283,17 +248,6 @@ def test_pad_can_be_forbidden(beam_size, n_best):
         assert_row(together, row, expected)
     allowed = search(tables, limits, beam_size, 0.6)
     assert (allowed.ids.numpy()[:, 0] != together.ids.numpy()[:, 0]).any()
-
-
-def test_each_row_has_its_own_limit():
-    tables = np.stack([table_of(LATE_WINNER, depth=8)] * 5)
-    result = search(tables, [8, 2, 0, 1, 7], beam_size=2, alpha=1.0)
-    late, early = "b b b b b b </s>", "a </s>"
-    for row, text in ((0, late), (1, early), (4, late)):
-        assert_row(result, row, [(score(LATE_WINNER, text, 1.0), ids_of(text))])
-    assert_row(result, 2, [(0.0, ())])
-    assert_row(result, 3, [(log_prob(LATE_WINNER, "a"), ids_of("a"))])
-    np.testing.assert_array_equal(result.finished, [True, True, False, False, True])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
@@ -426,10 +380,3 @@ def test_scores_are_float32_whatever_the_logits_are():
     expected = search(tf.nn.log_softmax(tf.cast(tables, tf.float32)), limits, 3, 0.6, n_best=3)
     assert result.scores.dtype == tf.float32
     assert_same(result, expected)
-
-
-def test_logits_need_not_be_normalised():
-    tables = random_tables(seed=6, batch=4, vocab=6, depth=4)
-    shift = np.random.default_rng(0).normal(size=tables.shape[:2])[..., None].astype(np.float32)
-    expected = search(tables, [4] * 4, beam_size=3, alpha=0.6)
-    assert_same(search(tables + shift, [4] * 4, beam_size=3, alpha=0.6), expected)

@@ -10,7 +10,6 @@ from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.test_beam_search import (
     assert_row,
-    assert_same,
     child,
     log_prob_of,
     random_tables,
@@ -86,26 +85,6 @@ def test_lists_are_marians_in_a_batch_and_alone(monkeypatch, beam_size, normaliz
         assert_row(alone, 0, marians_list(tables[0], LIMITS[0], beam_size, normalize, **how))
     assert widths == {1, beam_size}
     assert mixed or beam_size == 1
-
-
-def test_one_graph_finds_what_python_finds():
-    tables = tf.constant(some_tables(1))
-    graph = tf.function(
-        lambda tables, limits, n_best: search(
-            tables, limits, 4, 0.6, n_best, DEPTH, kind=MarianSearch, forbidden=FORBIDDEN
-        ),
-        input_signature=[
-            tf.TensorSpec([None, None, VOCAB]),
-            tf.TensorSpec([None], tf.int32),
-            tf.TensorSpec([], tf.int32),
-        ],
-        autograph=False,
-    )
-    for n_best in (1, 3):
-        eager = search(
-            tables, LIMITS, 4, 0.6, n_best, DEPTH, kind=MarianSearch, forbidden=FORBIDDEN
-        )
-        assert_same(graph(tables, tf.constant(LIMITS), tf.constant(n_best)), eager)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

@@ -18,9 +18,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import shared
-from t2t_repro.text.t2t import RESERVED, T2TSubwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
-from tests.decoding.random_translator import random_model
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -239,7 +237,6 @@ def test_the_page_translates_a_file_without_tensorflow(
     [
         ({}, {"neighbourhood": 3}, "neighbourhood=3"),
         ({"norm": "RMSNormalization"}, {}, "norm='RMSNormalization'"),
-        ({"activation": "softsign"}, {}, "activation='softsign'"),
     ],
 )
 def test_what_cannot_be_expressed_is_refused(layer, sizes, named, subwords, tmp_path):
@@ -247,10 +244,3 @@ def test_what_cannot_be_expressed_is_refused(layer, sizes, named, subwords, tmp_
     with pytest.raises(UserError, match=named):
         write_ctranslate2_model(Translator([model], shared(subwords)), "float32", tmp_path / "new")
     assert not [*tmp_path.iterdir()]
-
-
-def test_subwords_of_t2t_are_refused(subwords, tmp_path):
-    (tmp_path / "t2t.vocab").write_text("\n".join([*RESERVED, *"\\_u;0123456789"]))
-    imported = Translator([random_model(subwords)], shared(T2TSubwords(tmp_path / "t2t.vocab")))
-    with pytest.raises(UserError, match=r"t2t\.vocab"):
-        write_ctranslate2_model(imported, "float32", tmp_path / "new")

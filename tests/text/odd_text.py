@@ -31,3 +31,10 @@ any_text = st.text(st.characters(codec="utf-8"), max_size=40) | st.lists(
 def sentences(count=2000, seed=0):
     generator = random.Random(seed)
     return [" ".join(generator.choices(WORDS, k=generator.randint(1, 12))) for _ in range(count)]
+
+
+def normalized(model, line):
+    """The line as SentencePiece's model sees it, which is what its ids decode to."""
+    marked = model._model.normalize(line.replace("\u2581", " "))
+    ends = model.word_marks.at_end
+    return (marked.removesuffix if ends else marked.removeprefix)("\u2581").replace("\u2581", " ")

@@ -7,7 +7,6 @@ import pytest
 from t2t_repro.errors import UserError
 from t2t_repro.text.given import GivenSubwords
 from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS
-from t2t_repro.text.training import SubwordTraining
 from tests.text.test_t2t import VOCABULARY, write
 
 
@@ -36,15 +35,6 @@ def test_of_two_one_is_chosen(models, tmp_path):
         _ = GivenSubwords(str(tmp_path)).vocab_size
 
 
-@pytest.mark.parametrize("content", [None, "not a model"])
-def test_a_vocabulary_that_is_missing_or_damaged_is_one_line(tmp_path, content):
-    if content:
-        (tmp_path / "subwords.model").write_text(content)
-    with pytest.raises(UserError, match=str(tmp_path)) as error:
-        _ = GivenSubwords(str(tmp_path)).vocab_size
-    assert "\n" not in str(error.value)
-
-
 def test_symbols_are_added_after_the_last_id(directory, subwords, tmp_path):
     recipe = GivenSubwords(directory, symbols=["<2de>"]).with_symbols(["<BT>", "<2de>"])
     made = recipe.train([], tmp_path / "more" / "subwords.model")
@@ -58,15 +48,6 @@ def test_symbols_are_added_after_the_last_id(directory, subwords, tmp_path):
     again = GivenSubwords(str(tmp_path / "more"), symbols=["<BT>"])
     assert again.content == made.sentencepiece()
     assert recipe.describe() == again.describe() != GivenSubwords(directory).describe()
-
-
-def test_a_piece_that_is_a_symbol_by_chance_keeps_its_id(tmp_path):
-    recipe = SubwordTraining(vocab_size=280, character_coverage=1.0, split_scripts=False)
-    learned = recipe.train(["x<ab>"] * 50 + ["<ab>", "cd"], tmp_path / "subwords.model")
-    made = GivenSubwords(str(tmp_path), symbols=["<ab>"]).train([], tmp_path / "new.model")
-    assert made.pieces() == learned.pieces()
-    for line in ("<ab>", "c<ab>d"):
-        assert made.pieces().index("<ab>") in made.encode([line])[0]
 
 
 def test_t2t_s_vocabulary_is_taken_but_has_no_room_for_symbols(tmp_path):

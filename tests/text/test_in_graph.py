@@ -15,7 +15,6 @@ from t2t_repro.text.t2t import RESERVED, T2TSubwords
 from t2t_repro.text.t2t_in_graph import is_word
 from t2t_repro.vocabulary import EOS_ID, NO_WORD
 from tests.decoding.random_translator import ODD_LINES
-from tests.real_corpora import shared_folder
 from tests.text.marian_directory import CODES, SOURCE_TEXT, TARGET_TEXT, train, write_marian_text
 from tests.text.odd_text import ENDS, HOSTILE, WORDS, any_text, hypothetical
 from tests.text.test_t2t import ESCAPES, VOCABULARY, write
@@ -129,16 +128,6 @@ def test_no_text_at_all(text_ops):
     assert texts_of(text_ops.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]
 
 
-def test_what_is_not_utf8_counts_as_the_replacement_character(models):
-    text_ops = models["plain"].in_graph()
-    strange = [b"a\xff\xfeb", b"\xed\xa0\x80", b"\xc3", b"ok\xf0\x9f\x98"]
-    ids, _ = text_ops.encode(tf.constant(strange))
-    for row, text in zip(ids.to_list(), strange, strict=True):
-        # How many of them replace a truncated character is not defined.
-        alone = text_ops.encode(tf.constant([text.decode("utf-8", errors="replace")]))[0]
-        assert set(row) == set(alone.to_list()[0])
-
-
 def test_blank_and_word_mean_what_they_mean_to_python(models):
     characters = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
     text_ops = models["plain"].in_graph()
@@ -170,12 +159,3 @@ def test_one_long_text_among_many(tmp_path):
     ids, _ = subwords.in_graph().encode(tf.constant(lines))
     few = subwords.encode([lines[0], lines[-1]])
     assert [ids[0].numpy().tolist(), ids[-1].numpy().tolist()] == [few[0][:-1], few[1][:-1]]
-
-
-def test_the_oracle_s_model(tmp_path, random_lines):
-    lines = [*LINES, *random_lines[:200]]
-    for subwords in read_marian_text(shared_folder("marian_oracle")).write(tmp_path):
-        text_ops = subwords.in_graph()
-        assert in_graph(text_ops, lines) == in_python(subwords, lines)
-        ids = tf.random.stateless_uniform([1000, 20], [1, 2], 0, subwords.size, tf.int32)
-        assert texts_of(text_ops.decode(ids)) == [subwords.decode(row) for row in ids.numpy()]

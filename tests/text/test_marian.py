@@ -13,7 +13,6 @@ from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import open_subwords
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
-from tests.real_corpora import shared_folder
 from tests.text.marian_directory import (
     CODES,
     train,
@@ -147,16 +146,3 @@ def test_a_file_that_cannot_be_used_is_one_line(made, tmp_path, values):
     path.write_text(json.dumps(content | values, separators=(",", ":")))
     with pytest.raises(UserError, match="not the subword file of a Marian model"):
         open_subwords(path)
-
-
-def test_the_oracle_s_ids_and_texts(tmp_path):
-    oracle = shared_folder("marian_oracle")
-    text = read_marian_text(oracle)
-    source, target = text.write(tmp_path)
-    number_of = {int(theirs): ours for ours, theirs in enumerate(text.target.ids)}
-    lines = json.loads((oracle / "translations.json").read_text())
-    assert len(lines) == 45
-    for line in lines:
-        assert text.source.ids[source.encode([line["source"]])[0]].tolist() == line["source_ids"]
-        ids = [number_of[token] for token in line["greedy_ids"]]
-        assert target.decode(ids) == line["greedy"]

@@ -12,7 +12,6 @@ from t2t_repro.text.subword_model import (
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
     SubwordPair,
-    check_rows,
     matching_ids,
     open_pair,
     open_subwords,
@@ -58,12 +57,6 @@ def test_a_directory_has_the_files_of_one_pair(tmp_path, subwords):
         else:
             with pytest.raises(UserError, match=str(folder)):
                 open_pair(folder)
-
-
-def test_a_model_has_a_row_for_every_subword(subwords):
-    check_rows(shared(subwords), 400, 400)
-    with pytest.raises(UserError, match="400 subwords"):
-        check_rows(shared(subwords), 400, 399)
 
 
 def test_pieces_of_one_vocabulary_are_found_in_another(models, tmp_path):

@@ -41,17 +41,16 @@ from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory, write_json
-from t2t_repro.formats.marian.config import ACTIVATIONS, CONFIG, GENERATION
+from t2t_repro.formats.marian.hugging_face_import import ACTIVATIONS, CONFIG, GENERATION
+from t2t_repro.formats.marian.model import NEVER, Array
 from t2t_repro.formats.marian.text import marian_file, tokenizer_files
 from t2t_repro.formats.marian.weights import (
     LOGITS_BIAS,
-    NEVER,
     OWN_TABLES,
     POSITIONS,
     SAFETENSORS,
     SHARED,
     SOFTMAX,
-    Array,
     layer_weights,
 )
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
@@ -166,24 +165,19 @@ class HuggingFaceModel:
         config = {
             "model_type": "marian",
             "architectures": ["MarianMTModel"],
-            "dtype": "float32",
             "d_model": layer.d_model,
             "vocab_size": source_rows,
             "decoder_vocab_size": target_rows,
             "share_encoder_decoder_embeddings": self._is_shared,
             "tie_word_embeddings": not self._has_softmax,
             "max_position_embeddings": self._positions,
-            "static_position_embeddings": True,
             "scale_embedding": True,
-            "normalize_before": False,
             "activation_function": _ACTIVATIONS[layer.activation],
             "dropout": layer.dropout,
             "attention_dropout": layer.attention_dropout,
             "activation_dropout": layer.relu_dropout,
-            "is_encoder_decoder": True,
             "pad_token_id": PAD_ID,
             "eos_token_id": EOS_ID,
-            "bos_token_id": None,
             "decoder_start_token_id": PAD_ID,
             "forced_eos_token_id": None,
         }
@@ -199,7 +193,6 @@ class HuggingFaceModel:
             "pad_token_id": PAD_ID,
             "eos_token_id": EOS_ID,
             "decoder_start_token_id": PAD_ID,
-            "forced_eos_token_id": None,
             "bad_words_ids": [[one] for one in sorted({PAD_ID, *translator.forbidden})],
             # With the start symbol.
             "max_length": self._positions,
@@ -208,7 +201,6 @@ class HuggingFaceModel:
         if isinstance(search, BeamSearch) and search.beam_size > 1:
             settings["num_beams"] = search.beam_size
             settings["length_penalty"] = round(equal_exponent(search, self._mean_length), 3)
-            settings["early_stopping"] = False
         if translator.settings.forbid_pad and translator.settings.renormalize:
             settings["renormalize_logits"] = True
         return settings

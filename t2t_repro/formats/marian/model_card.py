@@ -12,7 +12,7 @@ from typing import Any
 
 from t2t_repro.config.gin_files import read_gin
 from t2t_repro.config.gin_text import bindings_in
-from t2t_repro.errors import UserError, printable
+from t2t_repro.errors import printable
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import read_ancestry, read_scores
@@ -58,11 +58,9 @@ def model_card(
 
 def _corpora(directory: ModelDirectory) -> dict[str, dict[str, str]]:
     """Returns the configured corpora: name -> data set and languages, if stated."""
-    try:
-        bindings = bindings_in(read_gin(directory.operative_config_gin))
-    except UserError:
-        return {}
     corpora: dict[str, dict[str, str]] = {}
+    path = directory.operative_config_gin
+    bindings = bindings_in(read_gin(path)) if path.exists() else {}
     for parameter, value in bindings.items():
         corpus, _, argument = parameter.rpartition(".")
         if corpus.endswith("Corpus"):
@@ -92,13 +90,13 @@ def _scores(directory: ModelDirectory, checkpoint: str) -> Iterator[str]:
     scores = read_scores(directory.scores).items()
     evaluations = {split: one for split, one in scores if one["checkpoint"] == checkpoint}
     if evaluations:
-        searches = sorted({_code(one.get("search", "")) for one in evaluations.values()} - {""})
-        yield f"Of translations by t2t_repro, with {' and '.join(searches) or 'its search'}:\n"
-        yield "| split | metric | value | signature |\n|---|---|---|---|"
+        yield "Of translations by t2t_repro:\n"
+        yield "| split | search | metric | value | signature |\n|---|---|---|---|---|"
     for split, evaluation in evaluations.items():
+        where = f"{_code(split)} | {_code(evaluation.get('search', ''))}"
         for score in evaluation["scores"]:
             name, signature = _code(score["name"]), _code(score.get("signature", ""))
-            yield f"| {_code(split)} | {name} | {score['value']:.2f} | {signature} |"
+            yield f"| {where} | {name} | {score['value']:.2f} | {signature} |"
 
 
 def _ancestors(directory: ModelDirectory) -> Iterator[str]:

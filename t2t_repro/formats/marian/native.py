@@ -5,44 +5,26 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.config import Fields, read_file
-from t2t_repro.formats.marian.hugging_face_import import MarianModel
+from t2t_repro.formats.marian.fields import MAX_BYTES, Fields, read_file
+from t2t_repro.formats.marian.model import MarianModel, MarianText
 from t2t_repro.formats.marian.native_model import NativeModel, parse_yaml
 from t2t_repro.formats.marian.native_text import read_vocabularies
-from t2t_repro.formats.marian.text import MarianText
-from t2t_repro.formats.marian.weights import MAX_BYTES
 from t2t_repro.vocabulary import UNK_ID
 
 _WITHOUT_EFFECT = {
-    "alignment", "cpu-threads", "devices", "log-level", "maxi-batch", "maxi-batch-sort",
-    "mini-batch", "mini-batch-words", "models", "n-best", "precision", "quiet",
+    "alignment", "cpu-threads", "devices", "log-level", "max-length-crop", "maxi-batch",
+    "maxi-batch-sort", "mini-batch", "mini-batch-words", "models", "n-best", "precision", "quiet",
     "quiet-translation", "relative-paths", "skip-cost", "version", "vocabs", "workspace",
 }  # fmt: skip
 """Fields of decoder.yml that change no translation."""
 
-
 _CONTROL_BYTES = {f"<0x{byte:02X}>" for byte in range(32)}
 _EXPECTED = "a file as Marian or OPUS-MT wrote it: copy it again"
-
-
-class _Files(NamedTuple):
-    """The files of a model, or of an ensemble.
-
-    Attributes:
-        models: the .npz files.
-        vocabularies: of source and target.
-        decoder: the fields of decoder.yml, which has the search.
-    """
-
-    models: Sequence[Path]
-    vocabularies: tuple[Path, Path]
-    decoder: Fields
 
 
 def read_native(path: Path, vocabularies: Sequence[Path] = ()) -> list[MarianModel]:
@@ -57,8 +39,8 @@ def read_native(path: Path, vocabularies: Sequence[Path] = ()) -> list[MarianMod
             none that `Transformer` can be.
     """
     with _unpacked(path) as place:
-        files = _find(place, vocabularies)
-        return [_read(model, files) for model in files.models]
+        models, texts, decoder = _find(place, vocabularies)
+        return [_read(model, texts, decoder, len(models) > 1) for model in models]
 
 
 @contextmanager
@@ -80,46 +62,45 @@ def _extract(archive: Path, folder: str) -> None:
         file.extractall(folder)
 
 
-def _find(path: Path, vocabularies: Sequence[Path]) -> _Files:
-    """Finds the files of a model: those that decoder.yml names, or else the only ones there."""
+def _find(path: Path, vocabularies: Sequence[Path]) -> tuple[list[Path], tuple[Path, Path], Fields]:
+    """Finds the files of a model: those that decoder.yml names, or else the only ones there.
+
+    Returns:
+        the .npz files, several of an ensemble; the vocabularies of source and target; the fields
+        of decoder.yml.
+    """
     folder = path if path.is_dir() else path.parent
-    if path.suffix == ".npz":
+    is_model = path.suffix == ".npz"
+    if is_model:
         beside = path.with_name(f"{path.name}.decoder.yml"), folder / "decoder.yml"
-        decoder = next((one for one in beside if one.exists()), None)
+        decoders = [one for one in beside if one.exists()]
     else:
-        decoder = _only(folder, "decoder.yml", "*decoder.yml") if path.is_dir() else path
-    fields = Fields(decoder or path, _read_yaml if decoder else _nothing, _EXPECTED)
-    if path.suffix == ".npz":
-        models = [path]
-    else:
-        only = _only(folder, "model.npz", "*.npz") if not fields.value("models") else None
-        models = [only] if only else _beside(folder, fields.value("models", []))
+        decoders = _only(folder, "decoder.yml", "*decoder.yml") if path.is_dir() else [path]
+    fields = Fields(decoders[0], _read_yaml, _EXPECTED) if decoders else Fields(path, lambda _: {})
+    models = [path] if is_model else _beside(folder, fields.value("models", []))
+    models = models or _only(folder, "model.npz", "*.npz")
     texts = [*vocabularies] or _beside(folder, fields.value("vocabs", []))
-    if not texts and (joint := _only(folder, "vocab.spm", "*vocab*")):
-        texts = [joint]
+    texts = texts or _only(folder, "vocab.spm", "*vocab*")
     if not models or not texts:
         raise UserError(
             f"{path} has no {'vocabulary' if models else 'model.npz'}, and no decoder.yml that "
             "names one; expected Marian's model.npz, its vocabulary and decoder.yml: give the "
             ".npz file as --model, and its vocabulary as --vocab, twice for source and target."
         )
-    for file in (*models, *texts):
-        if not file.is_file():
-            raise UserError(f"{file} does not exist, expected as {fields.path} says: copy it too.")
-    return _Files(models, (texts[0], texts[-1]), fields)
+    return models, (texts[0], texts[-1]), fields
 
 
-def _only(folder: Path, name: str, pattern: str) -> Path | None:
-    """Returns the file of a name, or else the only one of a pattern."""
+def _only(folder: Path, name: str, pattern: str) -> list[Path]:
+    """Returns the file of a name, or else the only one of a pattern; none if there is none."""
     if (file := folder / name).exists():
-        return file
+        return [file]
     found = [file for file in sorted(folder.glob(pattern)) if ".optimizer." not in file.name]
     if len(found) > 1:
         raise UserError(
             f"{folder} has {', '.join(file.name for file in found)}, expected one: give the one "
             "that you mean, an .npz or a decoder.yml as --model, a vocabulary as --vocab."
         )
-    return found[0] if found else None
+    return found
 
 
 def _beside(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -132,51 +113,42 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return parse_yaml(path.read_bytes())
 
 
-def _nothing(path: Path) -> dict[str, Any]:
-    return {}
-
-
-def _read(path: Path, files: _Files) -> MarianModel:
+def _read(
+    path: Path, vocabularies: tuple[Path, Path], decoder: Fields, is_ensemble: bool
+) -> MarianModel:
     file = NativeModel(path)
-    text = read_vocabularies(files.vocabularies, file.rows)
+    text = read_vocabularies(vocabularies, file.rows)
     ids = text.source.ids, text.target.ids
     if file.shares_embedding and not np.array_equal(*ids):
-        names = " than in ".join(str(vocabulary) for vocabulary in files.vocabularies)
         raise UserError(
             f"{path} has one embedding for source and target, but EOS and UNK have other ids in "
-            f"{names}: give its own vocabularies."
+            f"{vocabularies[0]} than in {vocabularies[1]}: give its own vocabularies."
         )
-    return MarianModel(file.build(*ids), text, _decoding(files, text), path.name)
+    decoding = _decoding(decoder, text, is_ensemble)
+    return MarianModel(file.build(*ids), text, decoding, path.name)
 
 
-def _decoding(files: _Files, text: MarianText) -> str:
+def _decoding(fields: Fields, text: MarianText, is_ensemble: bool) -> str:
     """Returns the gin bindings that search as decoder.yml says, or as Marian does by default."""
-    fields = files.decoder
     weights = fields.value("weights", [])
     if any(weight != 1 for weight in weights):
         raise fields.refused("weights", "1 for every model")
-    search = MarianSearch(
-        fields.size("beam-size", 12),
-        float(fields.value("normalize", 0.0)),
-        word_penalty=float(fields.value("word-penalty", 0.0)),
-    )
     pieces = text.target.file.pieces
     forbidden = [] if fields.value("allow-unk") else [UNK_ID]
     if not fields.value("allow-special"):
         forbidden += [number for number, piece in enumerate(pieces) if piece in _CONTROL_BYTES]
     lines = {
         "Translator.search": "@MarianSearch()",
-        "MarianSearch.beam_size": search.beam_size,
-        "MarianSearch.length_penalty": search.length_penalty,
-        "MarianSearch.word_penalty": search.word_penalty,
+        "MarianSearch.beam_size": fields.size("beam-size", 12),
+        "MarianSearch.length_penalty": float(fields.value("normalize", 0.0)),
+        "MarianSearch.word_penalty": float(fields.value("word-penalty", 0.0)),
         "Translator.forbidden_ids": tuple(forbidden),
         "Translator.max_length_factor": float(fields.value("max-length-factor", 3.0)),
         "Translator.max_extra_length": 0,
         "Translator.max_source_length": fields.size("max-length", 1000),
     }
-    if len(files.models) > 1:
+    if is_ensemble:
         lines["Translator.ensemble"] = "@sum_log_probabilities"
-    fields.require("max-length-crop", False, True)
-    fields.warn(fields.known | _WITHOUT_EFFECT)
+    fields.warn(_WITHOUT_EFFECT)
     bindings = "".join(f"{name} = {value}\n" for name, value in lines.items())
     return f"# Imported from a model of Marian, with the search of {fields.path.name}:\n{bindings}"

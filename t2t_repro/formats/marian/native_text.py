@@ -6,19 +6,17 @@ those of marian-dev, src/data/default_vocab.cpp and sentencepiece_vocab.cpp.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 from absl import logging
 from sentencepiece import SentencePieceProcessor
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_at_most
-from t2t_repro.formats.marian.config import read_file
-from t2t_repro.formats.marian.text import MarianSide, MarianText
+from t2t_repro.formats.marian.fields import read_file
+from t2t_repro.formats.marian.model import MarianSide, MarianText
 from t2t_repro.text.marian import MarianFile
 from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
 
@@ -44,7 +42,7 @@ def read_vocabularies(paths: tuple[Path, Path], rows: tuple[int, int]) -> Marian
         _read_side(path, count, path.with_name(f"{side}.spm"))
         for side, path, count in zip(("source", "target"), paths, rows, strict=True)
     )
-    return MarianText(source, target, shares_ids=paths[0] == paths[1])
+    return MarianText(source, target)
 
 
 def _read_side(path: Path, rows: int, splitter: Path) -> MarianSide:
@@ -54,15 +52,13 @@ def _read_side(path: Path, rows: int, splitter: Path) -> MarianSide:
         return _of_sentencepiece(path, rows)
     is_map = path.suffix in (".yml", ".yaml", ".json")
     ids: dict[str, int] = read_file(path, _read_map if is_map else _read_lines, _EXPECTED)
+    if missing := [name for name in (_EOS, _UNK) if name not in ids]:
+        raise UserError(f"{path} has no {missing[0]}, expected one: give the model's vocabulary.")
+    eos, unk = ids[_EOS], ids[_UNK]
     pieces = {number: piece for piece, number in ids.items()}
-    eos, unk = (
-        _required(path, pieces, ids, is_map, *names)
-        for names in ((_EOS, "eos", 0), (_UNK, "UNK", 1))
-    )
     _check_size(path, pieces, rows, may_be_cut=(eos, unk) == (0, 1))
     if splitter.exists():
-        model = read_file(splitter, lambda file: read_at_most(file, MAX_FILE_BYTES), _EXPECTED)
-        read_file(splitter, lambda _: SentencePieceProcessor(model_proto=model), _EXPECTED)
+        model, _ = read_file(splitter, _read_sentencepiece, _EXPECTED)
         return _side(pieces, rows, eos, unk, MarianFile(model, [], kind="pieces"))
     if codes := [*path.parent.glob("*.bpe"), *path.parent.glob("bpe*")]:
         raise UserError(
@@ -74,13 +70,17 @@ def _read_side(path: Path, rows: int, splitter: Path) -> MarianSide:
 
 
 def _of_sentencepiece(path: Path, rows: int) -> MarianSide:
-    model = read_file(path, lambda file: read_at_most(file, MAX_FILE_BYTES), _EXPECTED)
-    processor = read_file(path, lambda _: SentencePieceProcessor(model_proto=model), _EXPECTED)
+    model, processor = read_file(path, _read_sentencepiece, _EXPECTED)
     pieces = {number: processor.id_to_piece(number) for number in range(len(processor))}
     if len(pieces) != rows or processor.eos_id() < 0:
         raise _other_model(path, f"{len(pieces)} pieces, EOS with id {processor.eos_id()}", rows)
     file = MarianFile(model, [], kind="sentencepiece")
     return _side(pieces, rows, processor.eos_id(), processor.unk_id(), file)
+
+
+def _read_sentencepiece(path: Path) -> tuple[bytes, SentencePieceProcessor]:
+    model = read_at_most(path, MAX_FILE_BYTES)
+    return model, SentencePieceProcessor(model_proto=model)
 
 
 def _read_map(path: Path) -> dict[str, int]:
@@ -98,6 +98,11 @@ def _read_map(path: Path) -> dict[str, int]:
     ids = {str(piece).translate(shown): int(number) for piece, number in found.items()}
     if len({*ids.values()}) < len(ids) or min(ids.values(), default=-1) < 0:
         raise ValueError("an id is missing, negative, or there twice")
+    pieces = {number: piece for piece, number in ids.items()}
+    for number, (name, of_nematus) in enumerate(((_EOS, "eos"), (_UNK, "UNK"))):
+        # Ids 0 and 1 without a name, or with Nematus's.
+        if pieces.get(number, of_nematus) == of_nematus:
+            ids[name] = number
     return ids
 
 
@@ -108,26 +113,6 @@ def _read_lines(path: Path) -> dict[str, int]:
     if "" in ids or len(ids) < len(lines):
         raise ValueError("it has empty lines, or one twice")
     return ids
-
-
-def _required(
-    path: Path, pieces: dict[int, str], ids: dict[str, int], is_map: bool, *names: Any
-) -> int:
-    """Returns the id of EOS or UNK.
-
-    Args:
-        path: of the vocabulary.
-        pieces: by id.
-        ids: by piece.
-        is_map: whether the file is a map, where ids 0 and 1 can be these without their names.
-        names: the name, the one in Nematus, and the id there.
-    """
-    name, of_nematus, number = names
-    if is_map and pieces.get(number, of_nematus) == of_nematus:
-        return int(number)
-    if name not in ids:
-        raise UserError(f"{path} has no {name}, expected one: give the model's own vocabulary.")
-    return ids[name]
 
 
 def _check_size(path: Path, pieces: dict[int, str], rows: int, may_be_cut: bool) -> None:
@@ -154,13 +139,11 @@ def _other_model(path: Path, found: str, rows: int) -> UserError:
 
 
 def _side(pieces: dict[int, str], rows: int, eos: int, unk: int, file: MarianFile) -> MarianSide:
-    """Returns PAD, EOS and UNK first, and all other rows of the model in their order.
+    """Returns all rows of the model, in our order.
 
     Source and target with other pieces can share an embedding, so both have all rows.
     """
-    others = [number for number in range(rows) if number not in (eos, unk)]
     # With a blank, so that no text has it.
     names = {number: f"<row {number}>" for number in range(rows)} | pieces
     names[-1] = "<pad>" if "<pad>" not in pieces.values() else "<pad -1>"
-    ids = np.array([-1, eos, unk, *others], np.int64)
-    return MarianSide(replace(file, pieces=[names[number] for number in ids]), ids)
+    return MarianSide.in_our_order(file, names, [-1, eos, unk], rows)

@@ -9,19 +9,16 @@ tokenizer_config.json    languages, and the names of special tokens
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from t2t_repro.errors import UserError
-from t2t_repro.files import read_at_most, read_json, write_whole
-from t2t_repro.formats.marian.config import Fields, read_file
+from t2t_repro.files import read_at_most, read_json
+from t2t_repro.formats.marian.fields import Fields, read_file
+from t2t_repro.formats.marian.model import MarianSide, MarianText
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.sentencepiece import MAX_FILE_BYTES
-from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordModel, SubwordPair
+from t2t_repro.text.subword_model import SubwordModel
 
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """Default names of the special tokens, in the order of our ids."""
@@ -30,59 +27,16 @@ _CONFIG = "tokenizer_config.json"
 _SPECIAL_MAP = "special_tokens_map.json"
 _ADDED = "added_tokens.json"
 
-_REQUIRED_EMPTY = ("additional_special_tokens", "extra_special_tokens", "sp_model_kwargs")
-
 _DESCRIPTIVE = {
-    "_commit_hash", "backend", "bos_token", "is_local", "local_files_only", "max_length",
-    "model_input_names", "name_or_path", "pad_to_multiple_of", "padding", "padding_side",
-    "processor_class", "return_tensors", "source_lang", "special_tokens_map_file",
-    "split_special_tokens", "stride", "target_lang", "target_vocab_file", "tokenizer_file",
-    "transformers_version", "truncation", "truncation_side", "truncation_strategy",
+    "_commit_hash", "backend", "bos_token", "max_length", "model_input_names", "name_or_path",
+    "padding", "padding_side", "processor_class", "return_tensors", "source_lang",
+    "special_tokens_map_file", "split_special_tokens", "stride", "target_lang",
+    "target_vocab_file", "tokenizer_file", "transformers_version", "truncation",
+    "truncation_side", "truncation_strategy",
 }  # fmt: skip
 """Fields that change neither the ids of a sentence nor the text of a translation."""
 
 _LANGUAGE_CODE = re.compile(r"(?s)>>.*<<")
-
-
-@dataclass(frozen=True)
-class MarianSide:
-    """The text of one side.
-
-    Attributes:
-        file: what a model directory holds of it.
-        ids: the model's id of each of our ids, -1 where it has none: [ids].
-    """
-
-    file: MarianFile
-    ids: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class MarianText:
-    """The text of a Marian model.
-
-    Attributes:
-        source: of the source.
-        target: of the target.
-        shares_ids: whether both have the vocabulary of one file.
-        max_length: the most subwords of a sentence, EOS included, if there is such a limit.
-    """
-
-    source: MarianSide
-    target: MarianSide
-    shares_ids: bool
-    max_length: int | None = None
-
-    def write(self, folder: Path) -> SubwordPair:
-        """Writes a file for each side into a directory, and opens them.
-
-        Raises:
-            UserError: SentencePiece cannot use the model of a side.
-        """
-        sides = {SOURCE_SUBWORDS: self.source, TARGET_SUBWORDS: self.target}
-        for name, side in sides.items():
-            write_whole(folder / name, side.file.content())
-        return SubwordPair(*(MarianSubwords(folder / name) for name in sides))
 
 
 def read_marian_text(directory: Path) -> MarianText:
@@ -93,26 +47,33 @@ def read_marian_text(directory: Path) -> MarianText:
     """
     config = Fields(directory / _CONFIG, _read_config)
     config.require("tokenizer_class", "MarianTokenizer")
-    config.require_empty(*_REQUIRED_EMPTY)
+    config.require_empty("additional_special_tokens", "extra_special_tokens", "sp_model_kwargs")
     special = [_content(config.value(name)) or default for name, default in _SPECIAL.items()]
     separate = bool(config.value("separate_vocabs"))
     names = {"source": "vocab.json", "target": "target_vocab.json" if separate else "vocab.json"}
+    cleans = bool(config.value("clean_up_tokenization_spaces"))
     sides = {}
     for side, name in names.items():
-        vocabulary = read_file(directory / name, _read_vocabulary)
-        pieces, ids = _in_our_order(directory / name, vocabulary, special)
+        ids = read_file(directory / name, _read_vocabulary)
+        if len({*map(str, special)} & ids.keys()) < len(special):
+            raise UserError(
+                f"{directory / name} has no ids for {special}, the names of PAD, EOS and UNK; "
+                f"expected three different pieces: give the vocabulary that belongs to {_CONFIG}."
+            )
         model = read_file(
             directory / f"{side}.spm", lambda path: read_at_most(path, MAX_FILE_BYTES)
         )
-        cleans = bool(config.value("clean_up_tokenization_spaces"))
-        sides[side] = MarianSide(MarianFile(model, pieces, cleans), ids)
+        pieces = {number: piece for piece, number in ids.items()}
+        sides[side] = MarianSide.in_our_order(
+            MarianFile(model, [], cleans), pieces, [ids[name] for name in special], len(ids)
+        )
     named = {str(number): name for number, name in zip(sides["source"].ids, special, strict=False)}
     for number, token in config.value("added_tokens_decoder", {}).items():
         if _content(token) != named.get(number):
             raise config.refused("added_tokens_decoder", f"only the special tokens {named}")
     longest = config.value("model_max_length")
-    config.warn(config.known | _DESCRIPTIVE)
-    return MarianText(**sides, shares_ids=not separate, max_length=longest and int(longest))
+    config.warn(_DESCRIPTIVE)
+    return MarianText(**sides, max_length=longest and int(longest))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -126,28 +87,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _read_vocabulary(path: Path) -> list[str]:
-    """Returns the pieces by id."""
+def _read_vocabulary(path: Path) -> dict[str, int]:
     vocabulary = read_json(path)
-    pieces = {number: piece for piece, number in vocabulary.items()}
-    if pieces.keys() != {*range(len(vocabulary))}:
+    if {*vocabulary.values()} != {*range(len(vocabulary))}:
         raise ValueError(f"its ids are not 0 to {len(vocabulary) - 1}, each once")
-    return [pieces[number] for number in range(len(pieces))]
-
-
-def _in_our_order(
-    path: Path, pieces: list[str], special: list[Any]
-) -> tuple[list[str], NDArray[np.int64]]:
-    """Returns PAD, EOS and UNK first, the others in their order; and the ids that all had."""
-    if len({*map(str, special)} & {*pieces}) < len(special):
-        raise UserError(
-            f"{path} has no ids for {special}, the names of PAD, EOS and UNK; expected three "
-            f"different pieces: give the vocabulary that belongs to {_CONFIG}."
-        )
-    first = [pieces.index(name) for name in special]
-    others = [number for number in range(len(pieces)) if number not in first]
-    ids = np.array([*first, *others], dtype=np.int64)
-    return [pieces[number] for number in ids], ids
+    return vocabulary
 
 
 def _content(token: Any) -> Any:

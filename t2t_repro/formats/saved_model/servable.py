@@ -3,14 +3,13 @@
 import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.formats.saved_model.groups import in_groups
 from t2t_repro.formats.saved_model.stored_weights import StoredWeights
 from t2t_repro.model.step_decoder import with_values
 from t2t_repro.text.subword_model import SubwordPair
@@ -327,3 +326,44 @@ def _without_padding(ids: tf.Tensor) -> tf.Tensor:
     """Removes the columns at the end of [batch, length] ids that have only PAD."""
     is_used = tf.reduce_any(ids != PAD_ID, axis=0)
     return ids[:, : tf.reduce_max(tf.concat([[0], tf.where(is_used)[:, 0] + 1], axis=0))]
+
+
+def in_groups(
+    lengths: tf.Tensor,
+    tokens_per_group: int,
+    compute: Callable[[tf.Tensor, tf.Tensor], Any],
+    results: Any,
+) -> Any:
+    """Computes results for the sentences of a batch, a group at a time.
+
+    So a long sentence does not pad all others, and memory is bounded for requests of any size. The
+    groups are those of `data.batch_shapes.group_by_length`.
+
+    Args:
+        lengths: [batch] int32; a sentence of length 0 is in no group.
+        tokens_per_group: the most padded tokens of a group; a longer sentence is a group by itself.
+        compute: (rows [group], the largest of their lengths) -> nested tensors [group, ...].
+        results: nested tensors [batch, ...], for sentences of length 0.
+
+    Returns:
+        `results`, with the computed values of all other sentences.
+    """
+    order = tf.argsort(lengths, stable=True)
+    ordered = tf.gather(lengths, order)
+
+    def is_any_left(first: tf.Tensor, results: Any) -> tf.Tensor:
+        return first < tf.size(order)
+
+    def advance(first: tf.Tensor, results: Any) -> tuple:
+        widths = ordered[first:]
+        fits = (tf.range(tf.size(widths)) + 1) * widths <= tokens_per_group
+        size = tf.maximum(tf.math.count_nonzero(fits, dtype=tf.int32), 1)
+        rows = order[first : first + size]
+        computed = compute(rows, widths[size - 1])
+        results = tf.nest.map_structure(
+            lambda old, new: tf.tensor_scatter_nd_update(old, rows[:, None], new), results, computed
+        )
+        return first + size, results
+
+    first = tf.math.count_nonzero(lengths == 0, dtype=tf.int32)
+    return tf.while_loop(is_any_left, advance, (first, results))[1]

@@ -79,16 +79,10 @@ def transformer_from_t2t(
         num_decoder_layers=decoder_layers,
     )
     model.build()
-    values = [("the embedding", table, model.embedding.table)]
+    model.embedding.table.assign(table)
     # Variables that the model has no place for, such as Adam's, are ignored.
-    values += [(name, reader.read(name), variable) for name, variable in _body_variables(model)]
-    for name, value, variable in values:
-        if value.shape != tuple(variable.shape):
-            raise UserError(
-                f"the checkpoint has {name} with the shape {value.shape}, expected "
-                f"{tuple(variable.shape)}: give a checkpoint whose layers are all of one size."
-            )
-        variable.assign(value)
+    for name, variable in _body_variables(model):
+        variable.assign(reader.read(name))
     return model if vector is None else with_source_vector(model, vector)
 
 
@@ -161,19 +155,13 @@ class _Checkpoint:
         Raises:
             UserError: it is missing, damaged, of another dtype, or not finite.
         """
-        if name not in self.shapes:
-            raise UserError(
-                f"{self.path} has no variable {name}, expected one for every weight of the model: "
-                "give the checkpoint of a Transformer with the num_layers and normalization of its "
-                "hparams.json."
-            )
         try:
             value = np.asarray(self._reader.get_tensor(name))
         # TensorFlow raises several kinds of errors for damaged files.
         except (IndexError, ValueError, RuntimeError, tf.errors.OpError) as error:
             raise UserError(
-                f"{self.path} cannot be read ({name}: {reason_of(error)}): copy the checkpoint "
-                "again."
+                f"{self.path} cannot be read ({name}: {reason_of(error)}), expected the weights of "
+                "a Transformer as its hparams.json says: copy the checkpoint again."
             ) from error
         if value.dtype != dtype or not np.isfinite(value).all():
             raise UserError(
@@ -249,15 +237,15 @@ def _target_space_vector(
     reader: _Checkpoint, target_space: int | None
 ) -> NDArray[np.float32] | None:
     """Returns what T2T adds to the encoder's input at every position, [d_model], if anything."""
-    if TARGET_SPACE not in reader.shapes and target_space is None:
+    rows = reader.shapes.get(TARGET_SPACE, [0])[0]
+    if not rows and target_space is None:
         return None
-    table = reader.read(TARGET_SPACE) if TARGET_SPACE in reader.shapes else np.empty((0, 0))
-    if target_space is None or not 0 <= target_space < len(table):
+    if target_space is None or not 0 <= target_space < rows:
         raise UserError(
             f"target_space is {target_space}, but {reader.path} has a target_space_embedding of "
-            f"{len(table)} rows: leave it out where there are none, else give the row that was "
+            f"{rows} rows: leave it out where there are none, else give the row that was "
             "trained, such as target_space=0 for translation by T2T 1.5.2 and later (before: "
             "SpaceID in T2T's data_generators/problem.py)."
         )
-    vector: NDArray[np.float32] = table[target_space]
-    return vector
+    table: NDArray[np.float32] = reader.read(TARGET_SPACE)
+    return table[target_space]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.config import read_marian_config
+from t2t_repro.formats.marian.hugging_face_import import read_marian_config
 from tests.formats.marian.marian_directory import read, write_marian_model
 from tests.real_corpora import shared_folder
 

@@ -62,9 +62,8 @@ def test_corpora_languages_scores_ancestors_and_licence(tmp_path, model):
     assert "- `news/TfdsCorpus`, name `wmt14_translate/de-en`\n" in card
     assert "- `TfdsCorpus`, source_language `en`, target_language `no`\n" in card
     assert "- `TextFilesCorpus`\n" in card
-    assert "| `test` | `BLEU` | 20.47 | `nrefs:1\\|tok:13a` |\n" in card
-    assert "| `test` | `chrF2` | 20.47 |  |\n" in card
-    assert "with `BeamSearch(test)`:" in card
+    assert "| `test` | `BeamSearch(test)` | `BLEU` | 20.47 | `nrefs:1\\|tok:13a` |\n" in card
+    assert "| `test` | `BeamSearch(test)` | `chrF2` | 20.47 |  |\n" in card
     assert "99.0" not in card
     assert f"- `model # x`, `best/step-2`, SHA-256 of the weights `{'ab' * 32}`\n" in card
     assert card.endswith("## Licence\n\ncc-by-4.0\n")

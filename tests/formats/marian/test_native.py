@@ -235,20 +235,14 @@ def test_sides_that_share_an_embedding_can_have_other_pieces(tmp_path):
     [
         ("type", "s2s"),
         ("transformer-decoder-autoreg", "rnn"),
-        ("transformer-decoder-autoreg", "average-attention"),
         ("transformer-preprocess", "n"),
         ("transformer-postprocess", "dar"),
-        ("transformer-ffn-depth", 3),
         ("transformer-decoder-dim-ffn", 7),
-        ("transformer-tied-layers", [1, 1]),
         ("right-left", True),
-        ("lemma-dim-emb", 4),
         ("transformer-ffn-activation", "prelu"),
-        ("dim-vocabs", [50]),
         ("dim-vocabs", [50, 51]),
         ("dim-emb", 10**6),
         ("enc-depth", 999),
-        ("dec-depth", 0),
     ],
 )
 def test_what_our_transformer_cannot_be_is_refused_by_name(option, value, tmp_path):
@@ -278,17 +272,12 @@ def broken(folder, kind):
     rows = len(np.load(model)["Wemb"])
     if kind == "truncated":
         model.write_bytes(model.read_bytes()[:-1000])
-    elif kind == "pointer":
-        model.write_text("version https://git-lfs.github.com/spec/v1")
     elif kind == "no vocabulary":
         vocabulary.unlink()
         return "vocab.spm"
     elif kind == "another vocabulary":
         vocabulary.write_bytes(train(SOURCE_TEXT, 60))
         return f"vocab.spm .* expected {rows}"
-    elif kind == "damaged vocabulary":
-        vocabulary.write_bytes(b"no model")
-        return "vocab.spm"
     elif kind == "no EOS":
         (folder / "vocab.yml").write_text("a: 2\n<unk>: 1\nb: 0\n")
         rewrite(folder, vocabs=["vocab.yml", "vocab.yml"])
@@ -305,8 +294,6 @@ def broken(folder, kind):
         arrays = dict(np.load(model))
         if kind == "another weight":
             arrays["Wpos"] = np.zeros((50, 8), np.float32)
-        elif kind == "not finite":
-            arrays["encoder_l1_self_Wq"][0, 0] = np.nan
         else:
             del arrays["encoder_l1_self_Wq"]
         np.savez(model, **arrays)
@@ -314,8 +301,8 @@ def broken(folder, kind):
     return "model.npz"
 
 
-KINDS = ["truncated", "pointer", "no vocabulary", "another vocabulary", "damaged vocabulary"]
-KINDS += ["no EOS", "binary", "factors", "another weight", "a weight less", "not finite"]
+KINDS = ["truncated", "no vocabulary", "another vocabulary", "no EOS", "binary", "factors"]
+KINDS += ["another weight", "a weight less"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,7 +23,6 @@ def test_special_ids_come_first_and_the_others_keep_their_order(tmp_path, separa
         assert sorted(ours.ids) == list(range(len(theirs)))
         assert [ours.file.pieces[i] for i in (PAD_ID, EOS_ID, UNK_ID)] == ["<pad>", "</s>", "<unk>"]
         assert (np.diff(ours.ids[3:]) > 0).all()
-    assert text.shares_ids is not separate
     assert text.target.file.pieces[-len(CODES) :] == CODES
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.data.batch_shapes import group_by_length
-from t2t_repro.formats.saved_model.groups import in_groups
+from t2t_repro.formats.saved_model.servable import in_groups
 
 
 def groups_and_results(lengths, tokens):
