@@ -62,6 +62,9 @@ _WITHOUT_EFFECT = {
 }  # fmt: skip
 """Options that say something and change no score; most of them belong to other models."""
 
+_STEPS: dict[Normalization, tuple[str, str, str]] = {"post": ("", "an", ""), "pre": ("n", "a", "n")}
+"""transformer-preprocess, -postprocess and -postprocess-top, without the d of dropout."""
+
 _SUBLAYERS = {"self_attention": "self", "memory_attention": "context", "feed_forward": "ffn"}
 _MATRICES = {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
 
@@ -210,21 +213,18 @@ def _ties(options: Fields) -> str:
 
 def _normalization(options: Fields) -> Normalization:
     defaults = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
-    steps = tuple(
-        str(options.value(f"transformer-{name}", default)).replace("d", "")
+    steps = {
+        f"transformer-{name}": str(options.value(f"transformer-{name}", default)).replace("d", "")
         for name, default in defaults.items()
-    )
-    if steps == ("n", "a", "n"):
-        # As that version, and no earlier one, normalizes keys and values.
-        if _version(options) < (1, 10, 28):
-            raise options.refused("version", "v1.10.28 or later for transformer-preprocess n")
-        return "pre"
-    if steps != ("", "an", ""):
-        raise options.refused(
-            "transformer-postprocess",
-            "'dan'; or 'da' with transformer-preprocess and transformer-postprocess-top n",
-        )
-    return "post"
+    }
+    found: Normalization = "pre" if steps["transformer-preprocess"] else "post"
+    for (name, step), expected in zip(steps.items(), _STEPS[found], strict=True):
+        if step != expected:
+            raise options.refused(name, f"{expected!r} in a model of {found}-norm (but for d)")
+    # As that version, and no earlier one, normalizes keys and values.
+    if found == "pre" and _version(options) < (1, 10, 28):
+        raise options.refused("version", "v1.10.28 or later for transformer-preprocess n")
+    return found
 
 
 def _version(options: Fields) -> tuple[int, ...]:

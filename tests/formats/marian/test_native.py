@@ -235,7 +235,8 @@ def test_sides_that_share_an_embedding_can_have_other_pieces(tmp_path):
     [
         ("type", "s2s"),
         ("transformer-decoder-autoreg", "rnn"),
-        ("transformer-preprocess", "n"),
+        ("transformer-preprocess", "r"),
+        ("transformer-postprocess-top", "n"),
         ("transformer-postprocess", "dar"),
         ("transformer-decoder-dim-ffn", 7),
         ("right-left", True),
