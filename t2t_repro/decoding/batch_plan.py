@@ -159,19 +159,15 @@ def available_memory() -> int | None:
         group = Path("/sys/fs/cgroup")
         limit = (group / "memory.max").read_text().strip()
         if limit != "max":
-            limits.append(int(limit) - _used_by(group))
+            counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            # The kernel's cache of files gives way.
+            files = int(counts.get("active_file", 0)) + int(counts.get("inactive_file", 0))
+            limits.append(int(limit) - int((group / "memory.current").read_text()) + files)
     except (OSError, ValueError):
         pass
     if not limits and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)
-
-
-def _used_by(group: Path) -> int:
-    """Returns the bytes that a container uses, without the kernel's file cache."""
-    counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-    files = int(counts.get("active_file", 0)) + int(counts.get("inactive_file", 0))
-    return int((group / "memory.current").read_text()) - files
 
 
 def _free_memory() -> int:

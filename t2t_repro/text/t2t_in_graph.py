@@ -110,7 +110,8 @@ class T2TTextOps(TextOps):
         place = tf.searchsorted(alphabet, characters)
         is_known = tf.gather(tf.pad(alphabet, [[0, 1]]), place) == characters
         by_number = tf.strings.join(["\\", tf.strings.as_string(characters), ";"])
-        spelled = tf.where(is_known, _as_strings(characters), by_number)
+        as_they_are = tf.strings.unicode_encode(characters[:, None], "UTF-8")
+        spelled = tf.where(is_known, as_they_are, by_number)
         spelled = tf.where(characters == _BACKSLASH, "\\\\", spelled)
         spelled = tf.where(characters == _UNDERSCORE, "\\u", spelled)
         spelled = tf.where(ends, spelled + "_", spelled)
@@ -159,11 +160,6 @@ def _word_bounds() -> NDArray[np.int32]:
     """Returns the code points where runs of letters and numbers begin or end, ascending."""
     flags = [chr(code).isalnum() for code in range(sys.maxunicode + 1)]
     return np.flatnonzero(np.diff([False, *flags, False])).astype(np.int32)
-
-
-def _as_strings(codes: tf.Tensor) -> tf.Tensor:
-    """Returns [characters] code points as strings of one character."""
-    return tf.strings.unicode_encode(codes[:, None], "UTF-8")
 
 
 def _unescaped(words: tf.Tensor) -> tf.Tensor:

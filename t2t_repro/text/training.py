@@ -211,9 +211,8 @@ def _training_failure(message: str, vocab_size: int) -> str:
         )
     if too_low := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return (
-            f"SubwordTraining.vocab_size is {vocab_size}, but the special ids, the bytes and this "
-            f"corpus's characters need {too_low[1]}; set SubwordTraining.vocab_size to more than "
-            "that, or lower SubwordTraining.character_coverage."
+            f"SubwordTraining.vocab_size is {vocab_size}, but special ids, bytes and characters "
+            f"need {too_low[1]}; set SubwordTraining.vocab_size higher or character_coverage lower."
         )
     if "!sentences_.empty()" in message or "all_chars_count" in message:
         return "the subword model got no text to learn from; expected sentences in the corpus."

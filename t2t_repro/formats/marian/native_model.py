@@ -178,7 +178,9 @@ def _arguments(options: Fields) -> dict[str, Any]:
     activation = options.one_of("transformer-ffn-activation", _ACTIVATIONS, "swish")
     if activation == "gelu" and _version(options) <= (1, 12, 0):
         raise options.refused("version", "v1.12.1 or later: before, gelu was x·sigmoid(1.702 x)")
-    ties, sizes = _ties(options), options.value("dim-vocabs", [])
+    softmax, source = (bool(options.value(f"tied-embeddings{end}")) for end in ("", "-src"))
+    ties = "all" if options.value("tied-embeddings-all") else TIED[source, softmax]
+    sizes = options.value("dim-vocabs", [])
     if [type(size) for size in sizes] != [int, int]:
         raise options.refused("dim-vocabs", "the sizes of two vocabularies")
     own_source = ties in OWN_SOURCE_EMBEDDING
@@ -202,13 +204,6 @@ def _arguments(options: Fields) -> dict[str, Any]:
         "tied_embeddings": ties,
         "logits_bias": True,
     }
-
-
-def _ties(options: Fields) -> str:
-    """Returns the `tied_embeddings` of a model."""
-    names = "tied-embeddings", "tied-embeddings-src", "tied-embeddings-all"
-    softmax, source, every = (bool(options.value(name)) for name in names)
-    return "all" if every else TIED[source, softmax]
 
 
 def _normalization(options: Fields) -> Normalization:

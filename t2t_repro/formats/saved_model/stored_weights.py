@@ -40,7 +40,8 @@ def _stored(weight: keras.Variable, kind: str) -> list[tf.Variable]:
     elif kind == "bfloat16":
         parts = [tf.cast(value, tf.bfloat16)]
     else:
-        parts = list(quantized(value, axis=_input_axis(weight)))
+        # A product sums over the columns of a table, and the rows of a kernel.
+        parts = list(quantized(value, axis=1 if weight.name == "table" else 0))
     return [tf.Variable(part, trainable=False, name=weight.path) for part in parts]
 
 
@@ -62,8 +63,3 @@ def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
     largest = tf.reduce_max(tf.abs(matrix), axis=axis, keepdims=True)
     scale = tf.where(largest > 0, largest / _LARGEST_INT8, 1.0)
     return tf.cast(tf.round(matrix / scale), tf.int8), scale
-
-
-def _input_axis(weight: keras.Variable) -> int:
-    """Returns the axis that a product sums over: outputs are a table's rows, a kernel's columns."""
-    return 1 if weight.name == "table" else 0
