@@ -138,7 +138,9 @@ class Sampling:
     def _drawn(self, logits: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
         """Draws from logits [batch, samples, vocab], with random states [batch, samples]."""
         vocab = logits.shape[-1]
-        p = tf.reshape(tf.nn.softmax(logits / self.temperature), [-1, vocab])
+        if self.temperature != 1:
+            logits /= self.temperature
+        p = tf.reshape(tf.nn.softmax(logits), [-1, vocab])
         flat = tf.reshape(states, [-1])
         nucleus = None if self.nucleus == 1 else self.nucleus
         if self.top_k is not None and self.top_k < vocab:
