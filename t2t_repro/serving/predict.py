@@ -10,10 +10,10 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from t2t_repro.config.values import short
+
 Columns = dict[str, list[Any]]
 """A list of values for each input or output, one value a row."""
-
-_MOST_SHOWN = 80
 
 
 class Request(NamedTuple):
@@ -62,12 +62,12 @@ def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_row
         raise _invalid(f"the body is not JSON: {error}") from error
     if not isinstance(document, dict) or len({"instances", "inputs"} & document.keys()) != 1:
         raise _invalid(
-            f"received {_shown(document)}, expected an object with either 'instances' or 'inputs'"
+            f"received {short(document)}, expected an object with either 'instances' or 'inputs'"
         )
     signature = document.get("signature_name", "serving_default")
     if not isinstance(signature, str) or signature not in signatures:
         raise _invalid(
-            f"signature_name is {_shown(signature)}, expected one of {', '.join(signatures)}"
+            f"signature_name is {short(signature)}, expected one of {', '.join(signatures)}"
         )
     names = signatures[signature]
     in_rows = "instances" in document
@@ -109,14 +109,14 @@ def _columns(inputs: Any, names: Collection[str]) -> Columns:
         raise _invalid(f"'inputs' has {sorted(inputs)}, expected {sorted(names)}")
     for name, column in inputs.items():
         if not isinstance(column, list):
-            raise _invalid(f"input {name} is {_shown(column)}, expected a list of texts")
+            raise _invalid(f"input {name} is {short(column)}, expected a list of texts")
     return inputs
 
 
 def _columns_of_rows(instances: Any, names: Collection[str]) -> Columns:
     """Reads the row form."""
     if not isinstance(instances, list):
-        raise _invalid(f"'instances' is {_shown(instances)}, expected a list")
+        raise _invalid(f"'instances' is {short(instances)}, expected a list")
     columns: Columns = {name: [] for name in names}
     for instance in instances:
         row = instance
@@ -124,7 +124,7 @@ def _columns_of_rows(instances: Any, names: Collection[str]) -> Columns:
             row = dict.fromkeys(names, row) if len(names) == 1 else {}
         if row.keys() != columns.keys():
             raise _invalid(
-                f"an instance is {_shown(instance)}, expected an object with {sorted(names)}"
+                f"an instance is {short(instance)}, expected an object with {sorted(names)}"
             )
         for name, text in row.items():
             columns[name].append(text)
@@ -136,13 +136,8 @@ def _check_text(name: str, text: Any) -> None:
         # JSON can hold half a character: "\ud800".
         text.encode()
     except (AttributeError, UnicodeEncodeError):
-        raise _invalid(f"input {name} has {_shown(text)}, expected a text") from None
+        raise _invalid(f"input {name} has {short(text)}, expected a text") from None
 
 
 def _invalid(message: str) -> RequestError:
     return RequestError(400, message)
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
