@@ -18,11 +18,11 @@ class AttentionWindow(NamedTuple):
     """The positions that a position may attend to, besides its own.
 
     Attributes:
-        before: how many before its own.
+        before: how many before its own, or a scalar tensor.
         after: how many after its own.
     """
 
-    before: int
+    before: int | tf.Tensor
     after: int
 
 
@@ -62,8 +62,7 @@ def causal_mask(length: int | tf.Tensor, may_be_seen: tf.Tensor | None = None) -
     Returns:
         [1, length, length], or [batch, length, length] with `may_be_seen`; boolean.
     """
-    distance = _distances(length)
-    return _seen(distance <= 0, distance, may_be_seen)
+    return neighbourhood_mask(length, AttentionWindow(length, 0), may_be_seen)
 
 
 def with_implicit_mask(mask: tf.Tensor | None, keys: tf.Tensor) -> tf.Tensor | None:
@@ -109,19 +108,11 @@ def neighbourhood_mask(
     Returns:
         [1, length, length], or [batch, length, length] with `may_be_seen`; boolean.
     """
-    distance = _distances(length)
-    is_near = (distance >= -window.before) & (distance <= window.after)
-    return _seen(is_near, distance, may_be_seen)
-
-
-def _distances(length: int | tf.Tensor) -> tf.Tensor:
-    """Computes j - i for query position i and key position j: [1, length, length]."""
     positions = ops.arange(length)
-    return (positions[None, :] - positions[:, None])[None]
-
-
-def _seen(is_within: tf.Tensor, distance: tf.Tensor, may_be_seen: tf.Tensor | None) -> tf.Tensor:
-    return is_within if may_be_seen is None else is_within & (may_be_seen | (distance == 0))
+    # j - i for query position i and key position j.
+    distance = (positions[None, :] - positions[:, None])[None]
+    is_near = (distance >= -window.before) & (distance <= window.after)
+    return is_near if may_be_seen is None else is_near & (may_be_seen | (distance == 0))
 
 
 def apply_mask(scores: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
