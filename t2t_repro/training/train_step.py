@@ -23,7 +23,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.loss import CrossEntropy, LossSums
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.training.devices import own_replicas
-from t2t_repro.training.frozen import updated_weights
+from t2t_repro.training.fine_tuning import updated_weights
 from t2t_repro.training.gradients import MicroBatchGradients
 from t2t_repro.training.moving_average import MovingAverage, MovingAverageSettings
 from t2t_repro.training.optimizer import SummedUpdate

@@ -5,7 +5,7 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.runs.weights import name_of
-from t2t_repro.training.frozen import updated_weights
+from t2t_repro.training.fine_tuning import updated_weights
 from tests.training.tiny import copies, random_ids, tiny_model, tiny_step
 
 
