@@ -80,6 +80,7 @@ setup(
         "sentencepiece>=0.2,<0.3",
         "sacrebleu>=2.4,<3",
         "sacremoses>=0.1.1,<0.3",
+        "sentencex>=1.0.32,<2",
         "absl-py>=2.1",
         "h5py>=3.10",
         "safetensors>=0.5,<1",

@@ -6,7 +6,7 @@ The server is t2t_repro.serve or TensorFlow Serving, over REST. N lines in, N li
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
@@ -15,9 +15,10 @@ from urllib.request import Request, urlopen
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import check_model_name, define_path
+from t2t_repro.command_line.flags import check_model_name, define_path, define_split, split_language
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import converse, read_input, write_output, written
+from t2t_repro.decoding.sentences import Row, translate_sentences
 from t2t_repro.errors import UserError
 
 FLAGS = flags.FLAGS
@@ -33,20 +34,28 @@ def main() -> None:
 
 
 def _translated(lines: Sequence[str]) -> Iterator[str]:
-    """Yields the lines to write; several requests are made at a time."""
+    """Yields the lines to write."""
+    rows: Iterable[dict[str, Any]] = _rows(lines)
+    if (language := split_language()) is not None:
+        found = translate_sentences(lines, language, lambda texts: (Row(**x) for x in _rows(texts)))
+        rows = (row._asdict() for row in found)
+    for number, row in enumerate(rows, start=1):
+        if row["truncated"]:
+            logging.warning("line %d: only its beginning was translated", number)
+        best = [(row["translation"], row["score"])]
+        if FLAGS.n_best > 1:
+            count = min(row["count"], FLAGS.n_best)
+            best = list(zip(row["translation"], row["score"], strict=True))[:count]
+        yield from written(number, best, FLAGS.scores)
+
+
+def _rows(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the server's answers to texts; several requests are made at a time."""
     size = FLAGS.batch_size
-    batches = [lines[first : first + size] for first in range(0, len(lines), size)]
+    batches = [texts[first : first + size] for first in range(0, len(texts), size)]
     with ThreadPoolExecutor(FLAGS.concurrency) as pool:
         try:
-            rows = chain.from_iterable(pool.map(_predict, batches))
-            for number, row in enumerate(rows, start=1):
-                if row["truncated"]:
-                    logging.warning("line %d: only its beginning was translated", number)
-                best = [(row["translation"], row["score"])]
-                if FLAGS.n_best > 1:
-                    count = min(row["count"], FLAGS.n_best)
-                    best = list(zip(row["translation"], row["score"], strict=True))[:count]
-                yield from written(number, best, FLAGS.scores)
+            yield from chain.from_iterable(pool.map(_predict, batches))
         finally:
             # After an error the other requests are not made.
             pool.shutdown(cancel_futures=True)
@@ -75,11 +84,12 @@ def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
     flags.DEFINE_string("server", "127.0.0.1:8501", "host:port of the server's REST interface.")
     flags.DEFINE_string("model_name", "translate", "The model's name.")
+    define_split()
     define_path("input", None, "A text file; standard input by default.")
     define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_integer("n_best", 1, "How many translations of each line.", 1)
     flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
-    flags.DEFINE_integer("batch_size", 16, "Lines of a request.", 1)
+    flags.DEFINE_integer("batch_size", 16, "Lines, or split sentences, of a request.", 1)
     flags.DEFINE_integer("concurrency", 4, "Requests at a time.", 1)
     run(main)
 

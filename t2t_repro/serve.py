@@ -12,6 +12,7 @@ from absl import flags
 from t2t_repro.command_line.flags import (
     check_extra,
     check_model_name,
+    define_split,
     define_trained_model,
     find_checkpoint,
     load_translator,
@@ -42,6 +43,7 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
     define_trained_model()
+    define_split()
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients give it.")
     flags.DEFINE_string("host", "127.0.0.1", "The address to listen on; 0.0.0.0: all networks.")
     flags.DEFINE_multi_string(

@@ -6,22 +6,25 @@ killed at any time: the same command goes on.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from absl import flags
+from absl import flags, logging
 
 from t2t_repro.command_line.flags import (
     decoding_settings,
     define_ensemble,
     define_path,
+    define_split,
     define_trained_model,
     find_checkpoint,
     load_translator,
+    split_language,
 )
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.resumable_lines import Block, Outputs, work_in_blocks
 from t2t_repro.command_line.text_lines import check_output, converse, written
+from t2t_repro.decoding.sentences import Row, translate_split
 from t2t_repro.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def main() -> None:
         return
     further = {"prefix": FLAGS.prefix} if FLAGS.prefix else {}
     aligned = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
-    used = ["ensemble", "n_best", "scores", "alignments"]
+    used = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language"]
     work_in_blocks(
         "translate",
         {"input": FLAGS.input, **further},
@@ -65,6 +68,9 @@ def main() -> None:
 def _translate(translator: "Translator", block: Block) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
+    if (language := split_language()) is not None:
+        rows = translate_split(translator, sources, language)
+        return {"output": list(_written(rows, block.first))}
     prefixes = block.texts.get("prefix")
     found = translator.translate(sources, FLAGS.n_best, prefixes, first=block.first)
     numbered = enumerate(found, block.first)
@@ -76,7 +82,16 @@ def _translate(translator: "Translator", block: Block) -> Outputs:
     return {"output": lines, "alignments": translator.align(*zip(*pairs, strict=True))}
 
 
+def _written(rows: Sequence[Row], first: int) -> Iterator[str]:
+    """Yields the lines of a block that was split, and warns of words that were cut off."""
+    for number, row in enumerate(rows, first):
+        if row.truncated:
+            logging.warning("line %d: only the beginning of a long word is used", number)
+        yield from written(number, [row[:2]], FLAGS.scores)
+
+
 def _check_flags() -> None:
+    split_language()
     for flag in ("output", "alignments"):
         check_output(FLAGS[flag].value, flag)
     if FLAGS.alignments and not FLAGS.output:
@@ -89,6 +104,7 @@ def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
     define_trained_model()
     define_ensemble()
+    define_split()
     define_path("input", None, "A text file, plain or .gz; standard input by default.")
     define_path("prefix", None, "A text file: the beginning of each translation; can be blank.")
     define_path("output", None, "A text file; standard output by default.")

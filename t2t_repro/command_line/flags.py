@@ -88,6 +88,27 @@ def define_ensemble() -> None:
     )
 
 
+def define_split() -> None:
+    """Defines the flags of the verbs that can translate sentence by sentence."""
+    flags.DEFINE_bool("split_sentences", False, "Translate each sentence of a line by itself.")
+    code = "Such as de or zh, for --split_sentences; a code unknown to sentencex is split as en."
+    flags.DEFINE_string("source_language", "en", code)
+
+
+def split_language() -> str | None:
+    """Returns the language of --split_sentences; None without it.
+
+    Raises:
+        UserError: another flag needs whole lines.
+    """
+    if not FLAGS.split_sentences:
+        return None
+    for name in {"n_best", "prefix", "alignments"} & {*FLAGS}:
+        if FLAGS[name].value != FLAGS[name].default:
+            raise UserError(f"--{name} and --split_sentences: expected only one of both.")
+    return FLAGS.source_language
+
+
 def find_checkpoint(model_dir: str | None = None) -> str:
     """Finds the checkpoint of --checkpoint and logs it.
 

@@ -36,6 +36,8 @@ class Options(NamedTuple):
         max_batch_size: the most rows of a request, and of requests that are joined.
         max_waiting: the most requests at a time.
         drain_seconds: the most seconds to finish requests after SIGTERM.
+        split_sentences: whether texts are translated sentence by sentence.
+        source_language: the language by which they are split.
     """
 
     model_name: str
@@ -47,6 +49,8 @@ class Options(NamedTuple):
     max_batch_size: int
     max_waiting: int
     drain_seconds: float
+    split_sentences: bool = False
+    source_language: str = "en"
 
 
 class Server:
@@ -59,7 +63,8 @@ class Server:
 
     def __init__(self, translator: Translator, options: Options) -> None:
         self._options = options
-        self._answers = Answers(translator)
+        language = options.source_language if options.split_sentences else None
+        self._answers = Answers(translator, language)
         self._queue = RequestQueue(self._answers, default_workers(), options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False

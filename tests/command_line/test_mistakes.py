@@ -17,6 +17,7 @@ MISTAKES = {
     "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
     "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),
     "beyond the beam": ("translate", [MODEL, "--n_best=9"], "--n_best=9"),
+    "whole lines": ("translate", [MODEL, "--split_sentences", "--n_best=2"], "--n_best"),
     "useless flag": ("translate", [MODEL, "--alignments=x"], "--alignments"),
     "value": ("translate", [MODEL, "--gin_param=BeamSearch.beam_size = 0"], "beam_size"),
     "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),

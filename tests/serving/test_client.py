@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
 from tests.commands import outcomes_of
@@ -64,6 +65,26 @@ def test_lines_in_lines_out(server, translator, tmp_path):
     )
     assert (unknown.status, unknown.out) == (2, "")
     assert "404" in unknown.err
+
+
+def test_sentences_of_a_line(server, translator, tmp_path):
+    lines = ["The red bird.  A tree. ", "", "word " * 200, "x" * 1000, "A\u2028 b. C"]
+    text = "".join(f"{line}\n" for line in lines)
+    rows = translate_split(translator, lines, "en")
+    by_server = ("client", [f"--server={server}", "--model_name=made", "--batch_size=3"])
+    by_itself = ("translate", [f"--model_dir={tmp_path / 'model'}"])
+    commands = [
+        (verb, [*where, "--split_sentences", "--scores"], text)
+        for verb, where in (by_server, by_itself)
+    ]
+    for outcome in outcomes_of(commands, tmp_path):
+        found = [line.split("\t", 2) for line in outcome.out.split("\n")[:-1]]
+        assert [(line[0], line[2]) for line in found] == [
+            (str(number), row.translation) for number, row in enumerate(rows, 1)
+        ]
+        scores = [row.score for row in rows]
+        assert [float(line[1]) for line in found] == pytest.approx(scores, abs=1e-3)
+        assert re.findall(r"line (\d+): only", outcome.err) == ["4"]
 
 
 def test_a_server_that_is_not_running(tmp_path):

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.serving.server import Options, Server
 from tests.decoding.random_translator import ODD_LINES
 from tests.serving.conftest import Held
@@ -91,6 +92,20 @@ def test_every_signature_is_served(server, translator):
         "length": [len(pair.subwords) for pair in pairs],
         "truncated": [False] * 4,
     }
+
+
+def test_sentences_are_served_as_they_are_translated(translator):
+    server = Server(translator, OPTIONS._replace(split_sentences=True))
+    lines = ["The red bird.  A tree. ", "", "A house.\n\nA cloud", *LINES]
+    rows = translate_split(translator, lines, "en")
+    outputs = predict(server, inputs=lines)["outputs"]
+    truncated = {"truncated": [row.truncated for row in rows]}
+    assert outputs == {**columns(row[:2] for row in rows), **truncated}
+    n_best = predict(server, signature_name="nbest", inputs=lines)["outputs"]
+    assert [texts[0] for texts in n_best["translation"]] == outputs["translation"]
+    assert n_best["count"] == [1] * len(lines)
+    body = {"signature_name": "prefix", "inputs": {"source": ["a"], "prefix": ["a"]}}
+    assert answers(server, ("POST", PREDICT, json.dumps(body)))[0][0] == 400
 
 
 def test_the_page_asks_for_what_is_served(server):

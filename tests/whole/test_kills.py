@@ -84,13 +84,15 @@ def test_a_trainer_killed_three_times_ends_with_the_same_bits(folder):
 
 
 def test_a_killed_translation_goes_on(folder):
-    lines = [f"{number} ant bee" for number in range(10_000)]
+    lines = [f"{number} ant bee. Cat." for number in range(10_000)]
     write_lines(folder / "in", lines)
-    arguments = ["--model_dir=whole", "--input=in"]
+    arguments = ["--model_dir=whole", "--input=in", "--split_sentences"]
     assert ended(start(folder, "translate", *arguments, "--output=expected")) == 0
     killed = start(folder, "translate", *arguments, "--output=out")
     kill_after(killed, (folder / "out.partial").exists, 0.1)
     assert (folder / "out.partial").exists()
+    other = [*arguments, "--output=out", "--source_language=de"]
+    assert ended(start(folder, "translate", *other)) == 2
     assert ended(start(folder, "translate", *arguments, "--output=out")) == 0
     assert lines_of(folder / "out") == lines_of(folder / "expected")
     assert not (folder / "out.partial").exists()

@@ -1,0 +1,109 @@
+"""Translates lines sentence by sentence, and keeps the white space between the sentences."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import east_asian_width
+
+from sentencex import segment
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
+
+Piece = tuple[str, str]
+"""A sentence or a part of one, and the white space after it."""
+
+
+class Row(NamedTuple):
+    """The translation of a text, as a server answers.
+
+    Attributes:
+        translation: the text.
+        score: of a line, the sum of its sentences' scores.
+        truncated: whether something was cut off.
+    """
+
+    translation: str
+    score: float
+    truncated: bool
+
+
+def translate_sentences(
+    lines: Sequence[str], language: str, translate: Callable[[Sequence[str]], Iterable[Row]]
+) -> list[Row]:
+    """Translates lines sentence by sentence; equal sentences are translated once.
+
+    A sentence that is too long is halved at white space until its parts fit.
+
+    Args:
+        lines: any texts. The white space at the ends of a line stays, too.
+        language: of `split`.
+        translate: returns a row for each text. Only `truncated` is used of a row that is truncated,
+            if there is white space in its text.
+    """
+    split_lines = [list(split(line, language)) for line in lines]
+    rows = {"": Row("", 0.0, False)}
+    while unknown := [*{text: 0 for some in split_lines for text, _ in some if text not in rows}]:
+        rows.update(zip(unknown, translate(unknown), strict=True))
+        split_lines = [[part for one in some for part in _fit(one, rows)] for some in split_lines]
+    return [_join(some, [rows[text] for text, _ in some]) for some in split_lines]
+
+
+def translate_split(translator: "Translator", lines: Sequence[str], language: str) -> list[Row]:
+    """Translates lines sentence by sentence with a translator; see `translate_sentences`."""
+
+    def translate(texts: Sequence[str]) -> Iterator[Row]:
+        truncated = translator.truncated(texts)
+        cuts = zip(texts, truncated, strict=True)
+        whole = ["" if cut and len(text.split()) > 1 else text for text, cut in cuts]
+        for (best, *_), cut in zip(translator.translate(whole, first=None), truncated, strict=True):
+            yield Row(*best, cut)
+
+    return translate_sentences(lines, language, translate)
+
+
+def split(line: str, language: str) -> Iterator[Piece]:
+    """Splits a line into sentences; joined with their white space, they are the line.
+
+    Args:
+        line: any text. If it has line breaks, it is split at these too.
+        language: a code of sentencex's, such as "de"; unknown ones are split as English.
+    """
+    for part in re.split(r"(?<=\n)", line):
+        # sentencex 1.0.32 panics at "A." with white space beyond ASCII between the two.
+        lengths = map(len, segment(language, re.sub(r"\s", " ", part)))
+        for start, end in pairwise(accumulate(lengths, initial=0)):
+            found = re.findall(r"(\S.*\S|\S|)(\s*)", part[start:end], re.DOTALL)
+            yield from filter(any, found)
+
+
+def _fit(piece: Piece, rows: Mapping[str, Row]) -> Iterator[Piece]:
+    """Halves a sentence that was truncated, and its halves, where there is white space."""
+    text, blank = piece
+    gaps = list(re.finditer(r"\s+", text)) if text in rows and rows[text].truncated else []
+    if gaps:
+        gap = gaps[len(gaps) // 2]
+        yield from _fit((text[: gap.start()], gap[0]), rows)
+        yield from _fit((text[gap.end() :], blank), rows)
+    else:
+        yield piece
+
+
+def _join(pieces: Sequence[Piece], rows: Sequence[Row]) -> Row:
+    texts = [row.translation for row in rows]
+    neighbours = zip(pieces, pairwise([*texts, ""]), strict=True)
+    blanks = [blank or _blank(source, *both) for (source, blank), both in neighbours]
+    line = "".join(chain(*zip(texts, blanks, strict=True)))
+    return Row(line, sum((row.score for row in rows), 0.0), any(row.truncated for row in rows))
+
+
+def _blank(source: str, translation: str, following: str) -> str:
+    """Returns a blank where only the translations' language has blanks between sentences.
+
+    Chinese and Japanese have none. Their quotation marks are other languages' too, so both
+    translations are looked at.
+    """
+    widths = {east_asian_width(one) for one in translation[-1:] + following[:1]}
+    is_missing = translation and following and east_asian_width(source[-1]) in "WFA"
+    return " " if is_missing and not widths & {"W", "F"} else ""

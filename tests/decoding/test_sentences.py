@@ -1,0 +1,74 @@
+"""Lines are translated sentence by sentence, and nothing but the sentences changes."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from t2t_repro.decoding.beam_search import BeamSearch
+from t2t_repro.decoding.sentences import Row, split, translate_sentences, translate_split
+from t2t_repro.decoding.translator import Translator, TranslatorSettings
+from t2t_repro.text.subword_model import shared
+
+
+def upper(texts, longest=12):
+    """Translates as a model that takes so many characters."""
+    for text in texts:
+        assert text.strip() == text != ""
+        cut = len(text) > longest
+        yield Row("lost" if cut and " " in text else text[:longest].upper(), -1.0, cut)
+
+
+PARTS = st.sampled_from([*'aA.!?。("«\n\r\t \xa0\u3000\x85\x1c', "Dr. ", ". B", "e\u0301"])
+
+
+@given(st.lists(PARTS, max_size=20).map("".join), st.sampled_from(["en", "fr", "zh", "?"]))
+@example("Plan A\xa0. b", "fr")
+def test_nothing_is_lost(line, language):
+    pieces = list(split(line, language))
+    assert "".join(text + blank for text, blank in pieces) == line
+    assert all(text == text.strip() and (not blank or blank.isspace()) for text, blank in pieces)
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "sentences"),
+    [
+        ("en", " Dr. Li ran.\u3000 Why?\tYes. ", ["", "Dr. Li ran.", "Why?", "Yes."]),
+        ("ja", "こんにちは。元気です。", ["こんにちは。", "元気です。"]),
+        ("?", "One.  Two.", ["One.", "Two."]),
+        ("en", "a title\n\nand text", ["a title", "", "and text"]),
+        ("en", " \t ", [""]),
+    ],
+)
+def test_sentences_change_and_white_space_stays(language, line, sentences):
+    assert [text for text, _ in split(line, language)] == sentences
+    score = -float(len([*filter(None, sentences)]))
+    assert translate_sentences([line], language, upper) == [(line.upper(), score, False)]
+
+
+def test_what_is_too_long_is_split_at_white_space_only():
+    part = "bb ccc\u3000dd eee"
+    lines = [part, " ".join([part] * 8), "x" * 13 + " yy. Z.", "x" * 13]
+    rows = translate_sentences(lines, "en", upper)
+    assert [row.translation for row in rows[:2]] == [line.upper() for line in lines[:2]]
+    assert rows[2:] == [("X" * 12 + " YY. Z.", -3.0, True), ("X" * 12, -1.0, True)]
+
+
+@pytest.mark.parametrize(("translation", "gap"), [("Hi.", " "), ("嗨。", "")])
+def test_a_language_with_blanks_gets_them(translation, gap):
+    row = Row(translation, 0.0, False)
+    (found,) = translate_sentences(["“你好。”你好。"], "zh", lambda texts: [row] * len(texts))
+    assert found.translation == gap.join([translation] * 2)
+
+
+def test_each_sentence_is_translated_as_alone(model, subwords):
+    translator = Translator([model], shared(subwords), TranslatorSettings(BeamSearch(4), 8, 24))
+    sentences = ["The red bird sees a tree.", "A blue house.", "x" * 99]
+    long = "The red bird sees a tree and " * 3
+    alone = [best for best, *_ in translator.translate(sentences)]
+    rows = translate_split(translator, ["  ".join(sentences), "", *sentences[1:], long], "en")
+    assert rows[0].translation == "  ".join(text for text, _ in alone)
+    assert rows[0].score == pytest.approx(sum(score for _, score in alone), rel=1e-4)
+    assert [row.translation for row in rows[1:4]] == ["", *(text for text, _ in alone[1:])]
+    assert [row.truncated for row in rows] == [True, False, False, True, False]
+    assert translator.truncated([long]) == [True]
+    assert all(text for text, _ in alone)
