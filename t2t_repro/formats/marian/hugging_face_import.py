@@ -106,7 +106,9 @@ def read_hugging_face(directory: Path) -> MarianModel:
         "source": _rows(directory, config, text.source.ids, source_rows),
         "target": _rows(directory, config, text.target.ids, target_rows),
     }
-    if config.model["source_vocab_size"] is None and not np.array_equal(*rows.values()):
+    if config.model["source_vocab_size"] is None and not np.array_equal(
+        rows["source"], rows["target"]
+    ):
         raise UserError(
             f"{directory / CONFIG} has source and target share an embedding, but PAD, EOS and UNK "
             "have other ids in their two vocabularies: give the files of one model."
