@@ -59,8 +59,8 @@ def main() -> None:
             _write(model, folder, name, commit)
     logging.info(f"imported {name} into {FLAGS.model_dir}")
     if len(models) > 1:
-        first, *others = (f"{FLAGS.model_dir}/{n}" for n in range(1, len(models) + 1))
-        logging.info(f"translate with --model_dir={first} --ensemble={','.join(others)}")
+        others = " ".join(f"--ensemble={FLAGS.model_dir}/{n}" for n in range(2, len(models) + 1))
+        logging.info(f"translate with --model_dir={FLAGS.model_dir}/1 {others}")
 
 
 def _write(marian: "MarianModel", folder: Path, name: str, commit: str | None) -> None:
