@@ -303,17 +303,22 @@ def _forced(
     candidates: Candidates,
 ) -> Candidates:
     """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
-    is_forced = (forced != PAD_ID)[:, None]
-    is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
-    # During its prefix a row has one hypothesis, the first.
-    log_p = logits[:, 0] if normalized else tf.nn.log_softmax(logits[:, 0])
-    extended = state.alive_log_probs[:, 0] + tf.gather(log_p, forced, batch_dims=1)
-    only = tf.where(is_first, extended[:, None], IMPOSSIBLE)
-    return Candidates(
-        log_probs=tf.where(is_forced, only, candidates.log_probs),
-        ids=tf.where(is_forced, forced[:, None], candidates.ids),
-        parents=tf.where(is_forced, 0, candidates.parents),
-    )
+
+    def with_forced() -> Candidates:
+        is_forced = (forced != PAD_ID)[:, None]
+        is_first = tf.range(tf.shape(candidates.ids)[1]) == 0
+        # During its prefix a row has one hypothesis, the first.
+        log_p = logits[:, 0] if normalized else tf.nn.log_softmax(logits[:, 0])
+        extended = state.alive_log_probs[:, 0] + tf.gather(log_p, forced, batch_dims=1)
+        only = tf.where(is_first, extended[:, None], IMPOSSIBLE)
+        return Candidates(
+            log_probs=tf.where(is_forced, only, candidates.log_probs),
+            ids=tf.where(is_forced, forced[:, None], candidates.ids),
+            parents=tf.where(is_forced, 0, candidates.parents),
+        )
+
+    # Most steps come after all prefixes, and need no softmax more.
+    return tf.cond(tf.reduce_any(forced != PAD_ID), with_forced, lambda: candidates)
 
 
 def existing(state: BeamState, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
