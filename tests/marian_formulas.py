@@ -35,6 +35,18 @@ def read_safetensors(path):
     }
 
 
+def attend(queries, keys, values, causal):
+    """What all heads attend to, side by side: [length, d_model]."""
+    outputs = []
+    for q, k, v in zip(queries, keys, values, strict=True):
+        scores = q @ k.T / math.sqrt(q.shape[1])
+        if causal:
+            scores = np.where(np.tril(np.ones_like(scores)) > 0, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        outputs.append(weights / weights.sum(-1, keepdims=True) @ v)
+    return np.concatenate(outputs, axis=1)
+
+
 class Marian:
     """The model, of its configuration and its weights by name."""
 
@@ -84,14 +96,7 @@ class Marian:
             np.split(self.linear(f"{name}.{part}_proj", x), heads, axis=1)
             for part, x in (("q", queries), ("k", memory), ("v", memory))
         )
-        outputs = []
-        for one_q, one_k, one_v in zip(q, k, v, strict=True):
-            scores = one_q @ one_k.T / math.sqrt(one_q.shape[1])
-            if causal:
-                scores = np.where(np.tril(np.ones_like(scores)) > 0, scores, -np.inf)
-            weights = np.exp(scores - scores.max(-1, keepdims=True))
-            outputs.append(weights / weights.sum(-1, keepdims=True) @ one_v)
-        return self.linear(f"{name}.out_proj", np.concatenate(outputs, axis=1))
+        return self.linear(f"{name}.out_proj", attend(q, k, v, causal))
 
     def feed_forward(self, name, x):
         inner = self.act(self.linear(f"{name}.fc1", x))

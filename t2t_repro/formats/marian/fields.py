@@ -60,6 +60,16 @@ def read_file(path: Path, read: Callable[[Path], Content], expected: str = _SAVE
         ) from error
 
 
+def check_unpacked_size(archive: zipfile.ZipFile) -> None:
+    """Checks that what a zip file holds is not too much to be read.
+
+    Raises:
+        ValueError: it is.
+    """
+    if (size := sum(one.file_size for one in archive.infolist())) > MAX_BYTES:
+        raise ValueError(f"it holds {size:,} bytes, at most {MAX_BYTES:,} are read")
+
+
 def refuse_pointer(path: Path) -> None:
     """Refuses what Git LFS leaves in the place of a file that it has not fetched.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.fields import MAX_BYTES, Fields, read_file
+from t2t_repro.formats.marian.fields import Fields, check_unpacked_size, read_file
 from t2t_repro.formats.marian.model import MarianModel, MarianText
 from t2t_repro.formats.marian.native_model import NativeModel, parse_yaml
 from t2t_repro.formats.marian.native_text import read_vocabularies
@@ -57,8 +57,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
 
 def _extract(archive: Path, folder: str) -> None:
     with zipfile.ZipFile(archive) as file:
-        if (size := sum(one.file_size for one in file.infolist())) > MAX_BYTES:
-            raise ValueError(f"it holds {size:,} bytes, at most {MAX_BYTES:,} are read")
+        check_unpacked_size(file)
         file.extractall(folder)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from t2t_repro.formats.marian.fields import MAX_BYTES, TIED, Fields, read_file
+from t2t_repro.formats.marian.fields import TIED, Fields, check_unpacked_size, read_file
 from t2t_repro.formats.marian.model import NEVER, Weight, WeightsFile, layer_parts, table_weights
 from t2t_repro.model.layer_config import LayerConfig, Normalization
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
@@ -231,8 +231,7 @@ def _read_npz(path: Path) -> dict[str, NDArray]:
     if path.suffix == ".bin":
         raise ValueError("it is of Marian's binary format, as quantized students are")
     with zipfile.ZipFile(path) as file:
-        if (size := sum(one.file_size for one in file.infolist())) > MAX_BYTES:
-            raise ValueError(f"it holds {size:,} bytes, at most {MAX_BYTES:,} are read")
+        check_unpacked_size(file)
     with np.load(path, allow_pickle=False) as arrays:
         # Other special members than the options are not of the model.
         names = [name for name in arrays.files if not name.startswith("special:")]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from tests.marian_formulas import ACTIVATIONS
+from tests.marian_formulas import ACTIVATIONS, attend
 from tests.text.marian_directory import SOURCE_TEXT, TARGET_TEXT, train
 
 D_MODEL, HEADS, D_FF = 8, 2, 12
@@ -141,14 +141,7 @@ class NativeMarian:
             np.split(self.linear(name, letter, of), HEADS, axis=1)
             for letter, of in (("q", x), ("k", memory), ("v", memory))
         )
-        outputs = []
-        for one_q, one_k, one_v in zip(q, k, v, strict=True):
-            scores = one_q @ one_k.T / math.sqrt(one_q.shape[1])
-            if causal:
-                scores = np.where(np.tril(np.ones_like(scores)) > 0, scores, -np.inf)
-            p = np.exp(scores - scores.max(-1, keepdims=True))
-            outputs.append(p / p.sum(-1, keepdims=True) @ one_v)
-        return self.linear(name, "o", np.concatenate(outputs, axis=1))
+        return self.linear(name, "o", attend(q, k, v, causal))
 
     def stack(self, stack, x, memory=None):
         for number in range(1, DEPTHS[stack] + 1):
