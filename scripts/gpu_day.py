@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ TextFilesCorpus.train = ('{folder}/train.source', '{folder}/train.target')
 TextFilesCorpus.dev = ('{folder}/dev.source', '{folder}/dev.target')
 SubwordTraining.vocab_size = 2000
 Transformer.vocab_size = 40960
+Batches.max_shapes = 1
 TrainingSchedule.log_every = 1
 BeamSearch.beam_size = 1
 Translator.max_extra_length = 0
@@ -46,7 +47,6 @@ TINY = (
     "Transformer.num_layers = 1",
     "Transformer.vocab_size = 2048",
     "Batches.tokens_per_batch = 2048",
-    "Batches.max_shapes = 1",
 )
 EXACT = (
     "LayerConfig.dropout = 0.0",
@@ -61,44 +61,53 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("gpu.jsonl"))
     parser.add_argument("--tiny", action="store_true", help="small models, to try this out")
+    parser.add_argument("--only", default="", help="the cases whose names have this in them")
     parser.add_argument("--case", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
         print(json.dumps(train(options.case)))
         return
     with tempfile.TemporaryDirectory(prefix="gpu-day-") as name, options.output.open("a") as output:
-        for line in results(Path(name), TINY if options.tiny else ()):
+        for line in results(Path(name), TINY if options.tiny else (), options.only):
             print(json.dumps(line), file=output, flush=True)
             print(json.dumps(line), flush=True)
 
 
-def results(folder: Path, bindings: Sequence[str]) -> Any:
-    """Yields the line of every case."""
+def results(folder: Path, bindings: Sequence[str], only: str) -> Any:
+    """Yields the line of every case whose name has `only` in it."""
     write_corpus(folder)
-    exact = [*bindings, *EXACT, f"TrainingSchedule.steps = {LOSS_STEPS}"]
+    expected: list[float] = []
+    for case, size, own, environment in cases():
+        if only not in case:
+            continue
+        found = run(folder, size, [*bindings, *own], environment)
+        expected = expected or found.get("losses", [])
+        if case.startswith("losses") and "losses" in found:
+            pairs = zip(found["losses"], expected, strict=True)
+            found["greatest_difference"] = max(abs(ours - theirs) for ours, theirs in pairs)
+        yield {"case": case, **found}
+
+
+def cases() -> Iterator[tuple[str, str, list[str], dict[str, str]]]:
+    """Yields name, size, bindings and environment of every case; the first is the reference."""
+    exact = [*EXACT, f"TrainingSchedule.steps = {LOSS_STEPS}"]
     # Products in float32, not in TF32.
     kernels = {"NVIDIA_TF32_OVERRIDE": "0"}
     formulas = kernels | {"T2T_REPRO_PLAIN": "1"}
     xla, no_xla = "use_xla.jit_compile = True", "use_xla.jit_compile = False"
-    on_cpu = {"CUDA_VISIBLE_DEVICES": ""}
-    expected = run(folder, "base", [*exact, no_xla], formulas | on_cpu)
-    yield {"case": "losses: CPU, formulas", **expected}
-    for case, binding, environment in (
-        ("losses: kernels and XLA", xla, kernels),
-        ("losses: kernels", no_xla, kernels),
-        ("losses: XLA", xla, formulas),
-        ("losses: formulas", no_xla, formulas),
-    ):
-        found = run(folder, "base", [*exact, binding], environment)
-        if "losses" in found and "losses" in expected:
-            pairs = zip(found["losses"], expected["losses"], strict=True)
-            found["greatest_difference"] = max(abs(ours - theirs) for ours, theirs in pairs)
-        yield {"case": case, **found}
+    cpu = formulas | {"CUDA_VISIBLE_DEVICES": ""}
+    yield "losses: CPU, formulas", "base", [*exact, no_xla], cpu
+    yield "losses: kernels and XLA", "base", [*exact, xla], kernels
+    yield "losses: kernels", "base", [*exact, no_xla], kernels
+    yield "losses: XLA", "base", [*exact, xla], formulas
+    yield "losses: formulas", "base", [*exact, no_xla], formulas
+    steps = f"TrainingSchedule.steps = {SPEED_STEPS}"
     for size in ("base", "big"):
         for precision in ("mixed_bfloat16", "float32"):
-            speed = [*bindings, f"TrainingSchedule.steps = {SPEED_STEPS}"]
-            found = run(folder, size, [*speed, f"train.precision = '{precision}'"], {})
-            yield {"case": f"speed: {size} {precision}", **found}
+            for pieces in (8, 1):
+                own = [f"train.precision = '{precision}'", f"TrainStep.micro_batches = {pieces}"]
+                name = f"speed: {size} {precision}, {pieces} micro-batches"
+                yield name, size, [steps, *own], {}
 
 
 def run(
@@ -159,7 +168,7 @@ def write_corpus(folder: Path) -> None:
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["".join(generator.choices(letters, k=generator.randint(2, 8))) for _ in range(4000)]
     for split, count in (("train", 20_000), ("dev", 20)):
-        lengths = [generator.randint(5, 45) for _ in range(count)]
+        lengths = [generator.randint(30, 45) for _ in range(count)]
         for side in ("source", "target"):
             lines = (" ".join(generator.choices(words, k=length)) for length in lengths)
             (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
