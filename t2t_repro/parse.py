@@ -24,7 +24,7 @@ def main() -> None:
     """Runs the parser on its flags."""
     lines = read_input(FLAGS.input)
     translator = load_translator(find_checkpoint())
-    from t2t_repro.parsing.linear_trees import NO_TREE, tree_of, words_of
+    from t2t_repro.parsing.trees import NO_TREE, tree_of, words_of
 
     sentences = [words_of(line) for line in lines]
     answers = translator.translate([" ".join(words) for words in sentences])

@@ -123,7 +123,7 @@ def find_checkpoint(model_dir: str | None = None) -> str:
     Raises:
         UserError: there is none.
     """
-    from t2t_repro.runs.checkpoint_choice import newer_than_average
+    from t2t_repro.runs.checkpoint_folder import newer_than_average
     from t2t_repro.runs.model_directory import ModelDirectory
 
     directory = ModelDirectory(model_dir or FLAGS.model_dir)

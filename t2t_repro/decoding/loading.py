@@ -6,8 +6,7 @@ from pathlib import Path
 import gin
 
 from t2t_repro.config.checks import check_read, check_values
-from t2t_repro.config.decoding_bindings import decoding_bindings
-from t2t_repro.config.gin_files import import_modules, parse
+from t2t_repro.config.gin_files import decoding_bindings, import_modules, parse
 from t2t_repro.config.gin_text import bindings_in, owner_of
 from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)

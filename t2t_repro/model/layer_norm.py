@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.model import kernels
-from t2t_repro.model.kernels.layer_norm import layer_norm as fast_layer_norm
+from t2t_repro.model.kernels.gradients import layer_norm as fast_layer_norm
 
 LAYER_NORM_EPSILON = 1e-6
 

@@ -1,7 +1,7 @@
 """F1 of labelled brackets, the measure of constituency parsing (paper, table 4), as in EVALB.
 
 EVALB is Sekine and Collins's program of 1997; its parameter file COLLINS.prm is standard for
-the Wall Street Journal. Here trees are symbols without words (see linear_trees.py), so words are
+the Wall Street Journal. Here trees are symbols without words (see trees.py), so words are
 identified by their positions.
 """
 
@@ -16,8 +16,7 @@ import gin
 from t2t_repro.config.values import Count, validated
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.scores import Score, check_lengths
-from t2t_repro.parsing.linear_trees import delinearise
-from t2t_repro.parsing.trees import Tree
+from t2t_repro.parsing.trees import Tree, delinearise
 
 BRACKET_F1 = "bracket F1"
 STRICT_BRACKET_F1 = "strict bracket F1"

@@ -12,8 +12,7 @@ from t2t_repro.config.values import validated
 from t2t_repro.data.corpora.corpus import Pair, given_splits
 from t2t_repro.data.line_files import identify
 from t2t_repro.errors import UserError
-from t2t_repro.parsing.linear_trees import linearise
-from t2t_repro.parsing.trees import read_trees
+from t2t_repro.parsing.trees import linearise, read_trees
 
 _SUFFIXES = (".mrg", ".parse", ".ptb", ".tree", ".trees")
 

@@ -28,7 +28,7 @@ import tensorflow as tf
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, read_json, write_json, write_whole
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.runs.checkpoint_choice import find_checkpoint, last_checkpoints
+from t2t_repro.runs.checkpoint_folder import find_checkpoint, last_checkpoints
 from t2t_repro.runs.model_json import (
     check_held,
     differing_sizes,

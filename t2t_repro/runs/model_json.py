@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from t2t_repro.config.checks import differing_values
-from t2t_repro.config.decoding_bindings import import_hint
-from t2t_repro.config.gin_files import read_gin
+from t2t_repro.config.gin_files import import_hint, read_gin
 from t2t_repro.config.values import check_value, constructor_of, hints_of
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json

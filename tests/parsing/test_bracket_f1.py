@@ -11,8 +11,7 @@ from t2t_repro.parsing.bracket_f1 import (
     share_of_trees,
     strict_bracket_f1,
 )
-from t2t_repro.parsing.linear_trees import NO_TREE, delinearise, linearise, tree_of
-from t2t_repro.parsing.trees import read_trees
+from t2t_repro.parsing.trees import NO_TREE, delinearise, linearise, read_trees, tree_of
 from tests.parsing.test_trees import TREEBANK
 
 # (S (NP The dog) (VP sees (NP a cat)) .): S 0-5, NP 0-2, VP 2-5, NP 3-5; the stop is not there.

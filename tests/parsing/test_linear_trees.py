@@ -4,8 +4,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.parsing.linear_trees import delinearise, linearise
-from t2t_repro.parsing.trees import bracketed, positions, read_trees
+from t2t_repro.parsing.trees import bracketed, delinearise, linearise, positions, read_trees
 from tests.parsing.test_trees import TREEBANK, tree, trees
 
 

@@ -7,8 +7,7 @@ import tensorflow as tf
 from t2t_repro import experiment
 from t2t_repro.data.prepared import open_data
 from t2t_repro.decoding.loading import load_translator
-from t2t_repro.parsing.linear_trees import NO_TREE, linearise, tree_of, words_of
-from t2t_repro.parsing.trees import bracketed, read_trees
+from t2t_repro.parsing.trees import NO_TREE, bracketed, linearise, read_trees, tree_of, words_of
 from t2t_repro.runs.model_directory import ModelDirectory
 from tests.parsing.test_trees import TREEBANK
 

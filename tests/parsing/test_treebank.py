@@ -11,8 +11,8 @@ from t2t_repro.config.gin_files import configure
 from t2t_repro.data.cleaning import Cleaning
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
-from t2t_repro.parsing.linear_trees import delinearise
 from t2t_repro.parsing.treebank import TreebankCorpus
+from t2t_repro.parsing.trees import delinearise
 from t2t_repro.text.training import SubwordTraining
 from tests.parsing.test_trees import TREEBANK
 

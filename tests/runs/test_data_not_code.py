@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from t2t_repro import experiment  # noqa: F401 (evaluation's names)
-from t2t_repro.config.decoding_bindings import decoding_bindings
-from t2t_repro.config.gin_files import import_modules
+from t2t_repro.config.gin_files import decoding_bindings, import_modules
 from t2t_repro.decoding.beam_search import BeamSearch, power_penalty
 from t2t_repro.decoding.loading import configure_as_trained, load_translator
 from t2t_repro.decoding.marian_search import MarianSearch

@@ -1,17 +1,21 @@
-"""A translator as one TensorFlow graph: text in, text out, no Python."""
+"""A translator as one TensorFlow graph: text in, text out, no Python.
+
+Its weights are stored as float32, bfloat16 or int8.
+"""
 
 import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.formats.saved_model.stored_weights import StoredWeights
 from t2t_repro.model.step_decoder import with_values
+from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
@@ -20,6 +24,10 @@ Outputs = dict[str, tf.Tensor]
 SIGNATURES = ("serving_default", "nbest", "token_ids", "score")
 MORE_SIGNATURES = ("prefix", "sample", "alignment")
 
+PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "int8": "float32"}
+"""The precision of the computation, by the way in which weights are stored."""
+
+_LARGEST_INT8 = 127.0
 _TEXTS = tf.TensorSpec([None], tf.string)
 _SEEDS = tf.TensorSpec([None], tf.int64)
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -367,3 +375,57 @@ def in_groups(
 
     first = tf.math.count_nonzero(lengths == 0, dtype=tf.int32)
     return tf.while_loop(is_any_left, advance, (first, results))[1]
+
+
+class StoredWeights(tf.Module):
+    """A copy of a model's weights, stored once each.
+
+    Vectors (layer norms, biases: a thousandth of all) are always float32. Matrices are float32, or
+    rounded to bfloat16, as mixed precision does at every step, or int8: round(w / s) with a float32
+    scale s = max |w| / 127 for every output of the matrix. TensorFlow has no int8 product on every
+    CPU, so int8 matrices are multiplied out once a request: they save disk and memory, not time.
+
+    Args:
+        model: its trainable weights are copied.
+        kind: one of `PRECISIONS`.
+    """
+
+    def __init__(self, model: Transformer, kind: str) -> None:
+        super().__init__()
+        self._variables = [_stored(weight, kind) for weight in model.trainable_variables]
+
+    def read(self) -> list[tf.Tensor]:
+        """Returns the weights in the model's order; matrices in bfloat16 if stored so."""
+        return [_read(parts) for parts in self._variables]
+
+
+def _stored(weight: keras.Variable, kind: str) -> list[tf.Variable]:
+    value = tf.convert_to_tensor(weight)
+    if value.shape.rank != 2 or kind == "float32":
+        parts = [value]
+    elif kind == "bfloat16":
+        parts = [tf.cast(value, tf.bfloat16)]
+    else:
+        # A product sums over the columns of a table, and the rows of a kernel.
+        parts = list(quantized(value, axis=1 if weight.name == "table" else 0))
+    return [tf.Variable(part, trainable=False, name=weight.path) for part in parts]
+
+
+def _read(parts: list[tf.Variable]) -> tf.Tensor:
+    value = tf.convert_to_tensor(parts[0])
+    return value if len(parts) == 1 else tf.cast(value, tf.float32) * parts[1]
+
+
+def quantized(matrix: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Rounds a matrix to 8 bits; the product of the results is close to it.
+
+    Args:
+        matrix: [rows, columns] float32.
+        axis: the axis along which a scale is shared.
+
+    Returns:
+        int8 [rows, columns], and float32 scales, [rows, 1] or [1, columns].
+    """
+    largest = tf.reduce_max(tf.abs(matrix), axis=axis, keepdims=True)
+    scale = tf.where(largest > 0, largest / _LARGEST_INT8, 1.0)
+    return tf.cast(tf.round(matrix / scale), tf.int8), scale

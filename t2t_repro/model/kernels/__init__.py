@@ -14,8 +14,8 @@ formulas run instead of the kernels: the same program, slower.
     gradients: bias       tf.nn.bias_add                    dense.py                     ‡
     gradients: look_up    a gradient made of slices         embedding.py                 1.01
     gradients: softmax    a softmax kept in float32         attention.py                 1.6 *
+    gradients: layer_norm automatic differentiation         layer_norm.py                1.03
     gpu: relu             tf.nn.relu                        layer_config.py              †
-    layer_norm            automatic differentiation         layer_norm.py                1.03
     packing               vectors of padding                training/gradients.py        1.09
 
 The gain is the speed of training or decoding with all kernels, divided by that without this one, on

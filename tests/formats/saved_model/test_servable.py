@@ -10,8 +10,7 @@ from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.formats.saved_model.servable import Servable
-from t2t_repro.formats.saved_model.stored_weights import StoredWeights
+from t2t_repro.formats.saved_model.servable import Servable, StoredWeights
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID

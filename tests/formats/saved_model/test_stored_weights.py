@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.formats.saved_model.stored_weights import StoredWeights, quantized
+from t2t_repro.formats.saved_model.servable import StoredWeights, quantized
 from tests.training.tiny import tiny_model
 
 

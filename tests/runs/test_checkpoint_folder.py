@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.runs.checkpoint_choice import newer_than_average
+from t2t_repro.runs.checkpoint_folder import newer_than_average
 from t2t_repro.runs.weights import save_weights
 from tests.layer_test import randomize
 from tests.training.tiny import assert_same, copies, tiny_model
