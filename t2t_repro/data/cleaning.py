@@ -25,6 +25,9 @@ REASONS = (
 )
 """Reasons for dropping a pair, in the order of the rules; the last is of `Preparation`."""
 
+ADDED = ("variants_in_capitals", "variants_with_words")
+"""Kinds of pairs that `TextVariants` adds. They are counted among the kept ones too."""
+
 # Most hashes in an array: 128 megabytes, and as much again while two arrays are merged.
 _LONGEST_RUN = 2**24
 
@@ -62,12 +65,14 @@ class Cleaning:
 
 
 class CleaningReport(Counter[str]):
-    """Counts of pairs: "kept", and dropped for each of `REASONS`."""
+    """Counts of pairs: "kept", dropped for each of `REASONS`, and added for each of `ADDED`."""
 
     def describe(self) -> str:
         """Returns the counts in one line."""
         dropped = {reason: self[reason] for reason in REASONS if self[reason]}
         line = f"kept {self['kept']:,} of {self['kept'] + sum(dropped.values()):,} pairs"
+        if added := [f"{self[kind]:,} {kind.replace('_', ' ')}" for kind in ADDED if self[kind]]:
+            line += f", {' and '.join(added)} among them"
         if not dropped:
             return line
         reasons = ", ".join(

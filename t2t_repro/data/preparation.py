@@ -23,7 +23,7 @@ from absl import logging
 from t2t_repro.config.checks import differing_values
 from t2t_repro.config.values import Count, validated
 from t2t_repro.data.clean_text import PAIRS_IN_BLOCK, CleanText, TextBlock
-from t2t_repro.data.cleaning import Cleaning, CleaningReport, clean
+from t2t_repro.data.cleaning import ADDED, Cleaning, CleaningReport, clean
 from t2t_repro.data.corpora.corpus import (
     Corpus,
     Mixed,
@@ -36,6 +36,7 @@ from t2t_repro.data.corpora.corpus import (
 from t2t_repro.data.mixing import EpochMixture
 from t2t_repro.data.parallel import default_workers, map_in_order
 from t2t_repro.data.prepared import DIRECTORY, MANIFEST, PreparedData, file_sizes, part_name
+from t2t_repro.data.text_variants import WORDS, TextVariants
 from t2t_repro.data.token_store import (
     STORE_FILES,
     VocabSizes,
@@ -80,6 +81,7 @@ class Preparation:
             eight. The result does not depend on it.
         source_subwords: recipe of a subword model of the source's own; `subwords` is then the
             target's. Each is trained on its side alone.
+        variants: adds variants of training pairs, with capitals, numbers, addresses and emoji.
 
     Raises:
         UserError: an argument is not valid.
@@ -91,6 +93,7 @@ class Preparation:
     max_length: Count = 256
     workers: Count | None = None
     source_subwords: SubwordRecipe | None = None
+    variants: TextVariants | None = None
 
     def __post_init__(self) -> None:
         if missing := {"train", "dev"}.difference(self.corpus.splits):
@@ -158,6 +161,8 @@ class Preparation:
         }
         if self.source_subwords:
             identity["source_subwords"] = self.source_subwords.describe()
+        if self.variants:
+            identity["variants"] = dataclasses.asdict(self.variants)
         described: dict[str, Any] = json.loads(json.dumps(identity))
         return described
 
@@ -188,7 +193,7 @@ class _Stages:
             split: self._stage(f"{split}.text", partial(self._write_text, split))
             for split in self._splits
         }
-        self._stage("subwords", partial(self._train_subwords, _sum(reports["train"])["kept"]))
+        self._stage("subwords", partial(self._train_subwords, _sum(reports["train"])))
         for split in self._splits:
             reports[split] = self._stage(
                 f"{split}.tokens", partial(self._encode, split, reports[split])
@@ -240,16 +245,23 @@ class _Stages:
     def _write_text(self, split: str) -> Reports:
         """Cleans a split and writes its text."""
         reports: Reports = {}
+        variants = self._settings.variants if split == "train" else None
         with Progress(f"data: {split}: cleaning") as progress:
 
             def blocks() -> Iterator[list[Pair]]:
+                cleaned = 0
                 for part in parts_of(self._settings.corpus):
                     if split not in part.corpus.splits:
                         continue
-                    reports[part.name] = CleaningReport()
+                    # Named first, so that the order of a report does not depend on blocks.
+                    reports[part.name] = CleaningReport(dict.fromkeys(ADDED, 0) if variants else {})
                     for pairs, report in self._clean(split, part):
-                        reports[part.name].update(report)
                         progress.advance(report.total())
+                        if variants:
+                            first, cleaned = cleaned, cleaned + len(pairs)
+                            pairs, added = variants.extend(pairs, first)
+                            report.update(added)
+                        reports[part.name].update(report)
                         yield [part.tagged(pair) for pair in pairs] if part.tag else pairs
 
             CleanText(self._result, split).write(blocks())
@@ -266,14 +278,15 @@ class _Stages:
         # Held-out pairs are all translated and scored.
         return ((block, CleaningReport(kept=len(block))) for block in blocks)
 
-    def _train_subwords(self, pairs: int) -> Reports:
-        """Makes the subword models from so many training pairs; has no reports."""
+    def _train_subwords(self, report: Counter[str]) -> Reports:
+        """Makes the subword models from the training pairs of a report; has no reports."""
         settings, text = self._settings, CleanText(self._result, "train")
+        pairs = report["kept"] - report[WORDS]
         shared = {SHARED_SUBWORDS: ("subwords", [0, 1])}
         own = {SOURCE_SUBWORDS: ("source_subwords", [0]), TARGET_SUBWORDS: ("subwords", [1])}
         for name, (parameter, sides) in (own if settings.source_subwords else shared).items():
             recipe = getattr(settings, parameter)
-            recipe.train(_Sentences(text, pairs, sides), self._result / name)
+            recipe.train(_Sentences(text, settings.variants, pairs, sides), self._result / name)
         return {}
 
     def _encode(self, split: str, reports: Reports) -> Reports:
@@ -306,22 +319,28 @@ def _sum(reports: Reports) -> Counter[str]:
 
 
 class _Sentences:
-    """The sentences of one side of a text, or of both sides in turn.
+    """The sentences of one side of the training text, or of both sides in turn.
+
+    Variants with random words are not among them.
 
     Args:
-        text: of a split.
-        pairs: number of its pairs.
+        text: of the split.
+        variants: in the text.
+        pairs: number of its pairs without those.
         sides: 0 for the source, 1 for the target.
     """
 
-    def __init__(self, text: CleanText, pairs: int, sides: Sequence[int]) -> None:
-        self._text, self._pairs, self._sides = text, pairs, sides
+    def __init__(
+        self, text: CleanText, variants: TextVariants | None, pairs: int, sides: Sequence[int]
+    ) -> None:
+        self._text, self._variants, self._pairs, self._sides = text, variants, pairs, sides
 
     def __len__(self) -> int:
         return len(self._sides) * self._pairs
 
     def __iter__(self) -> Iterator[str]:
-        return (pair[side] for pair in self._text for side in self._sides)
+        pairs = self._variants.without_words(self._text) if self._variants else self._text
+        return (pair[side] for pair in pairs for side in self._sides)
 
 
 @dataclasses.dataclass
