@@ -17,8 +17,8 @@ def main() -> None:
     """Runs the preparation on its flags."""
     from t2t_repro import experiment
 
-    experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, needed=["prepare"])
     data_dir = Path(FLAGS.data_dir or default_directory("data"))
+    experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, ["prepare"], data_dir)
     data = experiment.prepare_data(data_dir)
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))
     logging.info("data: %s subwords, in %s", " and ".join(map(str, sizes)), data.directory)

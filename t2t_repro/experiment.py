@@ -34,7 +34,12 @@ from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.fine_tuning import initial_model
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401
-from t2t_repro.training.model_for_data import configured_preparation, new_model
+from t2t_repro.training.model_for_data import (
+    SizedBy,
+    bind_by_size,
+    configured_preparation,
+    new_model,
+)
 from t2t_repro.training.moving_average import MovingAverageSettings
 from t2t_repro.training.optimizer import adam
 from t2t_repro.training.run_state import RunState
@@ -66,6 +71,8 @@ class TrainSettings:
         callbacks: Keras's, called at the events of the run; see `Callbacks`.
         init_from: the model directory of a model that training starts from; see `InitialModel`.
         init_checkpoint: a checkpoint of it; see `ModelDirectory.checkpoint`.
+        sized_by: chooses, from the number of training pairs, values for what is not bound; such as
+            `small_corpus`.
     """
 
     seed: Seed = 1
@@ -75,6 +82,7 @@ class TrainSettings:
     callbacks: Sequence[keras.callbacks.Callback] = ()
     init_from: str | None = None
     init_checkpoint: str | None = None
+    sized_by: SizedBy | None = None
 
 
 @dataclass(frozen=True)
@@ -94,22 +102,28 @@ class Experiment:
     run: RunSettings = field(default_factory=RunSettings)
 
 
-def read(gin_file: str | Path | None, params: Sequence[str] = ()) -> Experiment:
+def read(
+    gin_file: str | Path | None, params: Sequence[str] = (), data_dir: Path = Path()
+) -> Experiment:
     """Parses the gin file of an experiment, and builds its settings.
 
     Args:
         gin_file: its path, or None for bindings alone.
         params: bindings on top of it, such as "train.seed = 2".
+        data_dir: see `Preparation`.
 
     Raises:
         UserError: the file cannot be used, or a value; see `configure`.
     """
-    configure_experiment(gin_file, params, CALLED)
+    configure_experiment(gin_file, params, CALLED, data_dir)
     return Experiment()
 
 
 def configure_experiment(
-    gin_file: str | Path | None, params: Sequence[str], needed: Collection[str] = ()
+    gin_file: str | Path | None,
+    params: Sequence[str],
+    needed: Collection[str] = (),
+    data_dir: Path | None = None,
 ) -> None:
     """Parses the gin file of an experiment, or bindings alone.
 
@@ -117,12 +131,15 @@ def configure_experiment(
         gin_file: its path, or None for bindings alone.
         params: bindings on top of it.
         needed: names of the configurables that must have all that they need; see `configure`.
+        data_dir: see `Preparation`; without it, `train.sized_by` chooses nothing.
 
     Raises:
         UserError: see `configure`.
     """
     # The data determine the number of rows.
     configure(gin_file, params, CALLED, needed, ["Transformer.vocab_size"])
+    if data_dir and (sized_by := gin.get_bindings("train").get("sized_by")):
+        bind_by_size(sized_by, data_dir / "downloads")
 
 
 def prepare_data(data_dir: Path) -> PreparedData:

@@ -31,7 +31,7 @@ def main() -> None:
     data_dir = Path(FLAGS.data_dir or default_directory("data"))
     from t2t_repro import experiment
 
-    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param)
+    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_dir)
     experiment.train(settings, model_dir, data_dir)
 
 

@@ -1,13 +1,17 @@
-"""Builds the configured model for its data: rows for subwords, positions for sentences.
+"""What the data decide: the model's rows and positions, and what a recipe leaves open.
 
 The number of subwords is bound once, by the recipe of the subword model.
 """
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import gin
 from absl import logging
 
+from t2t_repro.config.gin_text import bindings_in
+from t2t_repro.data.corpora.corpus import parts_of, read_pairs
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
@@ -15,6 +19,64 @@ from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.given import GivenSubwords
 from t2t_repro.text.subword_model import SubwordRecipe
+
+SizedBy = Callable[[int], Mapping[str, Any]]
+"""From the number of training pairs to bindings, such as `small_corpus`."""
+
+_FEW_PAIRS = 10_000
+
+
+@gin.configurable(denylist=["pairs"])
+def small_corpus(pairs: int) -> dict[str, Any]:
+    """Chooses what depends on the size of a corpus of 10,000 to 500,000 pairs, as in gin/small.gin.
+
+    Measured for 29,000 and 68,000 pairs, see EXPERIMENTS.md; elsewhere a rule of thumb. Below
+    50,000 pairs a model of this size learns its corpus by heart without much dropout. Above
+    200,000 it is too small. An epoch of 68,000 pairs has some 500 updates.
+
+    Args:
+        pairs: of sentences to train on, before cleaning.
+
+    Returns:
+        bindings of the subwords, the model's sizes, dropout, and the number of updates.
+    """
+    is_large = pairs > 200_000
+    return {
+        "SubwordTraining.vocab_size": 4000 if pairs < 20_000 else 16_000 if is_large else 8000,
+        "LayerConfig.d_model": 512 if is_large else 256,
+        "LayerConfig.d_ff": 2048 if is_large else 1024,
+        "LayerConfig.dropout": 0.3 if pairs < 50_000 else 0.1,
+        "TrainingSchedule.steps": min(max(round(pairs / 5, -3), 4000), 60_000),
+    }
+
+
+def bind_by_size(sized_by: SizedBy, download_dir: Path) -> None:
+    """Binds what the number of training pairs decides and nothing else binds.
+
+    Args:
+        sized_by: chooses the bindings.
+        download_dir: as in `Corpus.prepare`.
+
+    Raises:
+        UserError: the corpus cannot be used.
+    """
+    corpus = gin.get_bindings("prepare")["corpus"]
+    corpus.prepare(download_dir)
+    parts = (part.corpus for part in parts_of(corpus))
+    pairs = sum(1 for one in parts for _ in read_pairs(one, "train", download_dir))
+    already = bindings_in(gin.config_str())
+    chosen = {name: value for name, value in sized_by(pairs).items() if name not in already}
+    with gin.unlock_config():
+        for name, value in chosen.items():
+            gin.bind_parameter(name, value)
+    bound = ", ".join(f"{name} = {value!r}" for name, value in chosen.items())
+    logging.info("%s pairs to train on decide what is not bound: %s", f"{pairs:,}", bound)
+    if pairs < _FEW_PAIRS:
+        logging.warning(
+            "%s pairs are few: a model that was trained on more text and is trained on with these "
+            "is better; see docs/fine_tuning.md",
+            f"{pairs:,}",
+        )
 
 
 def configured_preparation(initial: ModelDirectory | None = None) -> Preparation:

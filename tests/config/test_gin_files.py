@@ -9,7 +9,8 @@ import pytest
 from t2t_repro import experiment
 from t2t_repro.config.gin_files import configure
 from t2t_repro.errors import UserError
-from t2t_repro.training.model_for_data import configured_preparation, new_model
+from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.training.model_for_data import configured_preparation, new_model, small_corpus
 from t2t_repro.training.run_state import TrainingSchedule
 
 EXPERIMENT = """
@@ -55,6 +56,18 @@ def refusal(gin_file, *params):
     assert len(line) < 400
     assert " at 0x" not in line
     return line
+
+
+def test_the_number_of_pairs_decides_only_what_is_not_bound(gin_file, tmp_path):
+    sized_by = "train.sized_by = @small_corpus"
+    experiment.read(gin_file, [sized_by], tmp_path / "data")
+    few = LayerConfig()
+    assert few.dropout == small_corpus(40)["LayerConfig.dropout"] != 0.1
+    assert (few.d_model, TrainingSchedule().steps) == (8, 1)
+    # A checkpoint's configuration has it too.
+    assert f"LayerConfig.dropout = {few.dropout}" in gin.config_str()
+    experiment.read(gin_file, [sized_by, "LayerConfig.dropout = 0.25"], tmp_path / "data")
+    assert LayerConfig().dropout == 0.25
 
 
 @pytest.mark.parametrize(
