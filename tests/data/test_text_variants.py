@@ -14,10 +14,6 @@ from tests.data.test_preparation import corpus_of, pairs_of
 PAIRS = [(f"the {source}, too!", f"auch {target}.") for source, target in pairs_of(2000, 1)]
 
 
-def in_capitals(pair):
-    return pair[0].upper(), pair[1].upper()
-
-
 def new_words(pair, variant):
     """Returns what a variant has more than its pair, on each side."""
     return [
@@ -35,7 +31,7 @@ def test_pairs_stay_and_some_have_a_variant_with_the_same_word_on_both_sides_or_
         if variant in known:
             continue
         assert pair in known
-        is_capitals = variant == in_capitals(pair)
+        is_capitals = variant == (pair[0].upper(), pair[1].upper())
         counts[CAPITALS if is_capitals else WORDS] += 1
         source, target = new_words(pair, variant)
         assert is_capitals or source == target != Counter()
