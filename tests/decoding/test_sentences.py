@@ -1,5 +1,7 @@
 """Lines are translated sentence by sentence, and nothing but the sentences changes."""
 
+import random
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -58,6 +60,40 @@ def test_a_language_with_blanks_gets_them(translation, gap):
     row = Row(translation, 0.0, False)
     (found,) = translate_sentences(["“你好。”你好。"], "zh", lambda texts: [row] * len(texts))
     assert found.translation == gap.join([translation] * 2)
+
+
+PARAGRAPHS = {
+    "en": ["Dr. Li paid $3.50 for no. {}.", "Why {}?", "“Stop {}!”", "At {} a.m. it rained..."],
+    "de": ["Am {}. Mai kam z. B. Dr. Weiß.", "Warum {}?", "„Halt {}!“", "Es kostet {},50 €."],
+    "fr": ["Cf. p. {} du livre.", "Pourquoi {}\xa0?", "«\xa0Non {}\xa0!\xa0»", "Il est {} h..."],
+    "es": ["El Sr. Gil tiene {} años.", "¿Por qué {}?", "¡No {}!", "Cuesta {},5 euros."],
+    "ru": ["В {} г. шёл дождь.", "Почему {}?", "Нет {}!", "Это стоит {},5 доллара..."],
+    "zh": ["他有{}本书。", "为什么{}？", "不{}！", "价格是{}.5元。"],
+}
+
+
+@pytest.mark.parametrize("language", PARAGRAPHS)
+def test_paragraphs_are_their_sentences_each_translated_once(language):
+    generator = random.Random(language)
+    gaps = ["", "\u3000", "\n"] if language == "zh" else [" ", "  ", "\xa0", "\t", "\n\n"]
+    paragraphs = [
+        [
+            (generator.choice(PARAGRAPHS[language]).format(number), generator.choice(gaps))
+            for _ in range(generator.randint(1, 8))
+        ]
+        for number in range(34)
+    ]
+    asked = []
+
+    def reverse(texts):
+        asked.extend(texts)
+        return (Row(text[::-1], -1.0, False) for text in texts)
+
+    lines = ["".join(map("".join, one)) for one in paragraphs]
+    rows = translate_sentences(lines, language, reverse)
+    expected = ["".join(text[::-1] + gap for text, gap in one) for one in paragraphs]
+    assert [row.translation for row in rows] == expected
+    assert sorted(asked) == sorted({text for one in paragraphs for text, _ in one})
 
 
 def test_each_sentence_is_translated_as_alone(model, subwords):

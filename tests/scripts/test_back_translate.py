@@ -1,6 +1,8 @@
-"""Back-translation from parallel and monolingual text to a model."""
+"""Back-translation from parallel and monolingual text to a model; distillation of that model."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,32 +16,52 @@ from tests.processes import CHECKOUT
 from tests.training.two_processes import write_experiment
 
 
+def kill_and_run_again(script, arguments, folder, translations):
+    """Kills a script once it has translated, runs it again, and returns what it prints."""
+    command = ["bash", str(folder / "scripts" / script), *arguments]
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    with subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True) as run:
+        while not translations.exists():
+            assert run.poll() is None
+            time.sleep(0.1)
+        os.killpg(run.pid, signal.SIGKILL)
+    first = translations.read_bytes()
+    run_again = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE)
+    assert run_again.returncode == 0
+    assert translations.read_bytes() == first
+    return run_again.stdout.decode()
+
+
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_a_scored_model(tmp_path):
+def test_killed_runs_go_on_to_scored_models(tmp_path):
     write_experiment(tmp_path)
     gin = (tmp_path / "tiny.gin").read_text().splitlines()
     gin = [line for line in gin if "Corpus" not in line] + ["TrainingSchedule.steps = 3"]
     (tmp_path / "tiny.gin").write_text("\n".join(gin))
     # A checkout whose environment.sh makes no environment.
-    scripts = tmp_path / "scripts"
+    scripts, runs = tmp_path / "scripts", tmp_path / "runs"
     scripts.mkdir()
-    shutil.copy(CHECKOUT / "scripts" / "back_translate.sh", scripts)
+    for name in ("back_translate.sh", "distill.sh"):
+        shutil.copy(CHECKOUT / "scripts" / name, scripts)
     (scripts / "environment.sh").write_text(f"PATH={Path(sys.executable).parent}:$PATH\n")
-    command = ["bash", str(scripts / "back_translate.sh"), "--gin_file=tiny.gin", "--runs=runs"]
-    command += ["--train=train.source,train.target", "--dev=dev.source,dev.target"]
-    command += ["--monolingual=dev.target", "--method=noise", "--weights=2:1"]
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
-    back = tmp_path / "runs" / "back.txt"
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True) as run:
-        while not back.exists():
-            assert run.poll() is None
-            time.sleep(0.1)
-        os.killpg(run.pid, signal.SIGKILL)
-    translations = back.read_text()
-    assert translations.count("\n") == (tmp_path / "dev.target").read_text().count("\n")
-    run_again = subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE)
-    assert run_again.returncode == 0
-    assert b"BLEU" in run_again.stdout
-    assert back.read_text() == translations
-    sources = (tmp_path / "runs" / "forward" / "data" / "prepared" / "train.source.txt").read_text()
-    assert "<BT> " in sources
+    back, dev = runs / "back.txt", "--dev=dev.source,dev.target"
+    arguments = ["--gin_file=tiny.gin", "--runs=runs", "--train=train.source,train.target", dev]
+    arguments += ["--monolingual=dev.target", "--method=noise", "--weights=2:1"]
+    assert "BLEU" in kill_and_run_again("back_translate.sh", arguments, tmp_path, back)
+    assert len(back.read_text().splitlines()) == 4
+    prepared = runs / "forward" / "data" / "prepared"
+    assert "<BT> " in (prepared / "train.source.txt").read_text()
+
+    (tmp_path / "more.source").write_text("\n" + "word " * 300 + "\n" + "ant bee\n" * 9)
+    translations = runs / "student" / "translations.txt"
+    arguments = ["--teacher=runs/forward/model", "--source=more.source", "--runs=runs/student", dev]
+    printed = kill_and_run_again("distill.sh", arguments, tmp_path, translations)
+    assert re.findall(r"(teacher|student), beam (\d): BLEU .* sentences/s", printed) == [
+        ("teacher", "4"),
+        ("teacher", "1"),
+        ("student", "4"),
+        ("student", "1"),
+    ]
+    assert len(translations.read_text().split("\n")) == 12
+    sizes = json.loads((runs / "student" / "model" / "model.json").read_text())
+    assert sizes["num_decoder_layers"] == 2
