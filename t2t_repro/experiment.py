@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os.path import expanduser
 from pathlib import Path
+from typing import Any
 
 import gin
 import keras
@@ -16,6 +17,7 @@ import tensorflow as tf
 
 # What only gin files name.
 from t2t_repro.attention.pictures import attention_images  # noqa: F401
+from t2t_repro.config.checks import check_bound
 from t2t_repro.config.gin_files import configure
 from t2t_repro.config.values import Seed, validated
 from t2t_repro.data import corpora  # noqa: F401
@@ -136,18 +138,24 @@ def configure_experiment(
     Raises:
         UserError: see `configure`.
     """
+    configure(gin_file, params, CALLED)
     # The data determine the number of rows.
-    configure(gin_file, params, CALLED, needed, ["Transformer.vocab_size"])
-    if data_dir and (sized_by := gin.get_bindings("train").get("sized_by")):
+    given = ["Transformer.vocab_size"]
+    if data_dir and (sized_by := _bound_in_train("sized_by")):
+        check_bound(["prepare"], given)
         bind_by_size(sized_by, data_dir / "downloads")
+    check_bound(needed, given)
+
+
+def _bound_in_train(name: str) -> Any:
+    """Returns what one setting of training is bound to; no other is built."""
+    # A copy resolves a macro or a reference.
+    return copy.deepcopy(gin.get_bindings("train", resolve_references=False).get(name))
 
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the configured experiment; see `Preparation`."""
-    # Nothing else of the settings of training is built.
-    bound = gin.get_bindings("train", resolve_references=False).get("init_from")
-    # A copy resolves a macro.
-    initial = copy.deepcopy(bound)
+    initial = _bound_in_train("init_from")
     return configured_preparation(initial and ModelDirectory(expanduser(initial))).run(data_dir)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from t2t_repro import experiment
 from t2t_repro.config.gin_files import configure
+from t2t_repro.config.values import check_value
 from t2t_repro.errors import UserError
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.training.model_for_data import configured_preparation, new_model, small_corpus
@@ -60,6 +61,10 @@ def refusal(gin_file, *params):
 
 def test_the_number_of_pairs_decides_only_what_is_not_bound(gin_file, tmp_path):
     sized_by = "train.sized_by = @small_corpus"
+    # Every value is one that its parameter takes.
+    for pairs in (1, 9_000, 29_000, 68_000, 300_000, 10**7):
+        for name, value in small_corpus(pairs).items():
+            check_value(name, value, float if "dropout" in name or "peak" in name else int)
     experiment.read(gin_file, [sized_by], tmp_path / "data")
     few = LayerConfig()
     assert few.dropout == small_corpus(40)["LayerConfig.dropout"] != 0.1
