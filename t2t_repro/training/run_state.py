@@ -65,6 +65,8 @@ class RunState:
         batch: batches taken of the current epoch.
         best_score: the best dev score so far, by `metric`, or None.
         best_nll: the lowest dev nll so far, in nats per token.
+        nll_of_best_score: the nll of the evaluation with the best score. Of evaluations with the
+            same score, such as 0 BLEU in the first hour, the one of the lower nll is better.
         stale: dev evaluations since the best one, by `criterion`.
         awaits_evaluation: whether a dev evaluation is due that a signal has interrupted.
         evaluated_at: the step of the last dev evaluation, or 0.
@@ -77,6 +79,7 @@ class RunState:
     batch: int = 0
     best_score: float | None = None
     best_nll: float = math.inf
+    nll_of_best_score: float = math.inf
     stale: int = 0
     awaits_evaluation: bool = False
     evaluated_at: int = 0
@@ -100,8 +103,9 @@ class RunState:
         """
         # Scores of different metrics are not compared.
         best = self.best_score if self.metric in ("", scores.metric) else None
+        is_tie = scores.score == best and scores.nll < self.nll_of_best_score
         is_best = {
-            "score": _is_better(scores.score, best, scores.higher_is_better),
+            "score": is_tie or _is_better(scores.score, best, scores.higher_is_better),
             "nll": scores.nll < self.best_nll,
         }
         stale = self.stale if criterion == self.criterion else 0
@@ -109,6 +113,7 @@ class RunState:
             self,
             best_score=scores.score if is_best["score"] else best,
             best_nll=scores.nll if is_best["nll"] else self.best_nll,
+            nll_of_best_score=scores.nll if is_best["score"] else self.nll_of_best_score,
             stale=0 if is_best[criterion] else stale + 1,
             awaits_evaluation=False,
             evaluated_at=self.step,

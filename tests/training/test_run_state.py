@@ -7,7 +7,15 @@ import pytest
 
 from t2t_repro.training.run_state import DevScores, RunState, TrainingSchedule
 
-BEFORE = RunState(step=5, best_score=10.0, best_nll=3.0, stale=2, metric="BLEU", criterion="score")
+BEFORE = RunState(
+    step=5,
+    best_score=10.0,
+    best_nll=3.0,
+    nll_of_best_score=3.5,
+    stale=2,
+    metric="BLEU",
+    criterion="score",
+)
 
 
 def test_updates_and_epochs_are_counted():
@@ -20,10 +28,12 @@ def test_updates_and_epochs_are_counted():
     ("criterion", "nll", "score", "after"),
     [
         ("score", 2.0, 5.0, {"best_nll": 2.0, "stale": 3}),
-        ("score", 4.0, 12.0, {"best_score": 12.0, "stale": 0}),
+        ("score", 4.0, 12.0, {"best_score": 12.0, "nll_of_best_score": 4.0, "stale": 0}),
         ("score", 4.0, 10.0, {"stale": 3}),
+        # Of equal scores the lower nll decides, also if it is not the lowest of all.
+        ("score", 3.2, 10.0, {"nll_of_best_score": 3.2, "stale": 0}),
         ("nll", 2.0, 5.0, {"best_nll": 2.0, "stale": 0}),
-        ("nll", 4.0, 12.0, {"best_score": 12.0, "stale": 3}),
+        ("nll", 4.0, 12.0, {"best_score": 12.0, "nll_of_best_score": 4.0, "stale": 3}),
         ("nll", math.nan, math.nan, {"stale": 3}),
         ("score", math.nan, math.nan, {"stale": 3}),
     ],
