@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
-QUICKSTART = "Babel>=2.14,<3"  # of gin/generated_corpus.py
+BABEL = "Babel>=2.14,<3"  # of gin/generated_corpus.py, and the names of languages
 PLOTS = "matplotlib>=3.8,<4"
 CTRANSLATE2 = "ctranslate2>=4.8,<5"
 ARRAY_RECORD = "array_record>=0.5"
@@ -91,10 +91,10 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
-        "serve": [SERVE],
+        "serve": [SERVE, BABEL],
         "ctranslate2": [CTRANSLATE2],
         "plots": [PLOTS],
-        "quickstart": [QUICKSTART],
+        "quickstart": [BABEL],
         # Beyond Linux, where tensorflow-datasets brings it: data sets stored as ArrayRecords.
         "array_record": [ARRAY_RECORD],
         # Downloads models by name for import_marian.
@@ -113,7 +113,7 @@ setup(
             "nbclient>=0.10",
             "nbformat>=5.10",
             PLOTS,
-            QUICKSTART,
+            BABEL,
             CTRANSLATE2,
             ARRAY_RECORD,
             SERVE,

@@ -1,49 +1,82 @@
-"""Serves a trained model on this machine, to try it: `python -m t2t_repro.serve --model_dir=...`.
+"""Serves trained models on this machine: `python -m t2t_repro.serve --model_dir=...`.
 
-http://localhost:8501/ is a page with a form; the REST interface is TensorFlow Serving's. For
-production, export the model and start TensorFlow Serving: `scripts/serve.sh`. SIGTERM and Ctrl-C
-end the server after it has answered the requests that it received.
+http://localhost:8501/ is a page with a form; the REST interface is TensorFlow Serving's. With
+--direction=en-de it is LibreTranslate's too, for programs such as Weblate; requests then need the
+key in the environment variable T2T_API_KEY, if there is one. For heavy use, export the model and
+start TensorFlow Serving: `scripts/serve.sh`. SIGTERM and Ctrl-C end the server after it has
+answered the requests that it received.
 """
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from t2t_repro.command_line.flags import (
     check_extra,
     check_model_name,
+    define_loading,
+    define_paths,
     define_split,
-    define_trained_model,
     find_checkpoint,
     load_translator,
 )
 from t2t_repro.command_line.program import run
+from t2t_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.translator import Translator
 
 FLAGS = flags.FLAGS
+_KEY = "T2T_API_KEY"
+"""Not a flag, because everybody on the machine can list the flags of a process."""
 
 
 def main() -> None:
     """Runs the server on its flags."""
     check_model_name()
-    check_extra("serve", "aiohttp")
-    translator = load_translator(find_checkpoint())
+    check_extra("serve", "aiohttp", "babel")
+    if (api_key := os.environ.get(_KEY)) == "":
+        raise UserError(f"the environment variable {_KEY} is empty: set a key, or unset it.")
+    texts, model_dirs = FLAGS.direction, FLAGS.model_dir
+    if len(texts) != len(model_dirs) and (texts or len(model_dirs) > 1):
+        raise UserError(
+            f"--model_dir is given {len(model_dirs)} times, --direction {len(texts)} times; "
+            "expected one --direction for each --model_dir, in the same order."
+        )
+    translators = list(map(_load, model_dirs))
     import asyncio
+
+    from t2t_repro.serving.libretranslate import read_directions
+    from t2t_repro.serving.server import Options, Server
+
+    directions = read_directions(texts, translators)
+    names = {name: FLAGS[name].value for name in Options._fields if name in FLAGS}
+    options: dict[str, Any] = {"api_key": api_key, **names}
+    asyncio.run(Server(translators[0], Options(**options), directions).serve())
+
+
+def _load(model_dir: str) -> "Translator":
+    """Loads a model for several threads, each of which translates on one core."""
     from dataclasses import replace
 
     from t2t_repro.decoding.translator import Translator
-    from t2t_repro.serving.server import Options, Server
 
-    # Several requests are translated at a time, each on one core.
+    translator = load_translator(find_checkpoint(model_dir), model_dir=model_dir)
     settings = replace(translator.settings, workers=1)
-    translator = Translator(translator.models, translator.subwords, settings)
-    options: dict[str, Any] = {name: FLAGS[name].value for name in Options._fields}
-    asyncio.run(Server(translator, Options(**options)).serve())
+    return Translator(translator.models, translator.subwords, settings)
 
 
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
-    define_trained_model()
+    define_paths(
+        "model_dir", "The model directory of a training run; several, with --direction.", True
+    )
+    define_loading()
     define_split()
+    direction = "As en-de,de-en: what the model translates; en-*: to all languages of its tags."
+    flags.DEFINE_multi_string("direction", [], f"{direction} One for each --model_dir.")
+    flags.DEFINE_integer("max_characters", 50_000, "The most characters of a /translate.", 1)
     flags.DEFINE_string("model_name", "translate", "The model's name, as clients give it.")
     flags.DEFINE_string("host", "127.0.0.1", "The address to listen on; 0.0.0.0: all networks.")
     flags.DEFINE_multi_string(

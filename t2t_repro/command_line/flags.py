@@ -34,9 +34,11 @@ def define_path(name: str, default: str | None, help_text: str, is_required: boo
     flags.DEFINE(_Path(), name, default, help_text, serializer=serializer, required=is_required)
 
 
-def define_paths(name: str, help_text: str) -> None:
+def define_paths(name: str, help_text: str, is_required: bool = False) -> None:
     """Defines a flag for a file or directory that can be given several times."""
-    flags.DEFINE_multi(_Path(), flags.ArgumentSerializer[str](), name, [], help_text)
+    default: list[str] | None = None if is_required else []
+    serializer = flags.ArgumentSerializer[str]()
+    flags.DEFINE_multi(_Path(), serializer, name, default, help_text, required=is_required)
 
 
 def define_experiment() -> None:
@@ -54,6 +56,11 @@ def default_directory(name: str) -> Path:
 def define_trained_model(is_required: bool = True) -> None:
     """Defines the flags of the verbs that use a trained model."""
     define_model_dir(is_required)
+    define_loading()
+
+
+def define_loading() -> None:
+    """Defines the flags that say how a trained model is loaded."""
     flags.DEFINE_multi_string("gin_param", [], "A binding on top of the run's configuration.")
     define_import()
     kinds = "averaged, best, latest (by default the first that exists), or checkpoints/step-<n>."
@@ -140,7 +147,10 @@ def find_checkpoint(model_dir: str | None = None) -> str:
 
 
 def load_translator(
-    checkpoint: str, precision: str | None = None, ensemble: Sequence[str] = ()
+    checkpoint: str,
+    precision: str | None = None,
+    ensemble: Sequence[str] = (),
+    model_dir: str | None = None,
 ) -> "Translator":
     """Loads the model of the flags of `define_trained_model`, to decode a batch on each core.
 
@@ -148,14 +158,16 @@ def load_translator(
         checkpoint: of `find_checkpoint`.
         precision: see `experiment.load_translator`.
         ensemble: of --ensemble, if the verb has it.
+        model_dir: another one than --model_dir.
     """
     from t2t_repro.decoding import loading
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 
     one_core_a_batch()
     others = [(path, find_checkpoint(path)) for path in ensemble]
+    path = model_dir or FLAGS.model_dir
     return loading.load_translator(
-        FLAGS.model_dir, FLAGS.gin_param, checkpoint, precision, others, named_modules()
+        path, FLAGS.gin_param, checkpoint, precision, others, named_modules()
     )
 
 

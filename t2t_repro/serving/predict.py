@@ -56,10 +56,7 @@ def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_row
     Raises:
         RequestError: 400, the body is not a request to one of the signatures.
     """
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise _invalid(f"the body is not JSON: {error}") from error
+    document = read_json(body)
     if not isinstance(document, dict) or len({"instances", "inputs"} & document.keys()) != 1:
         raise _invalid(
             f"received {short(document)}, expected an object with either 'instances' or 'inputs'"
@@ -77,7 +74,7 @@ def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_row
         columns = _columns(document["inputs"], names)
     for name, column in columns.items():
         for text in column:
-            _check_text(name, text)
+            check_text(name, text)
     counts = {name: len(column) for name, column in columns.items()}
     rows = max(counts.values())
     if min(counts.values()) != rows:
@@ -85,6 +82,31 @@ def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_row
     if rows > max_rows:
         raise _invalid(f"received {rows} rows, expected at most {max_rows}: send several requests")
     return Request(signature, columns, rows, in_rows)
+
+
+def read_json(body: bytes) -> Any:
+    """Reads a body.
+
+    Raises:
+        RequestError: 400, it is not JSON.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"the body is not JSON: {error}") from error
+
+
+def check_text(name: str, text: Any) -> None:
+    """Checks that an input is a text that can be encoded.
+
+    Raises:
+        RequestError: 400, it is not.
+    """
+    try:
+        # JSON can hold half a character: "\ud800".
+        text.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise _invalid(f"input {name} has {short(text)}, expected a text") from None
 
 
 def write_answer(outputs: Columns, in_rows: bool) -> bytes:
@@ -129,14 +151,6 @@ def _columns_of_rows(instances: Any, names: Collection[str]) -> Columns:
         for name, text in row.items():
             columns[name].append(text)
     return columns
-
-
-def _check_text(name: str, text: Any) -> None:
-    try:
-        # JSON can hold half a character: "\ud800".
-        text.encode()
-    except (AttributeError, UnicodeEncodeError):
-        raise _invalid(f"input {name} has {short(text)}, expected a text") from None
 
 
 def _invalid(message: str) -> RequestError:

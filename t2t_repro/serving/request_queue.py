@@ -2,12 +2,11 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from t2t_repro.serving.answers import Answers
 from t2t_repro.serving.predict import Columns, Request
 
 _SIMILAR_CHARACTERS = 40
@@ -35,13 +34,15 @@ class RequestQueue:
     long sentence does not delay many short ones.
 
     Args:
-        answers: computes the outputs.
+        functions: compute the outputs of each signature.
         workers: the number of calls at a time.
         max_rows: the most rows of a call.
     """
 
-    def __init__(self, answers: Answers, workers: int, max_rows: int) -> None:
-        self._answers = answers
+    def __init__(
+        self, functions: Mapping[str, Callable[..., Columns]], workers: int, max_rows: int
+    ) -> None:
+        self._functions = functions
         self._idle = self._workers = workers
         self._max_rows = max_rows
         self._waiting: list[_Waiting] = []
@@ -94,7 +95,7 @@ class RequestQueue:
 
     def _compute(self, requests: Sequence[Request]) -> list[Columns]:
         """Computes the outputs of requests of one signature, in one call."""
-        function = self._answers.signatures[requests[0].signature]
+        function = self._functions[requests[0].signature]
         joined = {
             name: [text for request in requests for text in request.columns[name]]
             for name in requests[0].columns

@@ -1,25 +1,39 @@
-"""A server for one machine: TensorFlow Serving's REST interface on a `Translator`, and a page."""
+"""A server for one machine: TensorFlow Serving's REST interface, LibreTranslate's, and a page."""
 
 import asyncio
 import ipaddress
 import os
 import signal
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from hmac import compare_digest
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from absl import logging
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 
+from t2t_repro.config.values import short
 from t2t_repro.decoding.batch_plan import default_workers
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.serving.answers import Answers
-from t2t_repro.serving.predict import RequestError, read_request, write_answer
+from t2t_repro.serving.libretranslate import Direction, frontend_settings, languages, read_query
+from t2t_repro.serving.predict import (
+    Columns,
+    Request,
+    RequestError,
+    read_json,
+    read_request,
+    write_answer,
+)
 from t2t_repro.serving.request_queue import RequestQueue
 
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_Read = Callable[[web.Request], Awaitable[Any]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -38,6 +52,9 @@ class Options(NamedTuple):
         drain_seconds: the most seconds to finish requests after SIGTERM.
         split_sentences: whether texts are translated sentence by sentence.
         source_language: the language by which they are split.
+        max_characters: the most characters of a request in LibreTranslate's protocol.
+        api_key: what such requests need; None if anybody may ask. With a key, nothing is
+            translated for other requests.
     """
 
     model_name: str
@@ -51,6 +68,8 @@ class Options(NamedTuple):
     drain_seconds: float
     split_sentences: bool = False
     source_language: str = "en"
+    max_characters: int = 50_000
+    api_key: str | None = None
 
 
 class Server:
@@ -59,13 +78,19 @@ class Server:
     Args:
         translator: called by several threads, so it should have one worker.
         options: addresses and limits.
+        directions: that are served in LibreTranslate's protocol.
     """
 
-    def __init__(self, translator: Translator, options: Options) -> None:
+    def __init__(
+        self, translator: Translator, options: Options, directions: Sequence[Direction] = ()
+    ) -> None:
         self._options = options
         language = options.source_language if options.split_sentences else None
         self._answers = Answers(translator, language)
-        self._queue = RequestQueue(self._answers, default_workers(), options.max_batch_size)
+        self._directions = directions
+        of_directions = {one.name: one.translate for one in directions}
+        functions = ChainMap[str, Callable[..., Columns]](self._answers.signatures, of_directions)
+        self._queue = RequestQueue(functions, default_workers(), options.max_batch_size)
         self._open_requests = 0
         self._is_draining = False
         page = resources.files("t2t_repro.serving").joinpath("page.html").read_text("utf-8")
@@ -112,11 +137,13 @@ class Server:
             client_max_size=int(self._options.max_request_mb * 2**20),
         )
         model = f"/v1/models/{self._options.model_name}"
-        application.add_routes([web.get("/", self._show_page), web.get("/health", self._health)])
+        predict = self._answering(web.Request.read, self._predict)
+        translate = self._answering(_read_document, self._translate)
+        routes = [web.get("/", self._show_page), web.get("/health", self._health)]
         for path in (model, f"{model}/versions/1"):
-            application.add_routes(
-                [web.post(f"{path}:predict", self._predict), web.get(path, self._status)]
-            )
+            routes += [web.post(f"{path}:predict", predict), web.get(path, self._status)]
+        routes += [web.post("/translate", translate), web.get("/languages", self._languages)]
+        application.add_routes([*routes, web.get("/frontend/settings", self._settings)])
         return application
 
     @web.middleware
@@ -133,7 +160,7 @@ class Server:
             status, message = 400, str(error)
         except web.HTTPNotFound:
             path = f"/v1/models/{self._options.model_name}"
-            status, message = 404, f"{request.path} is not found, expected {path}"
+            status, message = 404, f"{request.path} is not found, expected {path} or /translate"
         except web.HTTPException as error:
             status, message = error.status, error.text or error.reason
         except Exception:
@@ -159,21 +186,53 @@ class Server:
                 421, f"Host is {host[:80]}, expected this machine or a name of --allowed_host"
             )
 
-    async def _predict(self, request: web.Request) -> web.Response:
+    def _answering(self, read: _Read, answer: Callable[[Any], Awaitable[web.Response]]) -> _Handler:
+        """Returns a handler of requests that are counted, and have to arrive in time."""
         options = self._options
-        if self._open_requests >= options.max_waiting:
-            raise RequestError(429, f"{options.max_waiting} requests are waiting: try again later")
-        self._open_requests += 1
-        try:
-            async with asyncio.timeout(options.client_seconds):
-                body = await request.read()
-            asked = read_request(body, self._answers.inputs, options.max_batch_size)
-            outputs = await self._queue.answer(asked)
-            return web.json_response(body=write_answer(outputs, asked.in_rows))
-        except TimeoutError as error:
-            raise RequestError(408, f"no whole request in {options.client_seconds:g} s") from error
-        finally:
-            self._open_requests -= 1
+
+        async def handle(request: web.Request) -> web.Response:
+            if self._open_requests >= (most := options.max_waiting):
+                raise RequestError(429, f"{most} requests are waiting: try again later")
+            self._open_requests += 1
+            try:
+                async with asyncio.timeout(options.client_seconds):
+                    received = await read(request)
+                return await answer(received)
+            except TimeoutError as error:
+                seconds = options.client_seconds
+                raise RequestError(408, f"no whole request in {seconds:g} s") from error
+            finally:
+                self._open_requests -= 1
+
+        return handle
+
+    async def _predict(self, body: bytes) -> web.Response:
+        if self._options.api_key:
+            raise RequestError(403, "with an API key, only /translate is served")
+        asked = read_request(body, self._answers.inputs, self._options.max_batch_size)
+        outputs = await self._queue.answer(asked)
+        return web.json_response(body=write_answer(outputs, asked.in_rows))
+
+    async def _translate(self, document: Any) -> web.Response:
+        options = self._options
+        if not isinstance(document, dict):
+            raise RequestError(400, f"received {short(document)}, expected an object with q")
+        key = str(document.get("api_key") or "").encode(errors="replace")
+        if options.api_key and not compare_digest(key, options.api_key.encode()):
+            raise RequestError(403, "api_key is wrong or missing")
+        most = options.max_batch_size, options.max_characters
+        query = read_query(document, self._directions, *most)
+        sources = query.sources()
+        request = Request(query.direction.name, {"source": sources}, len(sources), False)
+        found = (await self._queue.answer(request))["translations"] if sources else []
+        return web.json_response(query.answer(dict(zip(sources, found, strict=True))))
+
+    async def _languages(self, request: web.Request) -> web.Response:
+        return web.json_response(languages(self._directions))
+
+    async def _settings(self, request: web.Request) -> web.Response:
+        most, needs_key = self._options.max_characters, bool(self._options.api_key)
+        return web.json_response(frontend_settings(self._directions, most, needs_key))
 
     async def _status(self, request: web.Request) -> web.Response:
         status = {"error_code": "OK", "error_message": ""}
@@ -185,3 +244,19 @@ class Server:
 
     async def _show_page(self, request: web.Request) -> web.Response:
         return web.Response(text=self._page, content_type="text/html")
+
+
+async def _read_document(request: web.Request) -> Any:
+    """Reads JSON or a form; a name that a form has several times is a list.
+
+    Raises:
+        RequestError: 400, the body is neither.
+    """
+    if request.content_type not in _FORMS:
+        return read_json(await request.read())
+    try:
+        fields = await request.post()
+    except (ValueError, LookupError, BadHttpMessage) as error:
+        raise RequestError(400, f"the body is not a form: {error}") from error
+    values = ((name, fields.getall(name)) for name in fields)
+    return {name: some[0] if len(some) == 1 else some for name, some in values}

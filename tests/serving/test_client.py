@@ -1,10 +1,12 @@
 """The client against the server, both as command lines."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from urllib.request import urlopen
 
 import pytest
 
@@ -25,7 +27,8 @@ def server(translator, tmp_path):
     directory = ModelDirectory(tmp_path / "model")
     directory.describe(translator.model, translator.subwords, BINDINGS, "")
     save_weights(translator.model, directory.checkpoints, 5)
-    flags = [f"--model_dir={directory.path}", "--model_name=made", "--rest_port=0"]
+    flags = [f"--model_dir={directory.path}", "--direction=en-de", "--model_name=made"]
+    flags += [f"--model_dir={directory.path}", "--direction=de-en", "--rest_port=0"]
     with subprocess.Popen(
         [sys.executable, "-m", "t2t_repro.serve", *flags],
         stderr=subprocess.PIPE,
@@ -43,6 +46,8 @@ def server(translator, tmp_path):
 
 
 def test_lines_in_lines_out(server, translator, tmp_path):
+    with urlopen(f"http://{server}/languages") as response:
+        assert [one["targets"] for one in json.load(response)] == [["de"], ["en"]]
     text = "".join(f"{line}\n" for line in LINES)
     address = [f"--server={server}", "--model_name=made", "--batch_size=3"]
     plain, scored, unknown = outcomes_of(

@@ -28,7 +28,7 @@ def run(answers, held, requests, cancelled=()):
     """Returns the outputs; the first request is under way before the others arrive."""
 
     async def ask():
-        queue = RequestQueue(answers, workers=1, max_rows=8)
+        queue = RequestQueue(answers.signatures, workers=1, max_rows=8)
         tasks = [asyncio.create_task(queue.answer(requests[0]))]
         await asyncio.sleep(0.01)
         tasks += [asyncio.create_task(queue.answer(request)) for request in requests[1:]]

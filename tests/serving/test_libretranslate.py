@@ -1,0 +1,211 @@
+"""LibreTranslate's protocol: served = translated, nothing is lost, and its errors."""
+
+import json
+import random
+import re
+from types import SimpleNamespace
+
+import pytest
+from aiohttp import FormData
+
+from t2t_repro.decoding.sentences import translate_split
+from t2t_repro.errors import UserError
+from t2t_repro.serving.html_text import split_html
+from t2t_repro.serving.libretranslate import Direction, read_directions
+from t2t_repro.serving.server import Server
+from tests.serving.test_server import OPTIONS, PREDICT, answers
+
+TEXT = "The red bird.  A tree. \r\n\r\n  a cloud\n"
+
+
+@pytest.fixture(scope="module")
+def server(translator):
+    pairs = (("en", "de", ""), ("fr", "de", ""), ("de", "en", "the"), ("xx", "zh-Hans", ""))
+    directions = [Direction(*pair, translator) for pair in pairs]
+    return Server(translator, OPTIONS._replace(max_characters=2000), directions)
+
+
+def ask(server, body, **values):
+    """Returns status and answer, for a body or for values over a usual request."""
+    if body is None:
+        body = json.dumps({"q": "a tree", "source": "en", "target": "de"} | values)
+    ((status, text),) = answers(server, ("POST", "/translate", body))
+    return status, json.loads(text)
+
+
+def translated(server, q, **values):
+    status, answer = ask(server, None, q=q, **values)
+    assert status == 200, answer
+    return answer["translatedText"]
+
+
+def in_sentences(translator, *texts):
+    return [row.translation for row in translate_split(translator, texts, "en")]
+
+
+@pytest.mark.parametrize("multipart", [False, True])
+def test_forms_are_answered_as_json(server, translator, multipart):
+    form = FormData({"q": TEXT, "source": "en", "target": "de"}, default_to_multipart=multipart)
+    (expected,) = in_sentences(translator, TEXT)
+    assert ask(server, form()) == (200, {"translatedText": expected})
+    assert translated(server, [TEXT, "", "the river"]) == [
+        expected,
+        "",
+        *in_sentences(translator, "the river"),
+    ]
+
+
+def test_breaks_of_lines_stay(server):
+    breaks = r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]"
+    text = "house\n\n\r\nthe river\rx\u2028a\x85b\n"
+    assert re.findall(breaks, translated(server, text)) == re.findall(breaks, text)
+
+
+def test_alternatives_are_the_next_of_the_beam(server, translator):
+    found, sentence = translator.translate(["a blue house", "A tree."], 4)
+    texts = [one.text for one in found]
+    assert len({*texts}) == 4
+    asked = {"q": ["a blue house", "A tree.  A tree."], "alternatives": "2"}
+    status, answer = ask(server, None, **asked)
+    assert (status, answer["translatedText"][0]) == (200, texts[0])
+    assert answer["alternatives"][0] == texts[1:3]
+    joined = ["  ".join([one.text] * 2) for one in sentence]
+    assert [answer["translatedText"][1], *answer["alternatives"][1]] == joined[:3]
+
+
+def test_the_tag_stands_before_every_sentence(server, translator):
+    lines = ["the A tree.", "the The bird."]
+    expected = " ".join(best.text for best, *_ in translator.translate(lines))
+    assert translated(server, "A tree. The bird.", source="de", target="en") == expected
+
+
+def test_a_word_that_is_too_long_stays(server, translator):
+    word = "x" * 1000
+    (house,) = in_sentences(translator, "a blue house")
+    assert word in translated(server, f"a blue house {word}")
+    assert translated(server, f"{word}\na blue house") == f"{word}\n{house}"
+
+
+def test_what_clients_ask_first(server):
+    found = answers(server, ("GET", "/languages"), ("GET", "/frontend/settings"))
+    languages, settings = (json.loads(text) for _, text in found)
+    assert {one["code"]: (one["name"], one["targets"]) for one in languages} == {
+        "en": ("English", ["de"]),
+        "de": ("German", ["en"]),
+        "fr": ("French", ["de"]),
+        "xx": ("xx", ["zh-Hans"]),
+        "zh-Hans": ("Simplified Chinese", []),
+    }
+    assert (settings["charLimit"], settings["keyRequired"]) == (2000, False)
+    assert settings["language"]["target"] == {"code": "de", "name": "German"}
+
+
+def test_auto_is_the_only_source(server):
+    status, answer = ask(server, None, source="auto", target="zh-Hans", q=["a", "b"])
+    assert status == 200
+    assert answer["detectedLanguage"] == [{"confidence": 0, "language": "xx"}] * 2
+    assert ask(server, None, source="auto", target="de")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        ({"q": ""}, 400),
+        ({"q": []}, 400),
+        ({"q": ["a", 5]}, 400),
+        ({"q": "\ud800"}, 400),
+        ({"q": ["a"] * 33}, 400),
+        ({"q": "a tree. " * 300}, 400),
+        ({"q": "a" * 2**20}, 413),
+        ({"source": None}, 400),
+        ({"target": "fr"}, 400),
+        ({"target": ["de"]}, 400),
+        ({"format": "xml"}, 400),
+        ({"alternatives": -1}, 400),
+        ({"alternatives": "many"}, 400),
+    ],
+)
+def test_what_is_wrong_has_a_status_and_a_reason(server, values, status):
+    found, answer = ask(server, None, **values)
+    assert found == status
+    assert answer["error"]
+
+
+@pytest.mark.parametrize("body", ["{", "[]", FormData({"q": "a"})(), FormData({"source": "a"})()])
+def test_other_bodies_are_400(server, body):
+    status, answer = ask(server, body)
+    assert (status, [*answer]) == (400, ["error"])
+
+
+def test_with_a_key_only_who_knows_it_is_answered(translator):
+    options = OPTIONS._replace(api_key="schlüssel")
+    server = Server(translator, options, [Direction("en", "de", "", translator)])
+    keys = ("schlüssel", None, "other", ["schlüssel"])
+    assert [ask(server, None, api_key=key)[0] for key in keys] == [200, 403, 403, 403]
+    body = json.dumps({"inputs": ["a"]})
+    assert answers(server, ("POST", PREDICT, body))[0][0] == 403
+
+
+def test_markup_stays_and_its_text_is_translated(server, translator):
+    html = '<p title="a tree">{}\n <b>{}</b>&nbsp;<br/>5 &amp; 6</p>\n<Code>a <i>b</i></code>{}'
+    texts = ["A <tree>. The  bird", "stone", "the\nriver"]
+    plain = ["A <tree>. The bird", "stone", "the river"]
+    source = html.format("A &lt;tree&gt;. The  bird", *texts[1:])
+    escaped = (
+        one.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        for one in in_sentences(translator, *plain)
+    )
+    assert translated(server, source, format="html") == html.format(*escaped)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "<script>if (a<b) { tree }</script>",
+        "<STYLE>a > b</style >",
+        "<pre>a <b>tree</b>\n <pre>x</pre> y</pre>",
+        "<p lang=en translate=no>a <p>b</p> <br translate='no'> c</p>",
+        '<i translate="NO">a tree',
+        "<!-- a > b -->",
+        "<a title='x > y' href=it's>",
+        "<p class='a tree",
+        "<!-- a tree",
+    ],
+)
+def test_what_is_not_a_sentence_stays(kept):
+    pieces = [*split_html(f"a tree {kept}")]
+    assert [text for _, text in pieces if text] == ["a tree"]
+
+
+def test_broken_html_loses_nothing():
+    draw = random.Random(1)
+    parts = [*"<>/!-=&;'\" \n", "a", "tree", "<p", "</p>", "<!--", "-->", "<pre>", "</pre>", "&#x"]
+    for _ in range(2000):
+        html = "".join(draw.choices(parts, k=20))
+        assert "".join(piece for piece, _ in split_html(html)) == html
+
+
+def with_pieces(*pieces):
+    return SimpleNamespace(subwords=SimpleNamespace(source=SimpleNamespace(pieces=lambda: pieces)))
+
+
+def test_directions_have_the_tags_of_their_models():
+    opus, mixture = (
+        with_pieces("a", ">>deu<<", ">>zho_Hans<<"),
+        with_pieces("<2de>", "<2en>", "<b>"),
+    )
+    texts = ["en-*", "en-en,de-en", "de-pt-BR"]
+    found = read_directions(texts, [opus, mixture, with_pieces("a")])
+    assert [(one.name, one.tag) for one in found] == [
+        ("en-de", ">>deu<<"),
+        ("en-zh-Hans", ">>zho_Hans<<"),
+        ("en-en", "<2en>"),
+        ("de-en", "<2en>"),
+        ("de-pt-BR", ""),
+    ]
+    assert read_directions(["en-deu"], [opus])[0].tag == ">>deu<<"
+    for wrong in ["en", "en-fr", "EN-de", "", "en-de,", "en-de,en-de"]:
+        with pytest.raises(UserError):
+            read_directions([wrong], [opus])
+    with pytest.raises(UserError):
+        read_directions(["en-*"], [with_pieces("a")])
