@@ -252,18 +252,6 @@ class MultiHeadAttention(SameShape):
             self.recorder(weights)
         return tf.matmul(self.weights_dropout(weights, training=training), values)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "initialization": self.initialization,
-        }
-
 
 def projected_memory(attentions: Sequence[MultiHeadAttention], memory: Vectors) -> list[KeysValues]:
     """Projects one memory for several attentions; see `MultiHeadAttention.project_memory`.

@@ -62,13 +62,3 @@ class FeedForward(SameShape):
         """Applies the network to every position: [batch, length, d_model] → the same shape."""
         inner = self.inner(x, training=training)
         return self.outer(self.relu_dropout(inner, training=training), training=training)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "d_ff": self.d_ff,
-            "dropout": self.dropout,
-            "activation": self.activation,
-            "initialization": self.initialization,
-        }

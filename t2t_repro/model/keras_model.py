@@ -1,5 +1,6 @@
 """The Keras side of layers, and of a model of source and target: calls, masks, fit, export."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,13 @@ class SameShape(keras.layers.Layer):
     def compute_output_shape(self, x_shape: tuple) -> tuple[int | None, ...]:
         """Returns the shape of the input, of several that of the first."""
         return tuple(x_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments; a layer keeps each as an attribute of its name."""
+        parents = [one for one in type(self).__mro__ if issubclass(one, SameShape)]
+        names = {name for one in parents for name in inspect.signature(one.__init__).parameters}
+        own = {name: getattr(self, name) for name in names - {"self", "args", "kwargs"}}
+        return super().get_config() | own
 
 
 class SourceTargetModel(keras.Model):

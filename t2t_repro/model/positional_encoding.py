@@ -145,7 +145,3 @@ class PositionalEncoding(SameShape):
                 # Sinusoids are computed once for all sentences.
                 encodings = tf.gather(encodings, x.layout.positions)
         return map_positions(lambda vectors: vectors + ops.cast(encodings, vectors.dtype)[None], x)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "kind": self.kind, "max_length": self.max_length}

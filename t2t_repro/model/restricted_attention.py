@@ -68,14 +68,6 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
         return blocked_attention(attend, queries, *keys_values, attention_mask, self._window)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "neighbourhood": self.neighbourhood,
-            "is_causal": self.is_causal,
-        }
-
 
 def new_attention(
     config: LayerConfig, neighbourhood: int | None = None, is_causal: bool = False, **kwargs: Any

@@ -13,12 +13,12 @@ Depth = Annotated[int, Range(least=1, most=1000)]
 """A number of layers."""
 
 
-class StackedLayer(SameShape):
-    """One layer of a stack: sub-layers, each in a `SublayerConnection`.
+class ConfiguredLayer(SameShape):
+    """A layer that a `LayerConfig` describes.
 
     Args:
         config: sizes and rates.
-        neighbourhood: r of the restricted self-attention, or None.
+        neighbourhood: r, to which self-attention is restricted (paper, section 4), or None.
     """
 
     def __init__(
@@ -30,6 +30,14 @@ class StackedLayer(SameShape):
         super().__init__(**kwargs)
         self.config = LayerConfig.of(config)
         self.neighbourhood = neighbourhood
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return super().get_config() | {"config": self.config.to_dict()}
+
+
+class StackedLayer(ConfiguredLayer):
+    """One layer of a stack: sub-layers, each in a `SublayerConnection`."""
 
     def _new_feed_forward(self) -> FeedForward:
         config = self.config
@@ -53,16 +61,8 @@ class StackedLayer(SameShape):
             dtype=self.dtype_policy,
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "config": self.config.to_dict(),
-            "neighbourhood": self.neighbourhood,
-        }
 
-
-class LayerStack(SameShape):
+class LayerStack(ConfiguredLayer):
     """N layers of one kind, and a final norm if normalization is "pre".
 
     Args:
@@ -81,10 +81,8 @@ class LayerStack(SameShape):
         neighbourhood: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(config, neighbourhood, **kwargs)
         self.num_layers = num_layers
-        self.config = LayerConfig.of(config)
-        self.neighbourhood = neighbourhood
         # Attributes, not a list: TensorFlow's checkpoints do not see into Keras's lists.
         for i in range(num_layers):
             layer = self.layer_type(
@@ -108,12 +106,3 @@ class LayerStack(SameShape):
     def normalize_output(self, x: Vectors) -> Vectors:
         """Returns the stack's output: x, after the final norm if there is one."""
         return map_positions(self.final_norm, x) if self.final_norm else x
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "config": self.config.to_dict(),
-            "neighbourhood": self.neighbourhood,
-        }

@@ -41,7 +41,7 @@ class SublayerConnection(SameShape):
         self.dropout = dropout
         self.normalization = normalization
         self.norm = new_norm(norm, norm_epsilon, name="norm", dtype=self.dtype_policy)
-        self._norm_name, self._norm_epsilon = norm, norm_epsilon
+        self._norm_name, self.norm_epsilon = norm, norm_epsilon
         self.output_dropout = Dropout(dropout, name="output_dropout", dtype=self.dtype_policy)
 
     def call(
@@ -63,10 +63,4 @@ class SublayerConnection(SameShape):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "dropout": self.dropout,
-            "normalization": self.normalization,
-            "norm": self._norm_name,
-            "norm_epsilon": self._norm_epsilon,
-        }
+        return super().get_config() | {"norm": self._norm_name}
