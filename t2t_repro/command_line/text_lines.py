@@ -1,15 +1,12 @@
 """Reads and writes text line by line, and asks for it at a terminal."""
 
-import gzip
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from io import BufferedIOBase
+from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
-from t2t_repro.data.line_files import decoded_lines
+from t2t_repro.data.line_files import decoded_lines, read_lines
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_file
 
@@ -29,22 +26,13 @@ def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
     Raises:
         UserError: the file does not exist, or is not UTF-8.
     """
-    try:
-        with _open(path) as file:
-            yield from decoded_lines(file, named_input(path, flag))
-    except OSError as error:
-        raise UserError(f"--{flag}={path}: {error.strerror}; expected a text file.") from error
+    name = named_input(path, flag)
+    yield from read_lines(Path(path), name) if path else decoded_lines(sys.stdin.buffer, name)
 
 
 def named_input(path: str | None, flag: str) -> str:
     """Returns the name of an input in errors."""
     return f"--{flag}={path}" if path else "standard input"
-
-
-def _open(path: str | None) -> AbstractContextManager[BufferedIOBase]:
-    if not path:
-        return nullcontext(cast(BufferedIOBase, sys.stdin.buffer))
-    return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
 
 
 def write_output(lines: Iterable[str], path: str | None) -> None:

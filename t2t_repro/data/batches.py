@@ -109,10 +109,11 @@ class BatchSettings:
     segmentation: Segmentation | None = None
 
 
+@dataclass(eq=False)
 class Batches:
     """The batches of a training run, a pure function of (seed, epoch, batch).
 
-    Args:
+    Attributes:
         store: the training sentences.
         settings: bound by gin.
         seed: of the shuffling.
@@ -121,8 +122,6 @@ class Batches:
             empty rows, columns and capacity are cut off.
         mixture: which sentences an epoch has; every sentence once by default.
         data: the data of `store`; only a segmentation needs them.
-
-    Attributes:
         shapes: of micro-batches.
 
     Raises:
@@ -130,28 +129,23 @@ class Batches:
             be segmented.
     """
 
-    def __init__(
-        self,
-        store: TokenStore,
-        settings: BatchSettings,
-        seed: int,
-        micro_batches: int = 1,
-        is_static: bool = False,
-        mixture: EpochMixture | None = None,
-        data: PreparedData | None = None,
-    ) -> None:
-        self._store = store
+    store: TokenStore
+    settings: BatchSettings
+    seed: int
+    micro_batches: int = 1
+    is_static: bool = False
+    mixture: EpochMixture | None = None
+    data: PreparedData | None = None
+
+    def __post_init__(self) -> None:
+        store, settings, data = self.store, self.settings, self.data
         self._lengths = store.source_lengths, store.target_lengths
-        self._seed = seed
-        self._micro_batches = micro_batches
-        self._is_static = is_static
-        self._mixture = mixture
         self._planned: _PlannedEpoch | None = None
         self._stores: EpochStores | None = None
-        tokens = settings.tokens_per_batch // micro_batches
+        tokens = settings.tokens_per_batch // self.micro_batches
         if settings.segmentation:
             assert data, "a segmentation needs the data's subwords"
-            segmenters = settings.segmentation.segmenters(data.subwords, seed)
+            segmenters = settings.segmentation.segmenters(data.subwords, self.seed)
             if segmenters != (None, None):
                 longest, workers = min(data.max_length, tokens), settings.segmentation.workers
                 self._stores = EpochStores(store, segmenters, self._sentences, longest, workers)
@@ -170,18 +164,18 @@ class Batches:
         plan = self._expected_plan(0) if self._stores else self.plan(0)
         capacity = np.array([sum(shape.capacity) for shape in self.shapes])
         corpora = {}
-        for name, own in (self._mixture.corpora if self._mixture else {}).items():
+        for name, own in (self.mixture.corpora if self.mixture else {}).items():
             taken = plan.order[(plan.order >= own.start) & (plan.order < own.stop)]
             corpora[name] = CorpusReport(len(taken), *self._count(taken))
         source_tokens, target_tokens = self._count(plan.order)
         return EpochReport(
             sentences=len(plan.order),
-            micro_batches=self._micro_batches,
+            micro_batches=self.micro_batches,
             shapes=len(self.shapes),
             batches=len(plan),
             source_tokens=source_tokens,
             target_tokens=target_tokens,
-            capacity=int(capacity[plan.shape_of_batch].sum()) * self._micro_batches,
+            capacity=int(capacity[plan.shape_of_batch].sum()) * self.micro_batches,
             corpora=corpora,
         )
 
@@ -201,7 +195,7 @@ class Batches:
                 store = self._stores(epoch)
                 plan = self._plan(epoch, store.source_lengths, store.target_lengths)
             else:
-                store, plan = self._store, self._expected_plan(epoch)
+                store, plan = self.store, self._expected_plan(epoch)
             self._planned = _PlannedEpoch(epoch, store, plan)
         return self._planned
 
@@ -212,11 +206,11 @@ class Batches:
         return replace(plan, order=taken[plan.order])
 
     def _plan(self, epoch: int, source: NDArray, target: NDArray) -> EpochPlan:
-        return epoch_plan(self.shapes, source, target, self._micro_batches, self._seed, epoch)
+        return epoch_plan(self.shapes, source, target, self.micro_batches, self.seed, epoch)
 
     def _sentences(self, epoch: int) -> NDArray[np.int64]:
         """Returns the indices in the store of an epoch's sentences, rising."""
-        return self._mixture.sentences(epoch) if self._mixture else np.arange(len(self._store))
+        return self.mixture.sentences(epoch) if self.mixture else np.arange(len(self.store))
 
     def count_tokens(self, epoch: int, batch: int) -> int:
         """Returns the number of source and target tokens of a batch, padding not counted."""
@@ -238,7 +232,7 @@ class Batches:
             a data set of `Batch`.
         """
         planned = self._plan_epoch(epoch)
-        own = range(self._micro_batches) if own_micro_batches is None else own_micro_batches
+        own = range(self.micro_batches) if own_micro_batches is None else own_micro_batches
 
         # TensorFlow keeps a `numpy_function`, and all that it refers to, until the process ends.
         # So it refers to the epoch weakly, and the data set alone keeps the epoch.
@@ -274,7 +268,7 @@ class Batches:
     ) -> tuple[NDArray, ...]:
         """Returns the arrays of a `Batch` from the sentence indices of its micro-batches."""
         rows, (source_length, target_length) = shape.rows, shape.lengths
-        if not self._is_static:
+        if not self.is_static:
             together = np.concatenate(micro_batches)
             rows = max(1, *map(len, micro_batches))
             source_length = int(store.source_lengths[together].max(initial=1))
@@ -284,7 +278,7 @@ class Batches:
             row[: len(of_one)] = of_one
         padded = store.padded_batch(indices.ravel(), source_length, target_length)
         source, target = (side.reshape(*indices.shape, -1) for side in padded)
-        room = shape.capacity if self._is_static else capacity_needed(source, target)
+        room = shape.capacity if self.is_static else capacity_needed(source, target)
         return source, target, np.array(room, np.int32)
 
 

@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
@@ -15,17 +15,22 @@ _CHUNK_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
     r"""Yields the lines of a plain or `.gz` UTF-8 file, without "\n" or "\r\n" and without a BOM.
+
+    Args:
+        path: of the file.
+        name: of the file, for errors; its path by default.
 
     Raises:
         UserError: the file is missing, is a damaged gzip file, or a line is not UTF-8.
     """
-    with _open(path) as file:
-        yield from decoded_lines(file, str(path))
+    name = name or str(path)
+    with _open(path, name) as file:
+        yield from decoded_lines(file, name)
 
 
-def decoded_lines(file: BufferedIOBase, name: str) -> Iterator[str]:
+def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     """Yields the lines of an open file, as `read_lines` does, as soon as they can be read.
 
     Args:
@@ -73,19 +78,19 @@ def check_line_counts(paths: Sequence[Path]) -> int:
 def _count_lines(path: Path) -> int:
     """Counts lines without decoding; a last line without a newline counts."""
     newlines, last = 0, b"\n"
-    with _open(path) as file, _gzip_errors(str(path)):
+    with _open(path, str(path)) as file, _gzip_errors(str(path)):
         while chunk := file.read(_CHUNK_BYTES):
             newlines += chunk.count(b"\n")
             last = chunk[-1:]
     return newlines + (last != b"\n")
 
 
-def _open(path: Path) -> BufferedIOBase:
+def _open(path: Path, name: str) -> BufferedIOBase:
     try:
         return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
         raise UserError(
-            f"cannot read {path} ({error.strerror}), expected a text file: check the name, which "
+            f"cannot read {name} ({error.strerror}), expected a text file: check the name, which "
             f"is relative to {Path.cwd()}"
         ) from error
 

@@ -116,7 +116,7 @@ class Translator:
         self.subwords = subwords
         self.settings = settings or TranslatorSettings()
         without_pad = self.settings.forbid_pad and self.settings.renormalize
-        self._ensemble = Ensemble(models, self.settings.ensemble, without_pad)
+        self._ensemble = Ensemble(tuple(models), self.settings.ensemble, without_pad)
         pad = [PAD_ID] * self.settings.forbid_pad
         self.forbidden = tuple(sorted({*self.settings.forbidden_ids, *pad}))
         # Sinusoids have no last position.

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import gin
 import tensorflow as tf
@@ -29,25 +30,19 @@ def sum_log_probabilities(log_probs: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(log_probs, axis=0)
 
 
+@dataclass(frozen=True)
 class Ensemble:
     """Transformers with the same vocabulary; a single one decodes as it does alone.
 
-    Args:
+    Attributes:
         models: at least one, of any sizes.
         combine: of several models' log-probabilities makes one score.
         without_pad: whether PAD has no probability in any of them; see `StepDecoder`.
-
     """
 
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        combine: Combine = mean_probability,
-        without_pad: bool = False,
-    ) -> None:
-        self.models = tuple(models)
-        self._combine = combine
-        self._without_pad = without_pad
+    models: Sequence[Transformer]
+    combine: Combine = mean_probability
+    without_pad: bool = False
 
     @property
     def longest(self) -> int | None:
@@ -60,31 +55,31 @@ class Ensemble:
 
     def decoder(self, beam_size: int) -> "StepDecoder | EnsembleDecoder":
         """Returns a step decoder with the current weights of the models."""
-        decoders = [StepDecoder(model, beam_size, self._without_pad) for model in self.models]
-        return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders, self._combine)
+        decoders = [StepDecoder(model, beam_size, self.without_pad) for model in self.models]
+        return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders, self.combine)
 
 
+@dataclass(frozen=True)
 class EnsembleDecoder:
     """Decodes step by step with all models, with one cache per model.
 
-    Args:
+    Attributes:
         decoders: of the models.
         combine: see `Ensemble`.
     """
 
-    def __init__(self, decoders: Sequence[StepDecoder], combine: Combine) -> None:
-        self._decoders = decoders
-        self._combine = combine
+    decoders: Sequence[StepDecoder]
+    combine: Combine
 
     def begin(self, source: tf.Tensor) -> tuple[DecodingCache, ...]:
         """Encodes source ids [batch, source_length]; the cache has no room for positions yet."""
-        return tuple(decoder.begin(source) for decoder in self._decoders)
+        return tuple(decoder.begin(source) for decoder in self.decoders)
 
     def make_room(
         self, cache: tuple[DecodingCache, ...], positions: int
     ) -> tuple[DecodingCache, ...]:
         """Makes room for more positions."""
-        pairs = zip(self._decoders, cache, strict=True)
+        pairs = zip(self.decoders, cache, strict=True)
         return tuple(decoder.make_room(of_model, positions) for decoder, of_model in pairs)
 
     def step(
@@ -99,7 +94,7 @@ class EnsembleDecoder:
         Returns:
             scores [batch, beam, vocab], float32, and the caches for the next step.
         """
-        pairs = zip(self._decoders, cache, strict=True)
+        pairs = zip(self.decoders, cache, strict=True)
         steps = [decoder.step(ids, parents, position, of_model) for decoder, of_model in pairs]
         log_p = tf.stack([tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits, _ in steps])
-        return self._combine(log_p), tuple(of_model for _, of_model in steps)
+        return self.combine(log_p), tuple(of_model for _, of_model in steps)

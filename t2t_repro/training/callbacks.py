@@ -1,6 +1,7 @@
 """Calls Keras callbacks during training, for W&B, MLflow or your own code."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import keras
 from absl import logging
@@ -8,6 +9,7 @@ from absl import logging
 from t2t_repro.training.train_step import StepResult
 
 
+@dataclass(eq=False)
 class Callbacks:
     """Calls Keras callbacks at the events of a run.
 
@@ -22,35 +24,32 @@ class Callbacks:
     several workers, only the first one's callbacks are called. They are there to read: a checkpoint
     does not hold their state, so they must not change the learning rate or the weights.
 
-    Args:
+    Attributes:
         callbacks: Keras's, or classes derived from `keras.callbacks.Callback`.
         model: given to them, compiled with the optimizer.
         optimizer: of the run.
         steps: the last step of the run.
     """
 
-    def __init__(
-        self,
-        callbacks: Sequence[keras.callbacks.Callback],
-        model: keras.Model,
-        optimizer: keras.Optimizer,
-        steps: int,
-    ) -> None:
-        self._callbacks = callbacks
-        self._model = model
+    callbacks: Sequence[keras.callbacks.Callback]
+    model: keras.Model
+    optimizer: keras.Optimizer
+    steps: int
+
+    def __post_init__(self) -> None:
         self._last: dict[str, float] = {}
         self._has_warned = False
-        if callbacks:
+        if self.callbacks:
             # Callbacks read the optimizer there, W&B's for the learning rate.
-            model.compile(optimizer)
-        for callback in callbacks:
-            callback.set_params({"epochs": 1, "steps": steps, "verbose": 0})
-            callback.set_model(model)
+            self.model.compile(self.optimizer)
+        for callback in self.callbacks:
+            callback.set_params({"epochs": 1, "steps": self.steps, "verbose": 0})
+            callback.set_model(self.model)
 
     def begin(self) -> None:
         """Reports that training begins, or goes on."""
-        self._model.stop_training = False
-        for callback in self._callbacks:
+        self.model.stop_training = False
+        for callback in self.callbacks:
             callback.on_train_begin()
 
     def update(self, step: int, result: StepResult) -> None:
@@ -60,15 +59,15 @@ class Callbacks:
             step: updates so far, this one included.
             result: of the update.
         """
-        if not self._callbacks:
+        if not self.callbacks:
             return
         self._last = {
             name: float(getattr(result, name))
             for name in ("loss", "nll", "learning_rate", "gradient_norm")
         }
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback.on_train_batch_end(step - 1, dict(self._last))
-        if self._model.stop_training and not self._has_warned:
+        if self.model.stop_training and not self._has_warned:
             self._has_warned = True
             logging.warning(
                 "train: a callback has set stop_training, which does not end a run: bind "
@@ -78,11 +77,11 @@ class Callbacks:
     def evaluation(self, step: int, scores: Mapping[str, float]) -> None:
         """Reports a dev evaluation after update `step`."""
         together = self._last | {f"val_{name}": score for name, score in scores.items()}
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback.on_test_end(dict(scores))
             callback.on_epoch_end(step - 1, dict(together))
 
     def end(self) -> None:
         """Reports the end of training."""
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback.on_train_end()

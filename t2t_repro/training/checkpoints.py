@@ -43,12 +43,13 @@ class CheckpointSettings:
     keep: Count = 20
 
 
+@dataclasses.dataclass(eq=False)
 class Checkpoints:
     """Writes, keeps and restores checkpoints in a model directory.
 
     `CheckpointFolder` says what a kill leaves behind.
 
-    Args:
+    Attributes:
         directory: the model directory.
         model: the Transformer.
         optimizer: its optimizer.
@@ -58,29 +59,24 @@ class Checkpoints:
         is_writer: whether this worker writes; the others only read.
     """
 
-    def __init__(
-        self,
-        directory: ModelDirectory,
-        model: keras.Model,
-        optimizer: keras.Optimizer,
-        settings: CheckpointSettings,
-        average: MovingAverage | None = None,
-        frozen: Sequence[str] = (),
-        is_writer: bool = True,
-    ) -> None:
-        self._settings = settings
+    directory: ModelDirectory
+    model: keras.Model
+    optimizer: keras.Optimizer
+    settings: CheckpointSettings
+    average: MovingAverage | None = None
+    frozen: Sequence[str] = ()
+    is_writer: bool = True
+
+    def __post_init__(self) -> None:
         # TensorFlow cannot send text to other workers: only the writer's state is ever read.
         self._state = tf.Variable("", dtype=tf.string, trainable=False)
-        parts = {"model": model, "optimizer": optimizer, "state": self._state}
-        if average and average.values:
-            parts["average"] = average
+        parts = {"model": self.model, "optimizer": self.optimizer, "state": self._state}
+        if self.average and self.average.values:
+            parts["average"] = self.average
         self._checkpoint = tf.train.Checkpoint(**parts)
-        self._optimizer = optimizer
-        self._directory = directory
-        self._frozen = sorted(frozen)
-        self._is_writer = is_writer
-        self._last = CheckpointFolder(directory.checkpoints, settings.keep)
-        self._best = CheckpointFolder(directory.best)
+        self.frozen = sorted(self.frozen)
+        self._last = CheckpointFolder(self.directory.checkpoints, self.settings.keep)
+        self._best = CheckpointFolder(self.directory.best)
         self._saved_at = time.monotonic()
         self._saved: RunState | None = None
 
@@ -103,24 +99,24 @@ class Checkpoints:
             return RunState()
         path = self._last.prefix(step)
         # Keras keeps a constant rate, unlike a schedule, as a variable: the configured one counts.
-        constant = getattr(self._optimizer, "_learning_rate", None)
+        constant = getattr(self.optimizer, "_learning_rate", None)
         rate = float(constant.numpy()) if isinstance(constant, keras.Variable) else None
         try:
             state = json.loads(tf.train.load_checkpoint(path).get_tensor(_STATE))
             frozen = sorted(state.pop(_FROZEN, []))
-            if frozen != self._frozen:
+            if frozen != self.frozen:
                 # The optimizer's moments are those of the weights that were not frozen.
-                raise ValueError(f"TrainStep.frozen = {frozen} there, {self._frozen} now")
+                raise ValueError(f"TrainStep.frozen = {frozen} there, {self.frozen} now")
             self._saved = RunState(**state)
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
             raise UserError(
                 f"{path} does not fit this model ({reason_of(error)}): give the gin file that it "
                 "was trained with; or, to start from its weights alone, another --model_dir with "
-                f"{self._directory.as_parent()}."
+                f"{self.directory.as_parent()}."
             ) from error
         if rate is not None:
-            self._optimizer.learning_rate = rate
+            self.optimizer.learning_rate = rate
         return self._saved or RunState()
 
     def tidy(self) -> None:
@@ -128,7 +124,7 @@ class Checkpoints:
 
         Call it after `restore`: a start that is refused deletes nothing.
         """
-        if self._is_writer:
+        if self.is_writer:
             self._last.tidy()
             self._best.tidy()
 
@@ -143,7 +139,7 @@ class Checkpoints:
                         f"the checkpoint {self._last.prefix(later)} cannot be read ({why}): set "
                         f"aside; going on from step {step}"
                     )
-                    if self._is_writer:
+                    if self.is_writer:
                         self._last.set_aside(later)
                 return step
             unreadable[step] = reason
@@ -162,8 +158,8 @@ class Checkpoints:
         By `every_minutes`, workers may differ: only the writer's answer counts.
         """
         minutes = (time.monotonic() - self._saved_at) / 60
-        most = self._settings.every_minutes
-        return step % self._settings.every_steps == 0 or (most is not None and minutes >= most)
+        most = self.settings.every_minutes
+        return step % self.settings.every_steps == 0 or (most is not None and minutes >= most)
 
     def save(self, state: RunState) -> None:
         """Writes a checkpoint, unless the newest one is of the same state.
@@ -185,8 +181,8 @@ class Checkpoints:
         self._write(self._best, state)
 
     def _write(self, folder: CheckpointFolder, state: RunState) -> None:
-        if not self._is_writer:
+        if not self.is_writer:
             return
-        frozen = {_FROZEN: self._frozen} if self._frozen else {}
+        frozen = {_FROZEN: self.frozen} if self.frozen else {}
         self._state.assign(json.dumps(dataclasses.asdict(state) | frozen))
         folder.write(self._checkpoint, state.step)

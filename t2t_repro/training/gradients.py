@@ -8,6 +8,7 @@ that captures the variables of a MirroredStrategy fails on the second device.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
@@ -20,10 +21,11 @@ from t2t_repro.model.loss import CrossEntropy, LossSums
 from t2t_repro.model.transformer import Transformer
 
 
+@dataclass(eq=False)
 class MicroBatchGradients:
     """Sums of loss and gradients over micro-batches.
 
-    Args:
+    Attributes:
         model: the Transformer.
         loss: of its vectors.
         seed: of dropout, which is a function of (seed, step, number of the micro-batch).
@@ -31,20 +33,16 @@ class MicroBatchGradients:
         updated: the variables to differentiate by; all trainable ones by default.
     """
 
-    def __init__(
-        self,
-        model: Transformer,
-        loss: CrossEntropy,
-        seed: int,
-        jit_compile: bool,
-        updated: Sequence[keras.Variable] | None = None,
-    ) -> None:
-        self._model = model
-        wanted = {id(weight) for weight in updated or model.trainable_variables}
+    model: Transformer
+    loss: CrossEntropy
+    seed: int
+    jit_compile: bool
+    updated: Sequence[keras.Variable] | None = None
+
+    def __post_init__(self) -> None:
+        model = self.model
+        wanted = {id(weight) for weight in self.updated or model.trainable_variables}
         self._is_updated = [id(weight) in wanted for weight in model.trainable_variables]
-        self._loss = loss
-        self._seed = seed
-        self._jit_compile = jit_compile
         ids = tf.TensorSpec([None, None], tf.int32)
         self.of_one = tf.function(
             self._of_one,
@@ -56,7 +54,7 @@ class MicroBatchGradients:
                 tf.TensorSpec([2], tf.int32),
                 tf.TensorSpec([], tf.float32),
             ],
-            jit_compile=jit_compile or None,
+            jit_compile=self.jit_compile or None,
             autograph=False,
         )
         # Traced once for all shapes and replicas: MirroredStrategy would trace again for every
@@ -85,7 +83,7 @@ class MicroBatchGradients:
         Returns:
             the sums, and one gradient per updated variable.
         """
-        weights = [tf.convert_to_tensor(v.value) for v in self._model.trainable_variables]
+        weights = [tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]
         of_one = self.of_one if tf.config.functions_run_eagerly() else self._traced
 
         def one(index: Any) -> tuple[LossSums, list[tf.Tensor]]:
@@ -116,17 +114,17 @@ class MicroBatchGradients:
         XLA treats the value of `capacity` as a constant, and compiles a program for each.
         """
         updated = list(compress(weights, self._is_updated))
-        trainable = zip(self._model.trainable_variables, weights, strict=True)
-        states = self._model.non_trainable_variables
+        trainable = zip(self.model.trainable_variables, weights, strict=True)
+        states = self.model.non_trainable_variables
         dropout = zip(states, tf.unstack(scrambled(seeds)), strict=True)
-        with gpu.compiled(self._jit_compile):
+        with gpu.compiled(self.jit_compile):
             with tf.GradientTape() as tape:
                 tape.watch(updated)
                 with keras.StatelessScope(state_mapping=[*trainable, *dropout]):
-                    sums = self._model.loss_sums(
+                    sums = self.model.loss_sums(
                         source,
                         target,
-                        self._loss,
+                        self.loss,
                         training=True,
                         capacity=None if PLAIN else capacity,
                     )
@@ -136,10 +134,10 @@ class MicroBatchGradients:
 
     def _dropout_seeds(self, step: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
         """Returns [dropout layers, 2], the seeds of one micro-batch's dropout layers."""
-        key = tf.constant([self._seed, 0], tf.int64)
+        key = tf.constant([self.seed, 0], tf.int64)
         for data in (step, tf.cast(number, tf.int64)):
             key = tf.random.experimental.stateless_fold_in(key, data)
-        count = len(self._model.non_trainable_variables)
+        count = len(self.model.non_trainable_variables)
         seeds = tf.random.stateless_uniform(
             [count, 2], key, minval=0, maxval=2**31 - 1, dtype=tf.int32
         )

@@ -71,22 +71,17 @@ class StepResult(NamedTuple):
     usable: tf.Tensor
 
 
+@dataclass(eq=False)
 class TrainStep:
     """The update: forward, loss, backward, sum over micro-batches and replicas, clip, optimizer.
 
-    Args:
+    Attributes:
         model: the Transformer, created in the scope of the current strategy.
         optimizer: created in the same scope; it is built here, for the updated weights.
         settings: of the update.
         seed: of dropout, which is a function of (seed, step, number of the micro-batch).
         jit_compile: whether XLA compiles the forward and backward pass.
         averaging: settings of the moving average of the weights; none by default.
-
-    Attributes:
-        model: as given.
-        optimizer: as given.
-        seed: as given.
-        jit_compile: as given.
         strategy: the one in whose scope this was made.
         micro_batches: of a global batch.
         micro_batches_per_replica: those that each replica computes, one after the other.
@@ -101,36 +96,31 @@ class TrainStep:
             other part.
     """
 
-    def __init__(
-        self,
-        model: Transformer,
-        optimizer: keras.Optimizer,
-        settings: StepSettings,
-        seed: int,
-        jit_compile: bool = False,
-        averaging: MovingAverageSettings | None = None,
-    ) -> None:
-        self.model = model
-        self.seed = seed
-        self.optimizer = optimizer
-        self.jit_compile = jit_compile
+    model: Transformer
+    optimizer: keras.Optimizer
+    settings: StepSettings
+    seed: int
+    jit_compile: bool = False
+    averaging: MovingAverageSettings | None = None
+
+    def __post_init__(self) -> None:
         self.strategy = tf.distribute.get_strategy()
         replicas = self.strategy.num_replicas_in_sync
-        self.micro_batches_per_replica = per_replica = -(-settings.micro_batches // replicas)
+        self.micro_batches_per_replica = per_replica = -(-self.settings.micro_batches // replicas)
         self.micro_batches = per_replica * replicas
         own = own_replicas(self.strategy)
         self.own_micro_batches = range(own.start * per_replica, own.stop * per_replica)
-        self.frozen = settings.frozen
-        self.updated = updated_weights(model, settings.frozen)
-        optimizer.build(self.updated)
+        self.frozen = self.settings.frozen
+        self.updated = updated_weights(self.model, self.frozen)
+        self.optimizer.build(self.updated)
         self.micro_batch_gradients = MicroBatchGradients(
-            model, settings.loss, seed, jit_compile, self.updated
+            self.model, self.settings.loss, self.seed, self.jit_compile, self.updated
         )
         # Of all weights: who loads a checkpoint need not know what was frozen.
         self.average = MovingAverage(
-            model.trainable_variables, averaging or MovingAverageSettings(None)
+            self.model.trainable_variables, self.averaging or MovingAverageSettings(None)
         )
-        self._apply = SummedUpdate(optimizer, self.updated, self.average)
+        self._apply = SummedUpdate(self.optimizer, self.updated, self.average)
         batch = [tf.TensorSpec([len(self.own_micro_batches), None, None], tf.int32)] * 2
         capacity = tf.TensorSpec([2], tf.int32)
         step, vote = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)

@@ -25,12 +25,13 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.records import read_ancestry, weights_hash
 from t2t_repro.runs.weights import name_of, named_values, save_weights
+from t2t_repro.training.fine_tuning import updated_weights
 from t2t_repro.training.metrics_log import MetricsLog
 from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.train_step import TrainStep
 from tests.evaluation.untranslated import leave_untranslated
 from tests.text.marian_directory import write_marian_text
-from tests.training.tiny import assert_same, copies
+from tests.training.tiny import assert_same, copies, global_batches, tiny_model, tiny_step
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
 GIN = """
@@ -295,3 +296,54 @@ def test_a_run_that_began_without_an_initial_model_gets_none(initial, other):
     shutil.copytree(initial / "model", other / "model")
     with pytest.raises(UserError, match=r"began without train\.init_from"):
         train(other, from_model(initial))
+
+
+# Frozen parts
+
+
+def names(model, *parts):
+    return [
+        name_of(weight)
+        for weight in model.trainable_variables
+        if any(f"{name_of(weight)}/".startswith(f"{part}/") for part in parts)
+    ]
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    [[], ["encoder"], ["decoder/layer_1", "decoder/layer_1/feed_forward"], ["embedding/table"]],
+)
+def test_parts_are_named_as_paths_have_them(frozen):
+    model = tiny_model(num_layers=2)
+    kept = {id(weight) for weight in updated_weights(model, frozen)}
+    left = [name_of(weight) for weight in model.trainable_variables if id(weight) not in kept]
+    assert left == names(model, *frozen)
+
+
+@pytest.mark.parametrize("name", ["encoder/layer_2", "encoder/lay", ""])
+def test_an_unknown_part_is_an_error_that_lists_those_there_are(name):
+    with pytest.raises(UserError, match=r"names '.*', expected parts of the model: embedding, enc"):
+        updated_weights(tiny_model(num_layers=2), [name])
+
+
+def test_of_all_parts_nothing_is_left_to_train():
+    with pytest.raises(UserError, match=r"is the whole model, expected something left"):
+        updated_weights(tiny_model(), ["embedding", "encoder", "decoder"])
+
+
+def test_frozen_weights_stay_bit_equal_and_all_others_move():
+    """And the moving average of a frozen weight is the weight."""
+    step = tiny_step(
+        frozen=["embedding", "decoder/layer_0/memory_attention"], micro_batches=2, decay=0.9
+    )
+    before = copies(step.model)
+    for number, batch in enumerate(global_batches(2, 2)):
+        assert step(number, *batch).usable == 1
+    after, updated_ids = copies(step.model), {id(weight) for weight in step.updated}
+    weights = zip(step.model.trainable_variables, before, after, step.average.values, strict=True)
+    for weight, old, new, average in weights:
+        is_updated = id(weight) in updated_ids
+        assert (old != new).any() == is_updated, weight.path
+        assert (old != average.numpy()).any() == is_updated, weight.path
+    # Adam has two moments of each, and none of the others.
+    assert len(step.optimizer.variables) == 2 + 2 * len(step.updated)

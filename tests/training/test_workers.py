@@ -1,15 +1,18 @@
-"""Workers: who takes part, and what they agree on, in two processes on this machine."""
+"""Workers and their devices: who takes part, and what they agree on, in two processes."""
 
 import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.model.layer_config import LayerConfig
+from t2t_repro.training.devices import choose_strategy, own_replicas
 from t2t_repro.training.workers import find_workers
 from tests.commands import said_by
 from tests.training.two_processes import run_workers
@@ -134,6 +137,26 @@ def fail_on_the_chief(workers):
     with workers.chief_first():
         assert workers.is_chief, "nobody follows where the chief has failed"
         raise UserError("no room")
+
+
+# Devices
+
+
+def test_a_process_alone_has_all_replicas():
+    assert choose_strategy().num_replicas_in_sync == 1
+    assert own_replicas(choose_strategy()) == range(1)
+    assert own_replicas(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])) == range(2)
+
+
+def test_replicas_are_counted_through_all_workers(monkeypatch):
+    spec = tf.train.ClusterSpec({"worker": ["a:1", "b:1", "c:1"]})
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", SimpleNamespace)
+    found = []
+    for number in range(3):
+        resolver = SimpleNamespace(cluster_spec=lambda: spec, task_id=number)
+        strategy: Any = SimpleNamespace(cluster_resolver=resolver, num_replicas_in_sync=12)
+        found.append(own_replicas(strategy))
+    assert found == [range(4), range(4, 8), range(8, 12)]
 
 
 if __name__ == "__main__":

@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.data.batch_shapes import group_by_length
 from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.formats.saved_model.servable import Servable, StoredWeights
+from t2t_repro.formats.saved_model.servable import Servable, StoredWeights, in_groups, quantized
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.t2t import T2TSubwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES, random_model, with_search
 from tests.formats.saved_model.cpp_client import texts_of
 from tests.text.test_t2t import VOCABULARY, write
+from tests.training.tiny import tiny_model
 
 BEAM, EXTRA, LONGEST = 4, 8, 24  # of conftest.py
 STRANGE = [b"a \xff\xfe tree", b"\xed\xa0\x80", b"\xc3", b"the red bird"]
@@ -231,3 +233,80 @@ def test_bfloat16_gives_what_mixed_precision_gives(make_translator):
     translator = make_translator("mixed_bfloat16")
     answer = answer_of(Servable(translator, "bfloat16"), LINES[-1:])
     assert_first(answer, translator.translate(LINES[-1:]))
+
+
+# Weights
+
+
+def stored_bytes(weights):
+    return sum(
+        variable.dtype.size * variable.shape.num_elements() for variable in weights.variables
+    )
+
+
+def test_a_quantised_matrix_is_within_half_a_step():
+    matrix = np.random.default_rng(1).normal(size=(6, 5)).astype(np.float32) * [1, 9, 0.01, 0, 2]
+    whole, scale = quantized(tf.constant(matrix, tf.float32), axis=0)
+    assert whole.dtype == tf.int8
+    assert scale.shape == [1, 5]
+    assert np.abs(whole.numpy()).max(axis=0).tolist() == [127, 127, 127, 0, 127]
+    difference = np.abs(whole.numpy() * scale.numpy() - matrix)
+    assert (difference <= scale.numpy() / 2 * 1.001).all()
+    assert quantized(tf.constant(matrix, tf.float32), axis=1)[1].shape == [6, 1]
+
+
+@pytest.mark.parametrize(("kind", "bytes_each"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
+def test_every_weight_is_stored_once(kind, bytes_each):
+    model = tiny_model(d_model=32)
+    weights = StoredWeights(model, kind)
+    matrices = [weight for weight in model.trainable_variables if len(weight.shape) == 2]
+    count, in_matrices = (
+        sum(int(np.prod(weight.shape)) for weight in some)
+        for some in (model.trainable_variables, matrices)
+    )
+    scales = 0
+    if kind == "int8":
+        scales = sum(w.shape[0] if w.name == "table" else w.shape[1] for w in matrices)
+    expected = bytes_each * in_matrices + 4 * (count - in_matrices + scales)
+    assert stored_bytes(weights) == expected
+    for weight, value in zip(model.trainable_variables, weights.read(), strict=True):
+        assert value.shape == weight.shape
+        close = {"float32": 0.0, "bfloat16": 2**-8, "int8": 1 / 127}[kind]
+        largest = np.abs(np.asarray(weight)).max()
+        np.testing.assert_allclose(
+            tf.cast(value, tf.float32), np.asarray(weight), atol=close * largest
+        )
+
+
+# Groups
+
+
+def groups_and_results(lengths, tokens):
+    """The groups that `compute` was called with, and 100 + its row for every one computed."""
+    seen = []
+
+    def compute(rows, length):
+        seen.append((rows.numpy().tolist(), int(length)))
+        return rows + 100
+
+    ids = tf.constant(lengths, tf.int32)
+    return seen, in_groups(ids, tokens, compute, tf.zeros_like(ids)).numpy().tolist()
+
+
+@pytest.mark.parametrize("tokens", [1, 12, 10**6])
+def test_the_groups_are_those_of_the_plain_function(tokens):
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(0, 9, 30).tolist()
+    seen, results = groups_and_results(lengths, tokens)
+    assert [rows for rows, _ in seen] == [g.tolist() for g in group_by_length(lengths, tokens)]
+    assert [length for _, length in seen] == [max(lengths[r] for r in rows) for rows, _ in seen]
+    assert results == [100 + row if length else 0 for row, length in enumerate(lengths)]
+
+
+def test_in_a_graph_of_any_size():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def double(lengths):
+        return in_groups(lengths, 6, lambda rows, _: tf.gather(lengths, rows) * 2, lengths)
+
+    for lengths in ([], [0, 4, 9, 1, 1, 1, 2], [5]):
+        assert double(tf.constant(lengths, tf.int32)).numpy().tolist() == [2 * n for n in lengths]
