@@ -5,12 +5,24 @@ import numpy as np
 import tensorflow as tf
 
 
-def randomize(layer, seed=0):
-    """Gives every weight random values: biases at zero and norms at one hide much."""
+def randomize(layer, seed=0, spread=lambda weight: 0.3):
+    """Gives every weight random values: biases at zero and norms at one hide much.
+
+    Args:
+        layer: or a model, which is built if it is not.
+        seed: of the values.
+        spread: of a weight's values around 0, or around 1 for the scale of a norm.
+
+    Returns:
+        the layer.
+    """
+    if not layer.built:
+        layer.build()
     rng = np.random.default_rng(seed)
     for weight in layer.trainable_weights:
         centre = 1.0 if weight.name == "gamma" else 0.0
-        weight.assign(rng.normal(centre, 0.3, weight.shape))
+        weight.assign(rng.normal(centre, spread(weight), weight.shape))
+    return layer
 
 
 def run_layer_test(layer_class, config, inputs, output_shape, num_weights, masks=None):

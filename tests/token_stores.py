@@ -5,6 +5,16 @@ import numpy as np
 from t2t_repro.data.token_store import TokenStore, VocabSizes, complete_token_store, token_block
 
 
+def random_pairs(count, vocab_size, lengths, seed=0):
+    """Draws pairs of sentences; `lengths` are the least and one more than the most, without EOS."""
+    rng = np.random.default_rng(seed)
+
+    def sentence():
+        return [*rng.integers(2, vocab_size, rng.integers(*lengths)).tolist(), 1]
+
+    return [(sentence(), sentence()) for _ in range(count)]
+
+
 def write_token_store(directory, pairs, *, vocab_size, source_vocab_size=None):
     """Writes (source ids, target ids), EOS included, as one block; returns the store."""
     source, target = (

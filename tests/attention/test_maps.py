@@ -26,12 +26,8 @@ TARGET = np.array([[4, 11, 6, 1, 0], [2, 8, 10, 3, 1], [1, 0, 0, 0, 0]], np.int3
 
 def small_model(vocab=VOCAB, neighbourhood=None, dtype="float32", **options):
     config = LayerConfig(d_model=8, d_ff=12, num_heads=HEADS, dropout=0.3, **options)
-    model = Transformer(
-        vocab, 3, config, neighbourhood=neighbourhood, dtype=dtype, num_decoder_layers=2
-    )
-    model.build()
-    randomize(model)
-    return model
+    sizes = {"neighbourhood": neighbourhood, "num_decoder_layers": 2}
+    return randomize(Transformer(vocab, 3, config, dtype=dtype, **sizes))
 
 
 class PlainSentence:

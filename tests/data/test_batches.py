@@ -34,6 +34,12 @@ def arrays(dataset):
     return [tuple(part.numpy() for part in batch) for batch in dataset]
 
 
+def assert_same(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
+        for part, same in zip(one, other, strict=True):
+            np.testing.assert_array_equal(part, same)
+
+
 def rows_of(ids):
     return ids.reshape(-1, ids.shape[2])
 
@@ -93,11 +99,7 @@ def test_an_epoch_from_batch_k_on_is_the_tail_of_the_epoch(store, micro_batches)
     whole = arrays(batches.epoch(1, 0))
     assert len(whole) == len(batches.plan(1))
     for first in (1, 5, len(whole) - 1):
-        tail = arrays(batches.epoch(1, first))
-        assert len(tail) == len(whole) - first
-        for one, other in zip(tail, whole[first:], strict=True):
-            for part, same in zip(one, other, strict=True):
-                np.testing.assert_array_equal(part, same)
+        assert_same(arrays(batches.epoch(1, first)), whole[first:])
     # A run that was stopped after the last batch begins there.
     assert arrays(batches.epoch(1, len(whole))) == []
 
@@ -149,7 +151,5 @@ def test_an_iterator_keeps_its_epoch(store):
     assert arrays(batches.epoch(1, 0))
     gc.collect()
     found += arrays(begun)
-    assert len(found) == len(expected) > 5
-    for ours, theirs in zip(found, expected, strict=True):
-        for one, other in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(one, other)
+    assert len(expected) > 5
+    assert_same(found, expected)

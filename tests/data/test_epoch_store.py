@@ -9,7 +9,7 @@ import pytest
 from t2t_repro.data.epoch_store import EpochStores
 from t2t_repro.errors import UserError
 from tests.text.segmentations import Doubling
-from tests.token_stores import read_pair, write_token_store
+from tests.token_stores import random_pairs, read_pair, write_token_store
 
 COUNT, LONGEST = 2500, 30
 
@@ -23,12 +23,7 @@ class Dying:
 
 @pytest.fixture(scope="module")
 def pairs():
-    generator = np.random.default_rng(0)
-
-    def sentence():
-        return [*generator.integers(2, 90, generator.integers(0, 20)).tolist(), 1]
-
-    return [(sentence(), sentence()) for _ in range(COUNT)]
+    return random_pairs(COUNT, 90, (0, 20))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.text.bpe_dropout import SubwordDropout
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
-from tests.data.test_batches import arrays, rows_of, unpadded
+from tests.data.test_batches import arrays, assert_same, rows_of, unpadded
 from tests.text.odd_text import sentences
 from tests.token_stores import write_token_store
 
@@ -42,13 +42,6 @@ def opened(prepared):
     yield open_batches
     for batches in made:
         batches.close()
-
-
-def assert_same(ours, theirs):
-    assert len(ours) == len(theirs)
-    for one, other in zip(ours, theirs, strict=True):
-        for part, same in zip(one, other, strict=True):
-            np.testing.assert_array_equal(part, same)
 
 
 def pairs_of(batches):

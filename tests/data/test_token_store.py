@@ -6,16 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.data.token_store import TokenStore
-from tests.token_stores import read_pair, write_token_store
-
-
-def random_pairs(count, vocab_size, seed=0):
-    generator = np.random.default_rng(seed)
-
-    def sentence():
-        return [*generator.integers(2, vocab_size, generator.integers(0, 9)).tolist(), 1]
-
-    return [(sentence(), sentence()) for _ in range(count)]
+from tests.token_stores import random_pairs, read_pair, write_token_store
 
 
 def slow_batch(sentences, indices, length):
@@ -30,7 +21,7 @@ def slow_batch(sentences, indices, length):
 
 @pytest.mark.parametrize(("vocab_size", "bytes_per_id"), [(65_536, 2), (65_537, 4)])
 def test_what_is_written_is_read(tmp_path, vocab_size, bytes_per_id):
-    pairs = [*random_pairs(50, vocab_size), ([vocab_size - 1, 1], [1])]
+    pairs = [*random_pairs(50, vocab_size, (0, 9)), ([vocab_size - 1, 1], [1])]
     write_token_store(tmp_path / "train", pairs, vocab_size=vocab_size)
     store = TokenStore(tmp_path / "train")
     assert len(store) == len(pairs)
@@ -45,7 +36,7 @@ def test_what_is_written_is_read(tmp_path, vocab_size, bytes_per_id):
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    pairs = random_pairs(40, 1000)
+    pairs = random_pairs(40, 1000, (0, 9))
     return pairs, write_token_store(tmp_path_factory.mktemp("s") / "x", pairs, vocab_size=1000)
 
 

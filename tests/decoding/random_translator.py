@@ -10,6 +10,7 @@ from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordModel
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID
+from tests.layer_test import randomize
 
 TEXT = ["the red bird sees a tree", "a blue house", "the river, the stone and the cloud"] * 9
 ODD_LINES = [
@@ -49,12 +50,7 @@ def random_model(
     """Inclined to end its sentences, so that finished and unfinished hypotheses are seen."""
     config = LayerConfig(d_model=d_model, d_ff=16, num_heads=2)
     model = Transformer(subwords.size + 20, num_layers, config=config, dtype=dtype, **sizes)
-    model.build()
-    generator = np.random.default_rng(seed)
-    for weight in model.trainable_variables:
-        centre = 1.0 if weight.name == "gamma" else 0.0
-        spread = 1.0 if weight.name == "table" else 0.5
-        weight.assign(generator.normal(centre, spread, weight.shape))
+    randomize(model, seed, lambda weight: 1.0 if weight.name == "table" else 0.5)
     end = np.asarray(model.embedding.table)[EOS_ID]
     last_norm = model.trainable_variables[-1]
     last_norm.assign(np.asarray(last_norm) + 6.0 * end / (end @ end))

@@ -9,7 +9,7 @@ from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from tests.layer_test import randomize
 from tests.reference import log_softmax
-from tests.token_stores import read_pair, write_token_store
+from tests.token_stores import random_pairs, read_pair, write_token_store
 
 VOCAB = 17
 
@@ -18,20 +18,12 @@ VOCAB = 17
 def model():
     keras.utils.set_random_seed(0)
     config = LayerConfig(d_model=8, d_ff=12, num_heads=2, dropout=0.5)
-    model = Transformer(VOCAB, 1, config)
-    model.build()
-    randomize(model)
-    return model
+    return randomize(Transformer(VOCAB, 1, config))
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    rng = np.random.default_rng(0)
-
-    def sentence():
-        return [*rng.integers(2, VOCAB, rng.integers(0, 9)).tolist(), 1]
-
-    pairs = [(sentence(), sentence()) for _ in range(15)]
+    pairs = random_pairs(15, VOCAB, (0, 9))
     directory = tmp_path_factory.mktemp("store") / "dev"
     return write_token_store(directory, pairs, vocab_size=VOCAB)
 

@@ -19,6 +19,7 @@ from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
+from tests.layer_test import randomize
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -62,15 +63,10 @@ EXTRA = 20
 
 def model_of(subwords, seed=3, **sizes):
     """Random weights; some sentences end, and some hold PAD."""
-    sizes = {"num_layers": 1, **sizes}
-    model = Transformer(subwords.size + 20, **sizes)
-    model.build()
-    generator = np.random.default_rng(seed)
-    for weight in model.trainable_variables:
-        centre = 1.0 if weight.name == "gamma" else 0.0
-        # The next token must depend on what matrices make of tokens and positions.
-        spread = 0.1 if len(weight.shape) == 1 else 0.3 if weight.name == "table" else 1.0
-        weight.assign(generator.normal(centre, spread, weight.shape))
+    # The next token must depend on what matrices make of tokens and positions.
+    spreads = {"gamma": 0.1, "beta": 0.1, "bias": 0.1, "logits_bias": 0.1, "table": 0.3}
+    model = Transformer(subwords.size + 20, **{"num_layers": 1, **sizes})
+    randomize(model, seed, lambda weight: spreads.get(weight.name, 1.0))
     rows = np.array(model.embedding.table)
     rows[[PAD_ID, EOS_ID]] *= 1.6
     model.embedding.table.assign(rows)

@@ -29,24 +29,14 @@ def test_what_a_position_sees(neighbourhood):
 
 
 @pytest.mark.parametrize("normalization", ["post", "pre"])
-def test_decoder_layer_as_a_layer(normalization):
-    run_layer_test(
-        DecoderLayer,
-        {"config": sizes(normalization)},
-        (TARGET, X),
-        TARGET.shape,
-        LAYER,
-        masks={"attention_mask": CAUSAL, "source_mask": MASK},
-    )
-
-
-@pytest.mark.parametrize(("normalization", "final_norms"), [("post", 0), ("pre", 1)])
-def test_decoder_as_a_layer(normalization, final_norms):
-    run_layer_test(
-        Decoder,
-        {"num_layers": 2, "config": sizes(normalization), "neighbourhood": 4},
-        (TARGET, X),
-        TARGET.shape,
-        2 * LAYER + final_norms * NORM,
-        masks={"source_mask": MASK},
-    )
+@pytest.mark.parametrize(
+    ("kind", "options", "masks", "count"),
+    [
+        (DecoderLayer, {}, {"attention_mask": CAUSAL}, 1),
+        (Decoder, {"num_layers": 2, "neighbourhood": 4}, {}, 2),
+    ],
+)
+def test_decoder_as_a_layer(kind, options, masks, count, normalization):
+    weights = count * LAYER + (NORM if kind is Decoder and normalization == "pre" else 0)
+    config, masks = options | {"config": sizes(normalization)}, masks | {"source_mask": MASK}
+    run_layer_test(kind, config, (TARGET, X), TARGET.shape, weights, masks)

@@ -64,24 +64,12 @@ def test_encoder_against_numpy(normalization, neighbourhood):
 
 
 @pytest.mark.parametrize("normalization", ["post", "pre"])
-def test_encoder_layer_as_a_layer(normalization):
-    run_layer_test(
-        EncoderLayer,
-        {"config": sizes(normalization)},
-        (X,),
-        X.shape,
-        ATTENTION + FEED_FORWARD + 2 * NORM,
-        masks={"attention_mask": MASK},
-    )
-
-
-@pytest.mark.parametrize(("normalization", "final_norms"), [("post", 0), ("pre", 1)])
-def test_encoder_as_a_layer(normalization, final_norms):
-    run_layer_test(
-        Encoder,
-        {"num_layers": 2, "config": sizes(normalization), "neighbourhood": 3},
-        (X,),
-        X.shape,
-        2 * (ATTENTION + FEED_FORWARD + 2 * NORM) + final_norms * NORM,
-        masks={"attention_mask": MASK},
-    )
+@pytest.mark.parametrize(
+    ("kind", "options", "count"),
+    [(EncoderLayer, {}, 1), (Encoder, {"num_layers": 2, "neighbourhood": 3}, 2)],
+)
+def test_encoder_as_a_layer(kind, options, count, normalization):
+    weights = count * (ATTENTION + FEED_FORWARD + 2 * NORM)
+    weights += NORM if kind is Encoder and normalization == "pre" else 0
+    config = options | {"config": sizes(normalization)}
+    run_layer_test(kind, config, (X,), X.shape, weights, {"attention_mask": MASK})

@@ -19,17 +19,15 @@ from t2t_repro.text.subword_model import shared
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import random_model, write_subwords
 from tests.layer_test import randomize
-from tests.model.test_transformer import SOURCE, VOCAB, small_config, small_model
+from tests.model.test_step_decoder import BEAM, full_logits, steps_of
+from tests.model.test_transformer import SOURCE, small_config, small_model
 
-BEAM, STEPS = 2, 3
 LINES = ["the red bird", "", "a", "a tree sees a blue house", "stone", "🙂"]
 
 
 def two_models():
-    models = [small_model("learned"), Transformer(**small_config("paper") | {"num_layers": 1})]
-    models[1].build()
-    randomize(models[1], seed=5)
-    return models
+    small = Transformer(**small_config("paper") | {"num_layers": 1})
+    return [small_model("learned"), randomize(small, seed=5)]
 
 
 @pytest.mark.parametrize(
@@ -39,29 +37,15 @@ def two_models():
 def test_a_step_is_of_all_models(combine, without_pad):
     """Hypotheses that are exchanged at every step, against full passes of every model."""
     models = two_models()
-    decoder: Any = Ensemble(models, combine, without_pad).decoder(BEAM)
-    rng = np.random.default_rng(0)
-    batch = len(SOURCE)
-    known = decoder.make_room(decoder.begin(tf.constant(SOURCE)), STEPS)
-    prefixes = np.zeros((batch, BEAM, 0), np.int32)
-    last = parents = np.zeros((batch, BEAM), np.int32)
-    for t in range(STEPS):
-        log_p, known = decoder.step(tf.constant(last), tf.constant(parents), tf.constant(t), known)
-        padded = np.pad(prefixes, ((0, 0), (0, 0), (0, 1))).reshape(batch * BEAM, t + 1)
-        inputs = (np.repeat(SOURCE, BEAM, axis=0), padded)
-        each = [tf.nn.softmax(model(inputs)[:, -1]).numpy() for model in models]
+    for prefixes, log_p in steps_of(Ensemble(models, combine, without_pad).decoder(BEAM)):
+        each = [tf.nn.softmax(full_logits(model, prefixes)).numpy() for model in models]
         assert np.abs(each[0] - each[1]).max() > 0.1
         if without_pad:
             for p in each:
-                p[:, PAD_ID] = 0
+                p[..., PAD_ID] = 0
                 p /= p.sum(axis=-1, keepdims=True)
         wanted = np.mean(each, axis=0) if combine is mean_probability else each[0] * each[1]
-        np.testing.assert_allclose(np.exp(log_p), wanted.reshape(batch, BEAM, VOCAB), atol=1e-5)
-
-        parents = rng.integers(BEAM, size=(batch, BEAM), dtype=np.int32)
-        last = rng.integers(VOCAB, size=(batch, BEAM), dtype=np.int32)
-        prefixes = np.take_along_axis(prefixes, parents[..., None], axis=1)
-        prefixes = np.concatenate([prefixes, last[..., None]], axis=-1)
+        np.testing.assert_allclose(np.exp(log_p), wanted, atol=1e-5)
 
 
 def test_the_mean_is_of_float32_whatever_the_models_compute_in():

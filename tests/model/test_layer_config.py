@@ -15,10 +15,7 @@ def test_round_trip():
     config = LayerConfig(d_model=8, num_heads=2, d_k=3, normalization="pre", relu_dropout=0.3)
     assert LayerConfig.of(config.to_dict()) == config
     assert LayerConfig.of(config) is config
-
-
-def test_a_model_of_an_earlier_version_may_have_recompute():
-    config = LayerConfig(d_model=8, num_heads=2)
+    # Of an earlier version.
     assert LayerConfig.of({**config.to_dict(), "recompute": True}) == config
 
 

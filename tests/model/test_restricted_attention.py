@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.encoder import Encoder, EncoderLayer
-from t2t_repro.model.masks import apply_mask, causal_mask, padding_mask, window_of
+from t2t_repro.model.masks import apply_mask, padding_mask, window_of
 from t2t_repro.model.restricted_attention import RestrictedSelfAttention
 from tests import reference
 from tests.layer_test import run_layer_test
@@ -132,19 +132,6 @@ def test_as_a_layer():
 
 
 # Masks of all kinds
-
-
-def test_padding_mask_allows_tokens():
-    mask = padding_mask(tf.constant([[5, 1, 0], [0, 0, 0]])).numpy()
-    assert mask.tolist() == [[[True, True, False]], [[False, False, False]]]
-
-
-def test_causal_mask_allows_the_past_and_the_present():
-    mask = causal_mask(5).numpy()
-    assert mask.shape == (1, 5, 5)
-    for i in range(5):
-        for j in range(5):
-            assert mask[0, i, j] == (j <= i)
 
 
 def test_apply_mask_leaves_what_is_allowed_and_forbids_the_rest():

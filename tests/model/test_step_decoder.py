@@ -10,7 +10,7 @@ from t2t_repro.model.transformer import Transformer
 from tests.buffers import xla_bytes
 from tests.model.test_transformer import SOURCE, VOCAB, every_variant, small_model
 
-BEAM, STEPS = 3, 6
+BEAM = 3
 
 
 def full_logits(model, prefixes):
@@ -21,36 +21,34 @@ def full_logits(model, prefixes):
     return logits[:, -1].numpy().reshape(batch, beam, VOCAB)
 
 
-def steps_against_full(model, decoder, step, rooms=(2, 3, 1)):
-    """Three hypotheses, each with its own prefix, that are exchanged at every step.
+def steps_of(decoder, rooms=(2, 3, 1)):
+    """Yields prefixes [batch, beam, length], and the scores of what follows them.
 
-    The room grows as the positions come.
+    Hypotheses, each with its own prefix, are exchanged at every step. The room grows as the
+    positions come.
     """
     rng = np.random.default_rng(0)
-    batch = len(SOURCE)
+    size = len(SOURCE), BEAM
     cache = decoder.begin(tf.constant(SOURCE))
-    prefixes = np.zeros((batch, BEAM, 0), np.int32)
-    last = np.zeros((batch, BEAM), np.int32)
-    parents = np.zeros((batch, BEAM), np.int32)
-    room_is_full = np.cumsum((0, *rooms))[:-1]
-    for t in range(STEPS):
-        if t in room_is_full:
-            cache = decoder.make_room(cache, rooms[list(room_is_full).index(t)])
-        logits, cache = step(tf.constant(last), tf.constant(parents), tf.constant(t), cache)
-        expected = full_logits(model, np.pad(prefixes, ((0, 0), (0, 0), (0, 1))))
-        np.testing.assert_allclose(logits, expected, atol=1e-5)
-
-        parents = rng.integers(BEAM, size=(batch, BEAM), dtype=np.int32)
-        last = rng.integers(VOCAB, size=(batch, BEAM), dtype=np.int32)
-        prefixes = np.take_along_axis(prefixes, parents[..., None], axis=1)
-        prefixes = np.concatenate([prefixes, last[..., None]], axis=-1)
+    prefixes = np.zeros((*size, 0), np.int32)
+    last = parents = np.zeros(size, np.int32)
+    for room in rooms:
+        cache = decoder.make_room(cache, room)
+        for _ in range(room):
+            position = tf.constant(prefixes.shape[2])
+            scores, cache = decoder.step(tf.constant(last), tf.constant(parents), position, cache)
+            yield np.pad(prefixes, ((0, 0), (0, 0), (0, 1))), scores
+            parents = rng.integers(BEAM, size=size, dtype=np.int32)
+            last = rng.integers(VOCAB, size=size, dtype=np.int32)
+            prefixes = np.take_along_axis(prefixes, parents[..., None], axis=1)
+            prefixes = np.concatenate([prefixes, last[..., None]], axis=-1)
 
 
 @every_variant
 def test_step_by_step_is_the_full_forward_pass(variant):
     model = small_model(variant)
-    decoder = StepDecoder(model, BEAM)
-    steps_against_full(model, decoder, decoder.step)
+    for prefixes, logits in steps_of(StepDecoder(model, BEAM)):
+        np.testing.assert_allclose(logits, full_logits(model, prefixes), atol=1e-5)
 
 
 def test_what_was_never_written_is_not_read():

@@ -13,8 +13,7 @@ X, OUTPUT = RNG.normal(size=(2, 2, 3, 8)).astype(np.float32)
 def connection(normalization, dropout=0.0):
     layer = SublayerConnection(dropout, normalization)
     layer.build(X.shape)
-    randomize(layer)
-    return layer
+    return randomize(layer)
 
 
 def read_and_output(layer):

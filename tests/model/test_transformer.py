@@ -68,10 +68,7 @@ def small_config(variant):
 
 
 def small_model(variant="paper"):
-    model = Transformer(**small_config(variant))
-    model.build()
-    randomize(model)
-    return model
+    return randomize(Transformer(**small_config(variant)))
 
 
 # Shapes, configuration

@@ -27,7 +27,7 @@ from t2t_repro.training.signals import Interrupted
 from t2t_repro.training.train_loop import TrainLoop
 from t2t_repro.training.train_step import StepResult
 from t2t_repro.training.workers import Workers
-from tests.token_stores import write_token_store
+from tests.token_stores import random_pairs, write_token_store
 from tests.training.test_metrics_log import curve
 from tests.training.tiny import VOCAB, assert_same, state_of, tiny_step
 
@@ -47,12 +47,7 @@ def judged(state):
 
 @pytest.fixture(scope="module")
 def batches(tmp_path_factory):
-    rng = np.random.default_rng(0)
-
-    def sentence():
-        return [*rng.integers(2, VOCAB, rng.integers(2, 7)).tolist(), 1]
-
-    pairs = [(sentence(), sentence()) for _ in range(SENTENCES)]
+    pairs = random_pairs(SENTENCES, VOCAB, (2, 7))
     store = write_token_store(tmp_path_factory.mktemp("store") / "train", pairs, vocab_size=VOCAB)
     made = Batches(store, BatchSettings(38, max_shapes=2), seed=3, micro_batches=2)
     assert len(made.plan(0)) == len(made.plan(1)) == 4

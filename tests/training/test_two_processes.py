@@ -30,17 +30,16 @@ def last_checkpoint(folder):
     return values
 
 
-def assert_same_end(ours, theirs):
-    ours, theirs = last_checkpoint(ours), last_checkpoint(theirs)
+@pytest.mark.parametrize(
+    "scenario", ["same", *(pytest.param(name, marks=pytest.mark.slow) for name in ("kill", "drop"))]
+)
+def test_two_workers_are_one_process(scenario, tmp_path):
+    said_by(__name__, scenario, str(tmp_path))
+    ours, theirs = (last_checkpoint(tmp_path / name) for name in ("two", "one"))
     assert ours["step"] == STEPS
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():
         np.testing.assert_allclose(value, theirs[name], rtol=0, atol=1e-5, err_msg=name)
-
-
-def test_two_workers_are_one_process(tmp_path):
-    said_by(__name__, "same", str(tmp_path))
-    assert_same_end(tmp_path / "two", tmp_path / "one")
 
 
 def same(folder):
@@ -51,12 +50,6 @@ def same(folder):
     assert train(folder / "one", 1, STEPS) == [0]
 
 
-@pytest.mark.slow
-def test_two_workers_of_which_one_is_killed_are_one_process(tmp_path):
-    said_by(__name__, "kill", str(tmp_path))
-    assert_same_end(tmp_path / "two", tmp_path / "one")
-
-
 def kill(folder):
     place = folder / "two"
     assert train(place, 2, STEPS, [(1, signal.SIGKILL, 12)]) == [143, -signal.SIGKILL]
@@ -65,12 +58,6 @@ def kill(folder):
     assert train(place, 2, STEPS, [(1, signal.SIGTERM, 1)]) == [143, 143]
     assert train(place, 1, STEPS) == [0]
     assert train(folder / "one", 1, STEPS) == [0]
-
-
-@pytest.mark.slow
-def test_two_workers_draw_the_same_bpe_dropout_and_begin_with_the_same_model(tmp_path):
-    said_by(__name__, "drop", str(tmp_path))
-    assert_same_end(tmp_path / "two", tmp_path / "one")
 
 
 def drop(folder):

@@ -25,6 +25,7 @@ from t2t_repro.text.subword_model import SubwordPair, shared
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
+from tests.layer_test import randomize
 from tests.marian_formulas import Marian, MarianTokenizer
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -52,14 +53,8 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "none tied": {"config": LayerConfig(16, 16, 4, activation="tanh"), "tied_embeddings": "none"},
 }
-SOURCES = [
-    "the red bird",
-    "a",
-    "a tree, a house",
-    "the river, the stone and the cloud",
-    "x ⁇ 🙂",
-    "",
-]
+SOURCES = ["the red bird", "a", "a tree, a house", "the river, the stone and the cloud", "x ⁇ 🙂"]
+SOURCES += [""]
 TARGETS = ["a blue bird", "the stone and the river sees", "a", "", "🙂 Ω", "the"]
 LINES = [
     *SOURCES,
@@ -80,15 +75,8 @@ SINES_FIRST = [*range(0, 16, 2), *range(1, 16, 2)]
 
 
 def model_of(rows, **sizes):
-    """Random weights, biases too."""
     model = Transformer(rows, **{"num_layers": 1, **sizes})
-    model.build()
-    generator = np.random.default_rng(3)
-    for weight in model.trainable_variables:
-        centre = 1.0 if weight.name == "gamma" else 0.0
-        spread = 0.3 if len(weight.shape) == 1 else 0.5
-        weight.assign(generator.normal(centre, spread, weight.shape))
-    return model
+    return randomize(model, 3, lambda weight: 0.3 if len(weight.shape) == 1 else 0.5)
 
 
 @pytest.fixture(scope="module", params=SIZES)

@@ -65,10 +65,7 @@ def test_tokens_stand_behind_one_slot_for_all_padding(ids, more):
 
 def small_model(attention_biases=False, **options):
     config = LayerConfig(8, 12, HEADS, dropout=0.0, attention_biases=attention_biases)
-    model = Transformer(VOCAB, 2, config, **options)
-    model.build()
-    randomize(model)
-    return model
+    return randomize(Transformer(VOCAB, 2, config, **options))
 
 
 def loss_and_gradients(model, source, target, capacity=None):
