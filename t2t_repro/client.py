@@ -17,7 +17,13 @@ from absl import flags, logging
 
 from t2t_repro.command_line.flags import check_model_name, define_path, define_split, split_language
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.text_lines import converse, read_input, write_output, written
+from t2t_repro.command_line.text_lines import (
+    check_output,
+    converse,
+    read_input,
+    write_output,
+    written,
+)
 from t2t_repro.decoding.sentences import Row, translate_sentences
 from t2t_repro.errors import UserError
 
@@ -27,6 +33,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the client on its flags."""
     check_model_name()
+    check_output()
     if not FLAGS.input and not FLAGS.output and sys.stdin.isatty():
         converse(_translated)
     else:

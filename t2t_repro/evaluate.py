@@ -83,7 +83,7 @@ def _check_flags() -> None:
             "expected --model_dir for a split of its data; or --model_dir, --source and "
             "--reference; or --translations and --reference."
         )
-    check_output(FLAGS.output)
+    check_output()
 
 
 def _check_aligned(

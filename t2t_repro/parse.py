@@ -15,13 +15,14 @@ from t2t_repro.command_line.flags import (
     load_translator,
 )
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.text_lines import read_input, write_output
+from t2t_repro.command_line.text_lines import check_output, read_input, write_output
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the parser on its flags."""
+    check_output()
     lines = read_input(FLAGS.input)
     translator = load_translator(find_checkpoint())
     from t2t_repro.parsing.trees import NO_TREE, tree_of, words_of

@@ -27,7 +27,7 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the scoring on its flags."""
-    check_output(FLAGS.output)
+    check_output()
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint)
 

@@ -93,7 +93,7 @@ def _written(rows: Sequence[Row], first: int) -> Iterator[str]:
 def _check_flags() -> None:
     split_language()
     for flag in ("output", "alignments"):
-        check_output(FLAGS[flag].value, flag)
+        check_output(flag)
     if FLAGS.alignments and not FLAGS.output:
         raise UserError("--alignments without translations: give --output too.")
     if FLAGS.alignments and FLAGS.ensemble:

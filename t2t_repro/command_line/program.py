@@ -62,6 +62,8 @@ def run(main: Callable[[], None]) -> NoReturn:
     for module in (f"{__package__}.flags", main.__module__):
         for flag in flags.FLAGS.get_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+            # Flags that can be given several times collect their values.
+            flag.allow_overwrite = False
     app.run(guarded, flags_parser=_parse_flags)
 
 
@@ -81,6 +83,9 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
         message = " ".join(str(error).split())
         if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
             _fail(f"{missing[1]} is missing: see --help.")
+        if twice := re.match(r"flag (--\w+)=(.*): already defined as (.*)", message):
+            name, last, first = twice.groups()
+            _fail(f"{name} is given as {first} and as {last}, expected once: leave one out.")
         _fail(f"{message.replace(' ?', '?')}: see --help.")
 
 

@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from absl import flags
+
 from t2t_repro.data.line_files import decoded_lines, read_lines
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_file
+
+_FILES = {
+    "input", "prefix", "source", "target", "reference", "translations", "baseline", "output",
+    "alignments",
+}  # fmt: skip
+"""The flags that name a text file."""
 
 
 def read_input(path: str | None, flag: str = "input") -> list[str]:
@@ -46,22 +54,27 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def check_output(path: str | None, flag: str = "output") -> None:
+def check_output(flag: str = "output") -> None:
     """Checks that a file can be written, before hours of work.
 
     Args:
-        path: of the flag; None for standard output.
-        flag: its name.
+        flag: that names the file; without a value there is nothing to check.
 
     Raises:
-        UserError: the path is not a file, or its directory is missing or read-only.
+        UserError: the path is not a file, its directory is missing or read-only, or another flag
+            names the same file.
     """
-    if not path:
+    if not (path := flags.FLAGS[flag].value):
         return
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"--{flag}={path}: expected a file, or a new one.")
     if not os.access(os.path.dirname(path) or ".", os.W_OK):
         raise UserError(f"--{flag}={path}: expected a file in a directory that can be written to.")
+    for name in _FILES & {*flags.FLAGS} - {flag}:
+        value = flags.FLAGS[name].value or []
+        for other in [value] if isinstance(value, str) else value:
+            if os.path.realpath(other) == os.path.realpath(path):
+                raise UserError(f"--{flag}={path} is the file of --{name} too: give another one.")
 
 
 def one_line(text: str) -> str:

@@ -13,6 +13,17 @@ MODEL = "--model_dir=model"
 MISTAKES = {
     "missing flag": ("translate", [], "--model_dir"),
     "unknown flag": ("translate", [MODEL, "--beam=3"], "beam"),
+    "flag twice": (
+        "translate",
+        [MODEL, "--model_dir=other"],
+        "--model_dir is given as model and as",
+    ),
+    "own input": ("translate", [MODEL, "--input=one", "--output=./one"], "--input too"),
+    "one file twice": (
+        "evaluate",
+        [MODEL, "--source=one", "--reference=one", "--output=one"],
+        "--output=one is the file of --",
+    ),
     "no model": ("translate", ["--model_dir=nowhere"], "nowhere"),
     "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
     "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),

@@ -101,8 +101,8 @@ def train(
         the exit statuses.
     """
     folder.mkdir(exist_ok=True)
-    flags = ["--gin_file=../tiny.gin", "--data_dir=data", "--model_dir=model"]
-    flags.append(f"--gin_param=TrainingSchedule.steps = {steps}")
+    flags = {"--gin_file": "../tiny.gin", "--data_dir": "data", "--model_dir": "model"}
+    own = flags | dict(flag.split("=", maxsplit=1) for flag in last)
 
     def work(index: int) -> None:
         from t2t_repro.training.train_step import TrainStep
@@ -121,7 +121,9 @@ def train(
         log = os.open(f"log.{index}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        sys.argv = ["trainer", *flags, *(last if index == count - 1 else ())]
+        given = own if index == count - 1 else flags
+        sys.argv = ["trainer", f"--gin_param=TrainingSchedule.steps = {steps}"]
+        sys.argv += [f"{name}={value}" for name, value in given.items()]
         runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
 
     return run_workers(count, work)
