@@ -130,8 +130,8 @@ class MarianTokenizer:
     """The tokenizer, where it is told to leave special tokens in a text alone."""
 
     def __init__(self, folder: Path):
-        self.config = json.loads((folder / "tokenizer_config.json").read_text())
-        assert self.config["split_special_tokens"]
+        names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+        self.config = names | json.loads((folder / "tokenizer_config.json").read_text())
         self.ids = {"source": json.loads((folder / "vocab.json").read_text())}
         separate = self.config["separate_vocabs"]
         assert (folder / "target_vocab.json").exists() == separate
@@ -151,10 +151,10 @@ class MarianTokenizer:
         unknown = ids[self.config["unk_token"]]
         return [*(ids.get(piece, unknown) for piece in pieces), ids[self.config["eos_token"]]]
 
-    def decode(self, ids):
-        names = {number: piece for piece, number in self.ids["target"].items()}
+    def decode(self, ids, side=None):
+        names = {number: piece for piece, number in self.ids[side or "target"].items()}
         special = {self.config[f"{name}_token"] for name in ("pad", "eos", "unk")}
         pieces = [names[number] for number in ids if names[number] not in special]
         # What both sides share, theirs decodes by the source's model.
-        side = "target" if self.config["separate_vocabs"] else "source"
+        side = side or ("target" if self.config["separate_vocabs"] else "source")
         return self.models[side].decode_pieces(pieces).replace("\u2581", " ").strip()

@@ -4,7 +4,6 @@ import json
 from itertools import chain
 
 import pytest
-import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import open_subwords
 from t2t_repro.vocabulary import EOS_ID, NO_WORD, PAD_ID, UNK_ID
+from tests.marian_formulas import MarianTokenizer
 from tests.text.marian_directory import (
     CODES,
     train,
@@ -21,41 +21,17 @@ from tests.text.marian_directory import (
 from tests.text.odd_text import any_text, hypothetical
 
 
-class Reference:
-    """`MarianTokenizer` told to split special tokens, for one side, from the files as they are."""
-
-    def __init__(self, folder, side, separate=False):
-        name = "target_vocab.json" if separate and side == "target" else "vocab.json"
-        self.ids = json.loads((folder / name).read_text())
-        self.pieces = {number: piece for piece, number in self.ids.items()}
-        self.model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
-
-    def encode(self, line):
-        pieces = []
-        if line.startswith(">>") and "<<" in line:
-            end = line.find("<<") + 2
-            pieces, line = [line[:end]], line[end:]
-        pieces += self.model.encode(line, out_type=str)
-        return [self.ids.get(piece, self.ids["<unk>"]) for piece in pieces] + [self.ids["</s>"]]
-
-    def decode(self, ids):
-        special = {"</s>", "<unk>", "<pad>"}
-        pieces = [self.pieces[token] for token in ids if self.pieces[token] not in special]
-        return self.model.decode_pieces(pieces).replace("\u2581", " ").strip()
-
-
 @pytest.fixture(scope="module", params=[False, True], ids=["one vocabulary", "two vocabularies"])
 def made(request, tmp_path_factory):
-    """Of each side: ours, which ids of theirs these are, and the reference."""
+    """Of each side: ours, which ids of theirs these are, the reference, the side."""
     folder = tmp_path_factory.mktemp("marian")
     theirs = write_marian_text(folder / "theirs", request.param)
     text = read_marian_text(theirs)
     (folder / "ours").mkdir()
-    sides = zip(
-        ("source", "target"), text.write(folder / "ours"), (text.source, text.target), strict=True
-    )
+    pair, reference = text.write(folder / "ours"), MarianTokenizer(theirs)
     return [
-        (ours, of_side.ids, Reference(theirs, side, request.param)) for side, ours, of_side in sides
+        (getattr(pair, side), getattr(text, side).ids, reference, side)
+        for side in ("source", "target")
     ]
 
 
@@ -70,17 +46,17 @@ def made(request, tmp_path_factory):
 @example("</s><pad><unk>")
 def test_ids_are_theirs(made, line):
     line = line.encode("utf-8", "replace").decode()
-    for ours, ids, reference in made:
-        assert ids[ours.encode([line])[0]].tolist() == reference.encode(line)
+    for ours, ids, reference, side in made:
+        assert ids[ours.encode([line])[0]].tolist() == reference.encode(line, side)
 
 
 @hypothetical
 @given(st.data())
 def test_texts_are_theirs(made, data):
-    for ours, ids, reference in made:
+    for ours, ids, reference, side in made:
         numbers = st.integers(0, ours.size - 1).filter(lambda number: number != EOS_ID)
         tokens = data.draw(st.lists(numbers, max_size=12))
-        expected = reference.decode(ids[tokens].tolist())
+        expected = reference.decode(ids[tokens].tolist(), side)
         assert ours.decode([*tokens, EOS_ID, ours.size - 1]) == expected
         assert ours.decode([*tokens, ours.size + 5, -3, UNK_ID]) == expected
 
@@ -98,8 +74,7 @@ def test_text_never_becomes_a_special_id_but_unk(tmp_path):
 
 
 def test_words_and_labels(made):
-    source, _, _ = made[0]
-    target, _, _ = made[1]
+    source, target = made[0][0], made[1][0]
     line = ">>deu<< Zwei junge Männer"
     (ids,) = target.encode([line])
     numbers = target.word_numbers(line, [*ids, PAD_ID])

@@ -57,7 +57,6 @@ def copy_run(tmp_path_factory) -> Run:
                 "",
             ),
             "maps": ("attention_maps", [MODEL, "--source=ant bee", "--output=maps"], ""),
-            "export": ("export", [MODEL, "--export_dir=servable"], ""),
         }
 
     return made_once(tmp_path_factory, "copy_task", make)

@@ -3,7 +3,6 @@
 import json
 import re
 
-import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (its operations)
@@ -100,15 +99,6 @@ def test_attention_has_a_page_and_pictures(copy_run, translator):
     page = (copy_run.folder / "maps" / "attention.html").read_text(encoding="utf-8")
     ((best,),) = translator.translate(["ant bee"])
     assert f'"target":"{best.text}"' in page
-
-
-def test_the_saved_model_answers_as_the_translator(copy_run, translator):
-    loaded = tf.saved_model.load(str(copy_run.folder / "servable" / "1"))
-    lines = lines_of(copy_run.folder / "test.source")[:8]
-    best = loaded.signatures["serving_default"](source=tf.constant(lines))
-    expected = [found[0] for found in translator.translate(lines)]
-    assert [text.decode() for text in best["translation"].numpy()] == [one.text for one in expected]
-    np.testing.assert_allclose(best["score"], [one.score for one in expected], atol=1e-5)
 
 
 def test_a_model_directory_is_complete_in_itself(copy_run):

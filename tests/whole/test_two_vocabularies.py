@@ -51,9 +51,11 @@ def test_attention_maps_name_each_side_by_its_own_subwords(two_run):
 def test_the_saved_model_answers_as_the_translator(two_run, translator):
     signatures = tf.saved_model.load(str(two_run.folder / "servable" / "1")).signatures
     lines = lines_of(two_run.folder / "test.source")[:4]
-    expected = [found[0].text for found in translator.translate(lines)]
-    best = signatures["serving_default"](source=tf.constant(lines))["translation"].numpy()
-    assert [text.decode() for text in best] == expected
+    found = [best for best, *_ in translator.translate(lines)]
+    expected = [best.text for best in found]
+    best = signatures["serving_default"](source=tf.constant(lines))
+    assert [text.decode() for text in best["translation"].numpy()] == expected
+    np.testing.assert_allclose(best["score"], [one.score for one in found], atol=1e-5)
     ids = translator.subwords.source.encode(lines[:1])
     of_ids = signatures["token_ids"](source_ids=tf.constant(ids))["translation_ids"].numpy()
     assert translator.subwords.target.decode(of_ids[0]) == expected[0]

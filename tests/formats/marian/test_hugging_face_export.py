@@ -119,6 +119,7 @@ def test_logits_and_probabilities_are_ours(pair, subwords):
 
 def test_every_id_has_a_name_and_lines_have_our_ids(pair, subwords):
     theirs, config = MarianTokenizer(pair[1]), Marian.read(pair[1]).config
+    assert theirs.config["split_special_tokens"]
     assert sorted(theirs.ids["source"].values()) == list(range(config["vocab_size"]))
     assert sorted(theirs.ids["target"].values()) == list(range(config["decoder_vocab_size"]))
     for line, ids in zip(LINES, subwords.encode(LINES), strict=True):
