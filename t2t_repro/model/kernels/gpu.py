@@ -92,7 +92,7 @@ def layer_norm_gradient(
     gamma: tf.Tensor,
     normalized: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Computes ∂x, ∂γ and ∂β of `kernels.layer_norm` for XLA to fuse.
+    """Computes ∂x, ∂γ and ∂β of `gradients.layer_norm` for XLA to fuse.
 
     XLA would write x̂ ∂y in float32, which ∂γ and ∂x both read. Behind the barriers it writes x̂ in
     the dtype of x for ∂γ only; the kernel of ∂x computes x̂ again.
