@@ -210,9 +210,10 @@ def read_query(
     texts = document["q"] if is_list else [document["q"]]
     for text in texts:
         check_text("q", text)
-    if len(texts) > max_texts or sum(map(len, texts)) > max_characters:
-        message = f"expected at most {max_texts} texts and {max_characters} characters"
-        raise RequestError(400, f"q has {len(texts)} and {sum(map(len, texts))}, {message}")
+    characters = sum(map(len, texts))
+    if len(texts) > max_texts or characters > max_characters:
+        message = f"expected at most {max_texts} texts of {max_characters} characters in all"
+        raise RequestError(400, f"q has {len(texts)} texts, {characters} characters, {message}")
     text_format, alternatives = document.get("format") or "text", document.get("alternatives") or 0
     if text_format not in ("text", "html"):
         raise RequestError(400, f"format is {short(text_format)}, expected 'text' or 'html'")

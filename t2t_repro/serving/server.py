@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from t2t_repro.config.values import short
 from t2t_repro.decoding.batch_plan import default_workers
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, reason_of
 from t2t_repro.serving.answers import Answers
 from t2t_repro.serving.libretranslate import Direction, frontend_settings, languages, read_query
 from t2t_repro.serving.predict import (
@@ -257,6 +257,6 @@ async def _read_document(request: web.Request) -> Any:
     try:
         fields = await request.post()
     except (ValueError, LookupError, BadHttpMessage) as error:
-        raise RequestError(400, f"the body is not a form: {error}") from error
+        raise RequestError(400, f"the body is not a form: {reason_of(error)}") from error
     values = ((name, fields.getall(name)) for name in fields)
     return {name: some[0] if len(some) == 1 else some for name, some in values}
