@@ -10,7 +10,7 @@ from aiohttp import FormData
 
 from t2t_repro.decoding.sentences import translate_split
 from t2t_repro.errors import UserError
-from t2t_repro.serving.html_text import split_html
+from t2t_repro.serving.html_text import html_of, split_html
 from t2t_repro.serving.libretranslate import Direction, read_directions
 from t2t_repro.serving.server import Server
 from tests.serving.test_server import OPTIONS, PREDICT, answers
@@ -175,6 +175,10 @@ def test_markup_stays_and_its_text_is_translated(server, translator):
 def test_what_is_not_a_sentence_stays(kept):
     pieces = [*split_html(f"a tree {kept}")]
     assert [text for _, text in pieces if text] == ["a tree"]
+
+
+def test_text_is_escaped():
+    assert html_of('a < b & "c"\xa0') == 'a &lt; b &amp; "c"&nbsp;'
 
 
 def test_broken_html_loses_nothing():
