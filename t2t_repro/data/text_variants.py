@@ -50,7 +50,7 @@ class TextVariants:
     """
 
     capitals: Share = 0.04
-    words: Share = 0.08
+    words: Share = 0.2
     seed: Seed = 1
 
     def extend(self, pairs: Iterable[Pair], first: int) -> tuple[list[Pair], CleaningReport]:
