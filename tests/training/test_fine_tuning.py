@@ -3,6 +3,7 @@
 One initial model, trained for a few updates on words in reverse; and runs on other sentences.
 """
 
+import itertools
 import shutil
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from t2t_repro import experiment
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
+from t2t_repro.evaluation.scores import Score
 from t2t_repro.formats.marian.text import read_marian_text
 from t2t_repro.import_t2t import DECODING
 from t2t_repro.model.layer_config import LayerConfig
@@ -34,6 +36,7 @@ from tests.text.marian_directory import write_marian_text
 from tests.training.tiny import assert_same, copies, global_batches, tiny_model, tiny_step
 
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
+CALLS = itertools.count()
 GIN = """
 prepare.corpus = @TextFilesCorpus()
 TextFilesCorpus.train = 'train.tsv'
@@ -80,6 +83,12 @@ def train(folder, *bindings, model="model", data="data"):
         patch.chdir(folder)
         leave_untranslated(patch)
         return experiment.train(settings, folder / model, folder / data)
+
+
+@gin.configurable
+def falling(translations, references, sources):
+    """A metric by which the first evaluation is the best."""
+    return Score("falling", -float(next(CALLS)))
 
 
 def from_model(folder, model="model"):
@@ -143,8 +152,9 @@ def begun(initial, tmp_path_factory):
     """A folder with two updates of all that is not frozen, and its record."""
     folder = write_corpus(tmp_path_factory.mktemp("begun"), [*WORDS[5:], "kiwi", "lynx"], 2)
     frozen = "TrainStep.frozen = ['decoder/layer_0', 'encoder']"
+    metric = "DevEvaluation.metric = @falling"
     with recorded() as record:
-        state = train(folder, from_model(initial), "TrainingSchedule.steps = 2", frozen)
+        state = train(folder, from_model(initial), "TrainingSchedule.steps = 2", frozen, metric)
     assert state.step == 2
     record.folder = folder
     return record

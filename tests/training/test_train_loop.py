@@ -38,7 +38,8 @@ USUAL_SCORES = (9.0, 0.0)
 def finished(step, epoch, batch):
     """The state of a run whose only dev evaluation, after its last update, had `USUAL_SCORES`."""
     nll, score = USUAL_SCORES
-    return judged(RunState(step, epoch, batch, best_score=score, best_nll=nll, evaluated_at=step))
+    state = RunState(step, epoch, batch, best_score=score, evaluated_at=step)
+    return judged(dataclasses.replace(state, best_nll=nll, nll_of_best_score=nll))
 
 
 def judged(state):
@@ -248,6 +249,8 @@ def test_an_evaluation_that_a_signal_interrupts_is_made_by_the_run_that_goes_on(
     state = first.go()
     assert (state.step, state.awaits_evaluation) == (at, True)
     assert first.stopped_by == signal.SIGTERM
+    # TensorBoard reads files in the order of their names: the second, then a counter.
+    time.sleep(1)
     second = Run(tmp_path / "cut", CountingStep(), batches, 6, scores[at // 2 - 1 :], schedule)
     assert second.go() == end
     assert second.stopped_by is None
