@@ -76,7 +76,9 @@ def main() -> None:
     text = "".join(f"{line.text}\n" for line in lines)
     if args.model_dir:
         command = [sys.executable, "-m", "t2t_repro.translate", f"--model_dir={args.model_dir}"]
-        text = subprocess.run(command, input=text, stdout=-1, encoding="utf-8", check=True).stdout
+        text = subprocess.run(
+            command, input=text, stdout=subprocess.PIPE, encoding="utf-8", check=True
+        ).stdout
     elif args.translations:
         text = args.translations.read_text(encoding="utf-8")
     else:

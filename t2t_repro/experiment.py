@@ -21,6 +21,7 @@ from t2t_repro.config.checks import check_bound
 from t2t_repro.config.gin_files import configure
 from t2t_repro.config.values import Seed, validated
 from t2t_repro.data import corpora  # noqa: F401
+from t2t_repro.data.preparation import count_training_pairs
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401
@@ -132,30 +133,30 @@ def configure_experiment(
     Args:
         gin_file: its path, or None for bindings alone.
         params: bindings on top of it.
-        needed: names of the configurables that must have all that they need; see `configure`.
+        needed: names of the configurables that must have all that they need; see `check_bound`.
         data_dir: see `Preparation`; without it, `train.sized_by` chooses nothing.
 
     Raises:
-        UserError: see `configure`.
+        UserError: see `configure` and `check_bound`.
     """
     configure(gin_file, params, CALLED)
     # The data determine the number of rows.
     given = ["Transformer.vocab_size"]
-    if data_dir and (sized_by := _bound_in_train("sized_by")):
+    if data_dir and (sized_by := _bound("train", "sized_by")):
         check_bound(["prepare"], given)
-        bind_by_size(sized_by, data_dir / "downloads")
+        bind_by_size(sized_by, count_training_pairs(_bound("prepare", "corpus"), data_dir))
     check_bound(needed, given)
 
 
-def _bound_in_train(name: str) -> Any:
-    """Returns what one setting of training is bound to; no other is built."""
+def _bound(owner: str, name: str) -> Any:
+    """Returns what one parameter is bound to, or None; no other is built."""
     # A copy resolves a macro or a reference.
-    return copy.deepcopy(gin.get_bindings("train", resolve_references=False).get(name))
+    return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the configured experiment; see `Preparation`."""
-    initial = _bound_in_train("init_from")
+    initial = _bound("train", "init_from")
     return configured_preparation(initial and ModelDirectory(expanduser(initial))).run(data_dir)
 
 

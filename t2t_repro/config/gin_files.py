@@ -13,7 +13,7 @@ from pathlib import Path
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
-from t2t_repro.config.checks import check_bound, check_read, check_values, configurable
+from t2t_repro.config.checks import check_read, check_values, configurable
 from t2t_repro.config.gin_text import (
     Reference,
     Text,
@@ -42,13 +42,7 @@ _EVALUATE = "evaluate"
 _MOST_CHARACTERS = 2**20
 
 
-def configure(
-    gin_file: str | Path | None,
-    params: Sequence[str],
-    roots: Collection[str],
-    needed: Collection[str] = (),
-    given: Collection[str] = (),
-) -> None:
+def configure(gin_file: str | Path | None, params: Sequence[str], roots: Collection[str]) -> None:
     """Parses a gin file and bindings on top of it, replacing any earlier configuration.
 
     Args:
@@ -57,18 +51,15 @@ def configure(
         roots: names of the configurables that the program calls by itself. A binding is read if it
             is of one of them, or of something that these refer to. Bindings of an included file
             need not be read: an experiment may replace what they are for.
-        needed: those of the roots whose parameters without a default have to be bound.
-        given: parameters that the program gives where they are not bound.
 
     Raises:
-        UserError: there is no such file, a name in it does not exist, nothing reads a binding, a
-            value is of the wrong type, or one is missing.
+        UserError: there is no such file, a name in it does not exist, nothing reads a binding, or a
+            value is of the wrong type.
         Exception: whatever a module raises that the file imports.
     """
     own = parse(gin_file, params)
     check_values()
     check_read(own, roots)
-    check_bound(needed, given)
 
 
 def parse(

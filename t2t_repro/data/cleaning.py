@@ -67,6 +67,11 @@ class Cleaning:
 class CleaningReport(Counter[str]):
     """Counts of pairs: "kept", dropped for each of `REASONS`, and added for each of `ADDED`."""
 
+    def given(self) -> int:
+        """Returns the number of pairs that were cleaned; those that were added are not of them."""
+        # Added pairs are counted twice: by their kind, and as kept.
+        return self.total() - 2 * sum(self[kind] for kind in ADDED)
+
     def describe(self) -> str:
         """Returns the counts in one line."""
         dropped = {reason: self[reason] for reason in REASONS if self[reason]}

@@ -58,6 +58,7 @@ from t2t_repro.text.subword_model import (
 from t2t_repro.text.training import SubwordTraining
 
 _FORMAT = 1
+_DOWNLOADS = "downloads"
 
 Reports = dict[str, CleaningReport]
 """A report for each corpus of a mixture, by name; for a single corpus, one with the name ""."""
@@ -126,7 +127,7 @@ class Preparation:
         """
         directory = data_dir / DIRECTORY
         if not directory.exists():
-            self.corpus.prepare(data_dir / "downloads")
+            self.corpus.prepare(data_dir / _DOWNLOADS)
         identity = self._identity()
         if not directory.exists():
             with lock(data_dir / ".prepared.lock"):
@@ -167,6 +168,23 @@ class Preparation:
         return described
 
 
+def count_training_pairs(corpus: Corpus, data_dir: Path) -> int:
+    """Counts the pairs to train on, before cleaning; of prepared data, the manifest tells.
+
+    Args:
+        corpus: source of the pairs.
+        data_dir: as in `Preparation.run`.
+
+    Raises:
+        UserError: the corpus or the prepared data cannot be used.
+    """
+    if (data_dir / DIRECTORY).exists():
+        return CleaningReport(PreparedData(data_dir / DIRECTORY).cleaning["train"]).given()
+    corpus.prepare(data_dir / _DOWNLOADS)
+    parts = (part.corpus for part in parts_of(corpus))
+    return sum(1 for one in parts for _ in read_pairs(one, "train", data_dir / _DOWNLOADS))
+
+
 class _Stages:
     """Makes prepared data stage by stage.
 
@@ -180,7 +198,7 @@ class _Stages:
         self._settings = settings
         self._identity = identity
         self._splits = settings.corpus.splits
-        self._downloads = data_dir / "downloads"
+        self._downloads = data_dir / _DOWNLOADS
         self._directory = data_dir / DIRECTORY
         self._partial = data_dir / ".prepared.partial"
         self._result = self._partial / "result"

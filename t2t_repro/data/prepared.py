@@ -40,6 +40,7 @@ class PreparedData:
         splits: names of the splits, "train" and "dev" among them.
         max_length: most ids of a sentence in a token store, EOS included.
         subwords: the subword models of source and target.
+        cleaning: the counts of pairs of each split; see `CleaningReport`.
         checksum: of the manifest; several workers compare it.
 
     Raises:
@@ -56,6 +57,7 @@ class PreparedData:
             self._corpora = {
                 split: _parts(reports) for split, reports in manifest.get("corpora", {}).items()
             }
+            self.cleaning: dict[str, dict[str, int]] = dict(manifest.get("cleaning", {}))
             files = dict(manifest.get("files", {}))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._damaged(MANIFEST, "is missing or damaged") from error

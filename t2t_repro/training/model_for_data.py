@@ -4,14 +4,12 @@ The number of subwords is bound once, by the recipe of the subword model.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import gin
 from absl import logging
 
 from t2t_repro.config.gin_text import bindings_in
-from t2t_repro.data.corpora.corpus import parts_of, read_pairs
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
@@ -55,20 +53,13 @@ def small_corpus(pairs: int) -> dict[str, Any]:
     }
 
 
-def bind_by_size(sized_by: SizedBy, download_dir: Path) -> None:
+def bind_by_size(sized_by: SizedBy, pairs: int) -> None:
     """Binds what the number of training pairs decides and nothing else binds.
 
     Args:
         sized_by: chooses the bindings.
-        download_dir: as in `Corpus.prepare`.
-
-    Raises:
-        UserError: the corpus cannot be used.
+        pairs: to train on, before cleaning.
     """
-    corpus = gin.get_bindings("prepare")["corpus"]
-    corpus.prepare(download_dir)
-    parts = (part.corpus for part in parts_of(corpus))
-    pairs = sum(1 for one in parts for _ in read_pairs(one, "train", download_dir))
     already = bindings_in(gin.config_str())
     chosen = {name: value for name, value in sized_by(pairs).items() if name not in already}
     with gin.unlock_config():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from t2t_repro.config.checks import check_bound
 from t2t_repro.config.gin_files import configure
 from t2t_repro.data.corpora import Mixture, Reversed, TextFilesCorpus
 from t2t_repro.data.corpora.corpus import Corpus, held_out_pairs
@@ -81,7 +82,8 @@ back/TextFilesCorpus.train = 'talks.train.tsv'
 
 
 def bind(*lines):
-    configure(None, [*LINES.splitlines(), *lines], ["prepare"], ["prepare"])
+    configure(None, [*LINES.splitlines(), *lines], ["prepare"])
+    check_bound(["prepare"])
 
 
 def test_gin_gives_every_corpus_its_own_files(tmp_path, monkeypatch):
