@@ -56,7 +56,7 @@ def main() -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and scores."""
     define_trained_model()
-    define_path("source", None, "A text file, plain or .gz.", is_required=True)
+    define_path("source", None, "A text file, plain, .gz, .xz or .bz2.", is_required=True)
     define_path("target", None, "Its translations, line by line.", is_required=True)
     define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_bool("tokens", False, "Write JSON: every subword with its log-probability.")

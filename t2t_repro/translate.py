@@ -23,7 +23,7 @@ from t2t_repro.command_line.flags import (
 )
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.resumable_lines import Block, Outputs, work_in_blocks
-from t2t_repro.command_line.text_lines import check_output, converse, written
+from t2t_repro.command_line.text_lines import check_output, converse, file_path, written
 from t2t_repro.decoding.sentences import Row, translate_split
 from t2t_repro.errors import UserError
 
@@ -94,8 +94,8 @@ def _check_flags() -> None:
     split_language()
     for flag in ("output", "alignments"):
         check_output(flag)
-    if FLAGS.alignments and not FLAGS.output:
-        raise UserError("--alignments without translations: give --output too.")
+    if FLAGS.alignments and not file_path(FLAGS.output):
+        raise UserError("--alignments without translations: give a file as --output too.")
     if FLAGS.alignments and FLAGS.ensemble:
         raise UserError("--alignments uses one model, --ensemble several: leave one of them out.")
 
@@ -105,7 +105,7 @@ def cli() -> None:
     define_trained_model()
     define_ensemble()
     define_split()
-    define_path("input", None, "A text file, plain or .gz; standard input by default.")
+    define_path("input", None, "A text file, plain, .gz, .xz or .bz2; standard input by default.")
     define_path("prefix", None, "A text file: the beginning of each translation; can be blank.")
     define_path("output", None, "A text file; standard output by default.")
     define_path("alignments", None, "A file for the word alignments, in Pharaoh's format.")

@@ -12,7 +12,12 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_repro.command_line.text_lines import named_input, stream_input, write_output
+from t2t_repro.command_line.text_lines import (
+    file_path,
+    named_input,
+    stream_input,
+    write_output,
+)
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, write_whole
 from t2t_repro.progress import Progress
@@ -48,8 +53,8 @@ def work_in_blocks(
 
     Args:
         stage: for the progress, e.g. "translate".
-        inputs: paths of texts that belong together line by line, by flag; None is standard input.
-        outputs: paths by flag, "output" first; its None is standard output.
+        inputs: paths of texts that belong together line by line, by flag; see `stream_input`.
+        outputs: paths by flag, "output" first, which can be standard output; see `file_path`.
         settings: returns all but the inputs that determines the outputs, by the names that errors
             give them; called if there is an output file.
         work: computes the outputs of a block.
@@ -59,7 +64,7 @@ def work_in_blocks(
     """
     total = _count(inputs)
     blocks = read_blocks(inputs)
-    if not (output := outputs["output"]):
+    if not (output := file_path(outputs["output"])):
         with Progress(stage, 0, total, "lines") as progress:
             for block in blocks:
                 for lines in work(block).values():
@@ -191,7 +196,7 @@ def _count(inputs: Mapping[str, str | None]) -> int | None:
     counts = {
         named_input(path, flag): sum(1 for _ in stream_input(path, flag))
         for flag, path in inputs.items()
-        if path and (os.path.isfile(path) or not os.path.exists(path))
+        if file_path(path) and (os.path.isfile(str(path)) or not os.path.exists(str(path)))
     }
     if len(set(counts.values())) > 1:
         received = ", ".join(f"{name} has {count} lines" for name, count in counts.items())

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro.data.line_files import decoded_lines, read_lines
+from t2t_repro.data.line_files import COMPRESSED, read_lines
 from t2t_repro.errors import UserError
 from t2t_repro.files import whole_file
 
-_FILES = {
-    "input", "prefix", "source", "target", "reference", "translations", "baseline", "output",
-    "alignments",
-}  # fmt: skip
-"""The flags that name a text file."""
+_INPUTS = {"input", "prefix", "source", "target", "reference", "translations", "baseline"}
+_OUTPUTS = {"output", "alignments"}
+"""The flags that name a text file; "-" is standard input or output."""
+
+_STANDARD_INPUT = "/dev/stdin"
 
 
 def read_input(path: str | None, flag: str = "input") -> list[str]:
@@ -25,33 +25,57 @@ def read_input(path: str | None, flag: str = "input") -> list[str]:
 
 
 def stream_input(path: str | None, flag: str = "input") -> Iterator[str]:
-    r"""Yields the lines of a plain or `.gz` file, or of standard input; only \n ends a line.
+    r"""Yields the lines of a file, plain or compressed; only \n ends a line.
 
     Args:
-        path: of the file; None for standard input.
+        path: of the file; None or "-" for standard input.
         flag: that gave the path, for errors.
 
     Raises:
-        UserError: the file does not exist, or is not UTF-8.
+        UserError: the file cannot be read (see `read_lines`), or standard input is two texts.
     """
-    name = named_input(path, flag)
-    yield from read_lines(Path(path), name) if path else decoded_lines(sys.stdin.buffer, name)
+    file = file_path(path)
+    names = [f"--{name}" for name, one in _named_files() if one == _STANDARD_INPUT]
+    if not file and len(names) > 1:
+        raise UserError(f"{' and '.join(names)} are standard input, expected one: give a file.")
+    yield from read_lines(Path(file) if file else None, named_input(path, flag))
+
+
+def file_path(path: str | None) -> str | None:
+    """Returns a path; None for standard input or output, which is "-" too."""
+    return None if path == "-" else path
 
 
 def named_input(path: str | None, flag: str) -> str:
     """Returns the name of an input in errors."""
-    return f"--{flag}={path}" if path else "standard input"
+    return f"--{flag}={path}" if file_path(path) else "standard input"
+
+
+def _named_files() -> Iterator[tuple[str, str]]:
+    """Yields the flags that name text files, and each path."""
+    for name in sorted((_INPUTS | _OUTPUTS) & {*flags.FLAGS}):
+        value = flags.FLAGS[name].value or ("-" if name == "input" else [])
+        for path in [value] if isinstance(value, str) else value:
+            yield name, _STANDARD_INPUT if path == "-" and name in _INPUTS else path
 
 
 def write_output(lines: Iterable[str], path: str | None) -> None:
-    """Writes lines to standard output, or to a file that appears whole or not at all."""
-    if not path:
+    """Writes lines to standard output, or to a file that appears whole or not at all.
+
+    Args:
+        lines: to write.
+        path: of the file, compressed if its name ends as in `COMPRESSED`; None or "-" for standard
+            output.
+    """
+    if not (file_name := file_path(path)):
         for line in lines:
             sys.stdout.buffer.write(line.encode() + b"\n")
         sys.stdout.flush()
         return
-    with whole_file(Path(path)) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    with whole_file(Path(file_name)) as aside:
+        opened = COMPRESSED.get(aside.suffix.lower(), open)
+        with opened(aside, "wt", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
 
 
 def check_output(flag: str = "output") -> None:
@@ -61,20 +85,27 @@ def check_output(flag: str = "output") -> None:
         flag: that names the file; without a value there is nothing to check.
 
     Raises:
-        UserError: the path is not a file, its directory is missing or read-only, or another flag
-            names the same file.
+        UserError: the path is not a file, its directory is missing or read-only, its name says a
+            compression that is not written, or another flag names the same file.
     """
-    if not (path := flags.FLAGS[flag].value):
+    if not (path := flags.FLAGS[flag].value) or (path == "-" and flag == "output"):
         return
-    if os.path.exists(path) and not os.path.isfile(path):
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise UserError(f"--{flag}={path}: expected a file, or a new one.")
     if not os.access(os.path.dirname(path) or ".", os.W_OK):
         raise UserError(f"--{flag}={path}: expected a file in a directory that can be written to.")
-    for name in _FILES & {*flags.FLAGS} - {flag}:
-        value = flags.FLAGS[name].value or []
-        for other in [value] if isinstance(value, str) else value:
-            if os.path.realpath(other) == os.path.realpath(path):
-                raise UserError(f"--{flag}={path} is the file of --{name} too: give another one.")
+    if path.lower().endswith((".zip", ".zst", ".7z")):
+        raise UserError(f"--{flag}={path}: expected a text, or one in {', '.join(COMPRESSED)}.")
+    for name, other in _named_files():
+        if name != flag and _is_same(other, path):
+            raise UserError(f"--{flag}={path} is the file of --{name} too: give another one.")
+
+
+def _is_same(path: str, other: str) -> bool:
+    """Returns whether two paths are one file, also by links; a file may be new."""
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def one_line(text: str) -> str:

@@ -1,51 +1,73 @@
-"""Text files with a sentence a line, plain or gzip-compressed: read, counted and identified."""
+"""Text files with a sentence a line, plain or compressed: read, counted, identified."""
 
+import bz2
 import gzip
 import hashlib
+import lzma
+import re
+import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from io import BufferedIOBase
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
 
-_CHUNK_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+COMPRESSED: Mapping[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+}
+"""How files are compressed that are read and written, by the ends of their names."""
 
-def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
-    r"""Yields the lines of a plain or `.gz` UTF-8 file, without "\n" or "\r\n" and without a BOM.
+_STARTS = {
+    rb"\x1f\x8b": ".gz",
+    rb"\xfd7zXZ\0": ".xz",
+    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": ".bz2",
+}
+"""The first bytes of such a file; its name may be any."""
+
+_OTHERS = {
+    rb"PK(\x03\x04|\x05\x06)": "a zip archive: unzip -p FILE > TEXT",
+    rb"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -d FILE",
+    rb"7z\xbc\xaf\x27\x1c": "a 7z archive: 7z x FILE",
+    rb"(?s).{257}ustar": "a tar archive: tar -xf FILE",
+    rb"PAR1[\x15\x19\x1c\x2c]": "a Parquet table: write its texts, one a line, with pandas",
+    rb"ARROW1\0\0|\xff{4}": "an Arrow table: write its texts, one a line, with datasets",
+    rb"%PDF-": "a PDF: pdftotext FILE",
+    rb"\xff\xfe\0\0|\0\0\xfe\xff": "UTF-32: iconv -f UTF-32 -t UTF-8 FILE > TEXT",
+    rb"\xff\xfe|\xfe\xff": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > TEXT",
+}
+"""The first bytes of files that are not read, and what to do with them."""
+
+
+def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
+    r"""Yields the lines of a UTF-8 file, without "\n" or "\r\n" and without a BOM.
+
+    Lines of a pipe are yielded as soon as they can be read.
 
     Args:
-        path: of the file.
+        path: of the file, plain or compressed by gzip, xz or bzip2; None for standard input.
         name: of the file, for errors; its path by default.
 
     Raises:
-        UserError: the file is missing, is a damaged gzip file, or a line is not UTF-8.
+        UserError: the file is missing, of another kind, damaged, or a line is not UTF-8.
     """
     name = name or str(path)
-    with _open(path, name) as file:
-        yield from decoded_lines(file, name)
-
-
-def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yields the lines of an open file, as `read_lines` does, as soon as they can be read.
-
-    Args:
-        file: plain bytes, or a file that decompresses.
-        name: of the file, for errors.
-
-    Raises:
-        UserError: it is a damaged gzip file, or a line is not UTF-8.
-    """
     # In binary only "\n" ends a line. Text mode would also end lines at a lone "\r", and
     # str.splitlines at U+2028 and others; aligned files would no longer match.
-    with _gzip_errors(name):
+    with _opened(path, name) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
+                if not line.endswith(b"\n") and b"\r" in line[:-1]:
+                    raise UserError(
+                        f"{name} ends its lines with CR alone, as old Macs did, expected LF: "
+                        "convert it (tr '\\r' '\\n' < OLD > NEW)."
+                    )
             try:
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
@@ -55,13 +77,47 @@ def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
                 ) from error
 
 
+@contextmanager
+def _opened(path: Path | None, name: str) -> Iterator[Any]:
+    """Opens a file, or standard input, as plain bytes.
+
+    Raises:
+        UserError: as in `read_lines`, also for what is read from it.
+    """
+    kind = ""
+    try:
+        with ExitStack() as stack:
+            file: Any = stack.enter_context(path.open("rb")) if path else sys.stdin.buffer
+            if kind := _kind(file, _STARTS):
+                file = stack.enter_context(COMPRESSED[kind](file))
+            if other := _kind(file, _OTHERS):
+                raise UserError(
+                    f"{name} is {other}; expected lines of UTF-8 text, plain or compressed "
+                    f"({', '.join(COMPRESSED)})."
+                )
+            yield file
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise UserError(
+                f"cannot read {name} ({error.strerror}), expected a text file: check the name, "
+                f"which is relative to {Path.cwd()}"
+            ) from error
+        raise UserError(f"{name} is not a whole {kind} file ({error}); fetch it again") from error
+
+
+def _kind(file: Any, starts: Mapping[bytes, str]) -> str:
+    """Returns what the first bytes of a file say; "" for anything else."""
+    start = file.peek(512)
+    return next((kind for pattern, kind in starts.items() if re.match(pattern, start)), "")
+
+
 def check_line_counts(paths: Sequence[Path]) -> int:
     """Returns the number of lines of one file, or of each of several aligned files.
 
     Raises:
-        UserError: a file is missing or empty, or their numbers of lines differ.
+        UserError: a file is empty or unusable (see `read_lines`), or the numbers of lines differ.
     """
-    counts = [_count_lines(path) for path in paths]
+    counts = [sum(1 for _ in read_lines(path)) for path in paths]
     if 0 in counts:
         raise UserError(f"{paths[counts.index(0)]} is empty; expected one sentence a line")
     if len(set(counts)) > 1:
@@ -73,38 +129,6 @@ def check_line_counts(paths: Sequence[Path]) -> int:
             "number of lines, line n of one translating line n of the other"
         )
     return counts[0]
-
-
-def _count_lines(path: Path) -> int:
-    """Counts lines without decoding; a last line without a newline counts."""
-    newlines, last = 0, b"\n"
-    with _open(path, str(path)) as file, _gzip_errors(str(path)):
-        while chunk := file.read(_CHUNK_BYTES):
-            newlines += chunk.count(b"\n")
-            last = chunk[-1:]
-    return newlines + (last != b"\n")
-
-
-def _open(path: Path, name: str) -> BufferedIOBase:
-    try:
-        return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-    except OSError as error:
-        raise UserError(
-            f"cannot read {name} ({error.strerror}), expected a text file: check the name, which "
-            f"is relative to {Path.cwd()}"
-        ) from error
-
-
-@contextmanager
-def _gzip_errors(name: str) -> Iterator[None]:
-    """Turns the errors of a damaged gzip file into a `UserError`."""
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(
-            f"{name} is not a whole gzip file ({error}); fetch it again, or drop '.gz' from its "
-            "name if it is plain text"
-        ) from error
 
 
 def identify(path: Path) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def bracketed(sentence: ParsedSentence) -> str:
 
 
 def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
-    """Reads a file of trees, each on one or several lines, plain or `.gz`.
+    """Reads a file of trees, each on one or several lines, plain or compressed.
 
     Trees are cleaned as is usual for parsers. Empty elements (-NONE-) are deleted, and constituents
     that hold nothing else. Labels of constituents end at the first "-" or "=" (NP-SBJ-1 and NP=2

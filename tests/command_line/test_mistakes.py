@@ -18,12 +18,13 @@ MISTAKES = {
         [MODEL, "--model_dir=other"],
         "--model_dir is given as model and as",
     ),
-    "own input": ("translate", [MODEL, "--input=one", "--output=./one"], "--input too"),
+    "own input": ("translate", [MODEL, "--input=one", "--output=link"], "--input too"),
     "one file twice": (
         "evaluate",
         [MODEL, "--source=one", "--reference=one", "--output=one"],
         "--output=one is the file of --",
     ),
+    "standard input twice": ("translate", [MODEL, "--prefix=-"], "standard input"),
     "no model": ("translate", ["--model_dir=nowhere"], "nowhere"),
     "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
     "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),
@@ -48,6 +49,7 @@ def outcomes(tmp_path_factory):
     directory.describe(model, subwords, "BeamSearch.beam_size = 2", "")
     save_weights(model, directory.checkpoints, 1)
     (folder / "one").write_text("a\n")
+    (folder / "link").hardlink_to(folder / "one")
     (folder / "two").write_text("a\nb\n")
     before = sorted(folder.iterdir())
     commands = [(verb, arguments, "a\n") for verb, arguments, _ in MISTAKES.values()]

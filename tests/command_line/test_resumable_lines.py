@@ -1,12 +1,14 @@
 """Texts are worked on block by block, and a stopped command goes on where it was."""
 
 import sys
-from io import BytesIO, TextIOWrapper
+from contextlib import suppress
+from io import BufferedReader, BytesIO, TextIOWrapper
 
 import pytest
 
 from t2t_repro.command_line import resumable_lines
 from t2t_repro.command_line.resumable_lines import read_blocks, work_in_blocks
+from t2t_repro.data.line_files import COMPRESSED
 from t2t_repro.errors import UserError
 
 LINES = ["a", "", "b c", "\u2028d\x85", "e\r", "ä", "{}"]
@@ -84,6 +86,16 @@ def test_it_goes_on_after_half_a_line(folder):
         assert_written(folder)
 
 
+def test_an_output_is_compressed_as_its_name_says_also_after_a_stop(folder):
+    for suffix, opened in COMPRESSED.items():
+        outputs = {"output": f"out{suffix}", "more": "more"}
+        for work in (stopped_after(2), upper):
+            with suppress(KeyboardInterrupt):
+                work_in_blocks("upper", {"input": "in"}, outputs, lambda: SETTINGS, work)
+        with opened(f"out{suffix}", "rt", encoding="utf-8", newline="\n") as file:
+            assert [line.rstrip("\n") for line in file] == [x.strip("\r").upper() for x in LINES]
+
+
 def test_an_empty_input_has_an_empty_output(folder):
     (folder / "in").write_text("")
     write()
@@ -142,7 +154,7 @@ def test_unequal_inputs_are_refused_before_the_work(folder, monkeypatch):
     with pytest.raises(UserError, match="--input=in has 7 lines, --prefix=b has 2 lines"):
         work_in_blocks("", inputs, {"output": None}, dict, lambda block: {})
     # Standard input cannot be counted before.
-    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"1\n2\n3\n")))
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BufferedReader(BytesIO(b"1\n2\n3\n"))))
     inputs["input"] = None
     with pytest.raises(UserError, match="--prefix=b has 2 lines"):
         work_in_blocks("", inputs, {"output": None}, dict, lambda block: {"output": []})

@@ -17,7 +17,7 @@ Entry = str | Sequence[str]
 
 @gin.configurable
 class TextFilesCorpus:
-    """Parallel text in plain or gzip-compressed (`.gz`) UTF-8 files, one sentence a line.
+    """Parallel text in UTF-8 files, plain or compressed (`.gz`, `.xz`, `.bz2`), a sentence a line.
 
     A split is one entry, or a list of entries that are read one after the other. In gin::
 

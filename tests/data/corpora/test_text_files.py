@@ -1,5 +1,5 @@
-import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +40,10 @@ def test_misaligned_files_are_refused(tmp_path, dev):
         ("x.tsv", b"a\tb\na\xff\tb\n", r"x\.tsv, line 2: byte 0xff at position 1 .*UTF-8"),
         ("x.tsv", b"a\tb\na b\n", r"x\.tsv, line 2: 1 tab-separated columns, expected 2"),
         ("x.tsv", b"", r"x\.tsv is empty"),
+        ("x.tsv", b"a\tb\rc\td\r", r"x\.tsv ends its lines with CR alone"),
+        ("x.tsv", b"PK\x03\x04" + bytes(9), r"x\.tsv is a zip archive: unzip"),
+        ("x.gz", bytes(257) + b"ustar", r"x\.gz is a tar archive"),
+        ("x.bz2", "\ufeffa\tb\n".encode("utf-16-le"), r"x\.bz2 is UTF-16: iconv"),
     ],
 )
 def test_unusable_content_is_one_line_with_file_and_line(tmp_path, dev, name, content, message):
@@ -53,13 +57,12 @@ def test_unusable_content_is_one_line_with_file_and_line(tmp_path, dev, name, co
         use()
 
 
-def test_damaged_gzip_files_are_named(tmp_path, dev):
-    whole = gzip.compress(b"a\tb\n" * 1000)
-    (tmp_path / "cut.gz").write_bytes(whole[:-20])
-    (tmp_path / "plain.gz").write_bytes(b"a\tb\n")
-    for name in ("cut.gz", "plain.gz"):
-        with pytest.raises(UserError, match=rf"{name} is not a whole gzip file"):
-            TextFilesCorpus(str(tmp_path / name), dev).prepare(tmp_path)
+@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
+def test_damaged_files_are_named(tmp_path, dev, suffix):
+    path = Path(write(tmp_path / f"x.{suffix}", b"a\tb\n" * 1000))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match=rf"x\.{suffix} is not a whole \.{suffix} file"):
+        TextFilesCorpus(str(path), dev).prepare(tmp_path)
 
 
 @pytest.mark.parametrize("value", [[], 5, ("a.en",), [("a.en", 3)]])
