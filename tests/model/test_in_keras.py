@@ -114,10 +114,9 @@ def test_masks_go_on_to_the_layers_behind():
     np.testing.assert_allclose(run(model, [MEMORY_IDS, padded], False), expected, atol=1e-5)
 
 
-def test_a_functional_model_is_saved_and_trained(tmp_path):
+def test_a_functional_model_is_saved(tmp_path):
     model = functional_model()
-    model.compile("adam", "mse")
-    model.fit([MEMORY_IDS, IDS], np.ones((2, WIDTH)), verbose=0, epochs=2)
+    randomize(model)
     expected = model.predict([MEMORY_IDS, IDS], verbose=0)
     model.save(tmp_path / "m.keras")
     again = keras.models.load_model(tmp_path / "m.keras")

@@ -21,14 +21,19 @@ LINES = [line for line in ODD_LINES if "\n" not in line]
 BINDINGS = "Translator.max_extra_length = 8\nTranslator.max_source_length = 24\n"
 
 
-@pytest.fixture
-def server(translator, tmp_path):
-    """The address of a server, which has to end well at SIGTERM."""
-    directory = ModelDirectory(tmp_path / "model")
+@pytest.fixture(scope="module")
+def model_dir(translator, tmp_path_factory):
+    directory = ModelDirectory(tmp_path_factory.mktemp("served") / "model")
     directory.describe(translator.model, translator.subwords, BINDINGS, "")
     save_weights(translator.model, directory.checkpoints, 5)
-    flags = [f"--model_dir={directory.path}", "--direction=en-de", "--model_name=made"]
-    flags += [f"--model_dir={directory.path}", "--direction=de-en", "--rest_port=0"]
+    return f"--model_dir={directory.path}"
+
+
+@pytest.fixture(scope="module")
+def server(model_dir):
+    """The address of a server, which has to end well at SIGTERM."""
+    flags = [model_dir, "--direction=en-de", "--model_name=made"]
+    flags += [model_dir, "--direction=de-en", "--rest_port=0"]
     with subprocess.Popen(
         [sys.executable, "-m", "t2t_repro.serve", *flags],
         stderr=subprocess.PIPE,
@@ -72,12 +77,12 @@ def test_lines_in_lines_out(server, translator, tmp_path):
     assert "404" in unknown.err
 
 
-def test_sentences_of_a_line(server, translator, tmp_path):
+def test_sentences_of_a_line(server, model_dir, translator, tmp_path):
     lines = ["The red bird.  A tree. ", "", "word " * 200, "x" * 1000, "A\u2028 b. C"]
     text = "".join(f"{line}\n" for line in lines)
     rows = translate_split(translator, lines, "en")
     by_server = ("client", [f"--server={server}", "--model_name=made", "--batch_size=3"])
-    by_itself = ("translate", [f"--model_dir={tmp_path / 'model'}"])
+    by_itself = ("translate", [model_dir])
     commands = [
         (verb, [*where, "--split_sentences", "--scores"], text)
         for verb, where in (by_server, by_itself)

@@ -174,7 +174,7 @@ def test_the_report_is_global_and_clipping_acts_on_the_sum():
     "make",
     [
         functools.partial(keras.optimizers.AdamW, 0.01, weight_decay=0.1, clipnorm=0.05),
-        functools.partial(keras.optimizers.Adafactor, 0.01),
+        pytest.param(functools.partial(keras.optimizers.Adafactor, 0.01), marks=pytest.mark.slow),
     ],
 )
 def test_any_optimizer_is_keras_s_own_on_the_whole_batch(make):

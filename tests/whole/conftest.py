@@ -3,7 +3,6 @@
 import pytest
 
 from tests.whole.runs import (
-    CAPITALS,
     CYRILLIC,
     DATA,
     GIN,
@@ -18,16 +17,22 @@ from tests.whole.runs import (
 )
 
 STEPS = 400
-"""Of the copy task: enough to learn it."""
+"""Of the task: enough to learn it."""
+TWO = """
+prepare.source_subwords = @source/SubwordTraining()
+source/SubwordTraining.vocab_size = 290
+SubwordTraining.vocab_size = 310
+Transformer.tied_embeddings = 'target_softmax'
+"""
 
 
 @pytest.fixture(scope="session")
-def copy_run(tmp_path_factory) -> Run:
-    """The copy task, words in capitals: trained in two parts, averaged, used by every verb."""
+def task_run(tmp_path_factory) -> Run:
+    """A task whose sides have a vocabulary each: trained in two parts, used by every verb."""
 
     def make(folder):
         evaluation = "TrainingSchedule.evaluate_every = 200"
-        write_task(folder, CAPITALS, GIN)
+        write_task(folder, GIN + TWO)
         write_lines(folder / "short", ["ant bee", "", "  ", "cat"])
         return {
             "datagen": ("datagen", ["--gin_file=task.gin", DATA], ""),
@@ -36,7 +41,6 @@ def copy_run(tmp_path_factory) -> Run:
             "again": trainer("model", STEPS, evaluation, "train.seed = 7"),
             "average": ("average", [MODEL, "--last=2"], ""),
             "evaluate": ("evaluate", [MODEL, DATA, "--output=evaluated"], ""),
-            "translate": ("translate", [MODEL, "--input=test.source", "--output=translated"], ""),
             "stdin": ("translate", [MODEL], "\nant bee cat\n  \n"),
             "n_best": (
                 "translate",
@@ -57,34 +61,10 @@ def copy_run(tmp_path_factory) -> Run:
                 "",
             ),
             "maps": ("attention_maps", [MODEL, "--source=ant bee", "--output=maps"], ""),
-        }
-
-    return made_once(tmp_path_factory, "copy_task", make)
-
-
-TWO = """
-prepare.source_subwords = @source/SubwordTraining()
-source/SubwordTraining.vocab_size = 290
-SubwordTraining.vocab_size = 310
-Transformer.tied_embeddings = 'target_softmax'
-"""
-
-
-@pytest.fixture(scope="session")
-def two_run(tmp_path_factory) -> Run:
-    """A task whose sides have a vocabulary each: neither can spell the other side but in bytes."""
-
-    def make(folder):
-        write_task(folder, CYRILLIC, GIN + TWO)
-        maps = ["--source=ant bee", "--target=альфа", "--output=maps", "--nopictures"]
-        return {
-            "trained": trainer("model", 450),
-            "evaluate": ("evaluate", [MODEL, DATA, "--output=evaluated"], ""),
-            "maps": ("attention_maps", [MODEL, *maps], ""),
             "export": ("export", [MODEL, "--export_dir=servable"], ""),
         }
 
-    return made_once(tmp_path_factory, "two_vocabularies", make)
+    return made_once(tmp_path_factory, "task", make)
 
 
 MIXED = """
@@ -103,7 +83,7 @@ DevEvaluation.sentences = 8
 DevEvaluation.metric = @chrf
 BeamSearch.beam_size = 1
 """
-MIXED_STEPS = 20, 40, 600
+MIXED_STEPS = 20, 40, 450
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,6 @@ from tests.commands import Outcome, outcomes_of
 WORDS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
 LETTERS = ["альфа", "буки", "веди", "глаголь", "добро", "есть", "живете", "зело"]
 CYRILLIC = dict(zip(WORDS, LETTERS, strict=True))
-CAPITALS = {word: word.upper() for word in WORDS}
 
 GIN = """
 prepare.corpus = @TextFilesCorpus()
@@ -108,12 +107,12 @@ def translated(line: str, meaning: Mapping[str, str]) -> str:
     return " ".join(meaning[word] for word in line.split())
 
 
-def write_task(folder: Path, meaning: Mapping[str, str], gin: str) -> None:
+def write_task(folder: Path, gin: str) -> None:
     """Writes texts, and the experiment task.gin."""
     lines = sentences(1500)
     for name, part in (("dev", lines[:20]), ("test", lines[20:60]), ("train", lines[60:])):
         write_lines(folder / f"{name}.source", part)
-        write_lines(folder / f"{name}.target", [translated(line, meaning) for line in part])
+        write_lines(folder / f"{name}.target", [translated(line, CYRILLIC) for line in part])
     (folder / "task.gin").write_text(gin)
 
 

@@ -39,7 +39,6 @@ def run(tmp_path_factory):
         return {
             "begun": trained(4),
             "trained": trained(8),
-            "average": ("average", [*own, "--last=2"], ""),
             "translate": ("translate", own, "".join(f"{line}\n" for line in LINES)),
             "evaluate": ("evaluate", [*own, data, "--split=test"], ""),
             "export": ("export", [*own, "--export_dir=servable"], ""),

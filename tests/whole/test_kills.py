@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.processes import CHECKOUT, assert_only_our_lines
-from tests.whole.runs import CAPITALS, DATA, GIN, lines_of, write_lines, write_task
+from tests.whole.runs import DATA, GIN, lines_of, write_lines, write_task
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def kill_after(process, is_time, seconds):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kills")
-    write_task(folder, CAPITALS, GIN)
+    write_task(folder, GIN)
     return folder
 
 
