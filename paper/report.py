@@ -5,7 +5,8 @@ seeds: mean, spread, and which findings of the paper they show. --output also wr
 as a plot. --earlier reads such a CSV of another machine: its runs count as well.
 
 --table=2 prints Table 2, training cost, with the base and big models in --runs. --table=scores
-prints mean and spread of the scores of one experiment, <runs>/seed_1/model, seed_2/model, ...
+prints mean and spread of the scores of one experiment, <runs>/seed_1/model, seed_2/model, ..., or
+of all experiments in <runs>. It is the default where <runs> has no row of Table 3.
 """
 
 from pathlib import Path
@@ -20,7 +21,7 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the report on its flags."""
     folder = Path(FLAGS.runs)
-    if FLAGS.table == "3":
+    if FLAGS.table == "3" or (FLAGS.table is None and (FLAGS.earlier or _has_rows(folder))):
         _report_table_3(folder)
     elif FLAGS.table == "2":
         import table_2
@@ -32,6 +33,13 @@ def main() -> None:
         from runs import score_tables
 
         print("\n".join(score_tables(folder)))
+
+
+def _has_rows(folder: Path) -> bool:
+    from runs import model_directories
+    from table_3 import TABLE_3
+
+    return any(model_directories(folder / row.name) for row in TABLE_3)
 
 
 def _report_table_3(folder: Path) -> None:
@@ -57,7 +65,7 @@ def _report_table_3(folder: Path) -> None:
 def cli() -> None:
     """Defines the flags, reads the command line, and reports."""
     flags.DEFINE_string("runs", "runs", "The folder that holds the runs.")
-    flags.DEFINE_enum("table", "3", ["2", "3", "scores"], "A table of the paper, or scores.")
+    flags.DEFINE_enum("table", None, ["2", "3", "scores"], "A table of the paper, or scores.")
     flags.DEFINE_string("output", None, "A folder for table_3.md, table_3.csv and table_3.png.")
     flags.DEFINE_string("earlier", None, "A table_3.csv whose runs count as well.")
     run(main)

@@ -119,6 +119,8 @@ def read_evaluations(model_dir: Path) -> dict[str, Evaluation]:
 def model_directories(experiment: Path) -> dict[str, Path]:
     """Finds the runs of an experiment: "model", or "seed_1", "seed_2", ... in their order.
 
+    A model directory is an experiment of one run.
+
     Raises:
         UserError: there is one without a seed beside others with.
     """
@@ -132,28 +134,35 @@ def model_directories(experiment: Path) -> dict[str, Path]:
                 "move model into a folder seed_<n>."
             )
         found["model"] = single
+    if not found and (experiment / "scores").is_dir():
+        found[experiment.name] = experiment
     return found
 
 
-def score_tables(experiment: Path) -> list[str]:
+def score_tables(folder: Path) -> list[str]:
     """Writes the scores of every evaluated split as Markdown: a row a score, a column a seed.
+
+    Args:
+        folder: of an experiment, or of several.
 
     Raises:
         UserError: no run was evaluated.
     """
-    runs = {name: read_evaluations(path) for name, path in model_directories(experiment).items()}
-    splits = sorted({split for found in runs.values() for split in found})
-    if not splits:
-        raise UserError(
-            f"--runs={experiment} holds no run that was evaluated, expected folders such as "
-            f"{experiment / 'seed_1' / 'model'}."
-        )
     lines = ["±: sample standard deviation over the seeds."]
-    for split in splits:
-        lines += [
-            "",
-            *_table(split, {n: found[split] for n, found in runs.items() if split in found}),
-        ]
+    others = [path for path in sorted(folder.glob("*")) if path.is_dir()]
+    for experiment in [folder] if model_directories(folder) else others:
+        found = model_directories(experiment)
+        runs = {name: read_evaluations(path) for name, path in found.items()}
+        splits = sorted({split for of_run in runs.values() for split in of_run})
+        title = "" if experiment == folder else f"{experiment.name}: "
+        for split in splits:
+            of_split = {name: run[split] for name, run in runs.items() if split in run}
+            lines += ["", *_table(f"{title}{split}", of_split)]
+    if len(lines) == 1:
+        raise UserError(
+            f"--runs={folder} holds no run that was evaluated, expected folders such as "
+            f"{folder / 'model'} or {folder / 'seed_1' / 'model'}: score one with evaluate."
+        )
     return lines
 
 

@@ -2,7 +2,7 @@
 
     python -m t2t_repro.evaluate --model_dir=... [--split=test] [--confidence]
     python -m t2t_repro.evaluate --model_dir=... --source=a.en --reference=a.de
-    python -m t2t_repro.evaluate --translations=mine.de --reference=a.de
+    python -m t2t_repro.evaluate --translations=mine.de --reference=a.de [--reference=b.de]
     python -m t2t_repro.evaluate --translations=mine.de --baseline=theirs.de --reference=a.de
 
 Every score is printed with its name, sacreBLEU's with its signature. Those of a model on a split of
@@ -12,7 +12,7 @@ differences are significant.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags, logging
 
@@ -48,7 +48,7 @@ def main() -> None:
     """Runs the evaluation on its flags."""
     _check_flags()
     sources = read_input(FLAGS.source, "source") if FLAGS.source else []
-    references = read_input(FLAGS.reference, "reference") if FLAGS.reference else []
+    references = _references()
     perplexity = None
     systems = [_System(path, read_input(path, "translations")) for path in FLAGS.translations]
     if FLAGS.baseline:
@@ -86,8 +86,26 @@ def _check_flags() -> None:
     check_output()
 
 
+def _references() -> "Sequence[str | tuple[str, ...]]":
+    """Reads --reference: of each sentence its text, or the texts of several files or columns.
+
+    Raises:
+        UserError: the numbers of lines or columns differ.
+    """
+    columns: list[Sequence[str]] = []
+    for path in FLAGS.reference:
+        name, lines = f"--reference={path}", read_input(path, "reference")
+        parts = -1 if ".tsv" in Path(path).suffixes else 0
+        rows = [line.split("\t", parts) for line in lines]
+        if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
+            raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as before.")
+        _check_aligned([_System(name, lines)], [], columns[0] if columns else lines)
+        columns += zip(*rows, strict=True)
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
 def _check_aligned(
-    systems: Sequence[_System], sources: Sequence[str], references: Sequence[str]
+    systems: Sequence[_System], sources: Sequence[str], references: Sequence[Any]
 ) -> None:
     for system in [*systems, _System(f"--source={FLAGS.source}", sources or references)]:
         if len(system.translations) != len(references):
@@ -97,7 +115,7 @@ def _check_aligned(
             )
 
 
-def _split(translator: "Translator") -> tuple[list[str], list[str], float | None]:
+def _split(translator: "Translator") -> tuple[list[str], Sequence[str], float | None]:
     """Reads sources and references of --split; computes the perplexity of a single model."""
     from t2t_repro.data.prepared import open_data
     from t2t_repro.evaluation.perplexity import HeldOutLoss
@@ -170,7 +188,8 @@ def cli() -> None:
     define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "The split of the data that is translated and scored.")
     define_path("source", None, "A file to translate, instead of a split.")
-    define_path("reference", None, "A file with the reference translations.")
+    several = "Can be given several times; the columns of a .tsv file are references too."
+    define_paths("reference", f"A file with the reference translations. {several}")
     define_paths("translations", "A file of translations to score as they are.")
     define_path("baseline", None, "A file of translations to compare all others with.")
     flags.DEFINE_bool("confidence", False, "Add 95 % intervals by bootstrap, as sacreBLEU does.")

@@ -215,7 +215,7 @@ def train(experiment: Experiment, model_dir: Path, data_dir: Path) -> RunState:
 @gin.configurable(allowlist=["metrics"])
 def evaluate(
     translations: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[str | Sequence[str]],
     sources: Sequence[str],
     metrics: Sequence[Metric] = (bleu, chrf),
 ) -> list[Score]:
@@ -223,7 +223,7 @@ def evaluate(
 
     Args:
         translations: N texts.
-        references: N reference translations.
+        references: N reference translations, or N tuples of several.
         sources: N source texts.
         metrics: as gin binds them.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from t2t_repro.config.values import Count, Range, validated
 from t2t_repro.data.corpora.corpus import Pair
 from t2t_repro.data.parallel import map_in_order
+from t2t_repro.text.scripts import length_in_letters
 
 REASONS = (
     "empty_side",
@@ -48,7 +49,7 @@ class Cleaning:
     Attributes:
         max_words: drops pairs with a side of more words (separated by white space).
         max_length_ratio: drops pairs with a side that has more than this many times the characters
-            of the other.
+            of the other, also where Han counts as three letters, kana and hangul as two.
         drop_duplicates: drops a pair that is equal to an earlier one of the same corpus, white
             space apart.
         drop_held_out: drops a pair whose source is the source, or whose target is the target, of a
@@ -172,7 +173,10 @@ def _misshapen(source: str, target: str, rules: Cleaning) -> str | None:
         return "over_long"
     shorter, longer = sorted((len(source), len(target)))
     if longer > rules.max_length_ratio * shorter:
-        return "length_ratio"
+        # Letters take long to count, and few pairs come here.
+        shorter, longer = sorted(map(length_in_letters, (source, target)))
+        if longer > rules.max_length_ratio * shorter:
+            return "length_ratio"
     return None
 
 

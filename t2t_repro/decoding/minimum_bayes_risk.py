@@ -16,6 +16,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from t2t_repro.config.values import validated
 from t2t_repro.decoding.search import Translation
 from t2t_repro.errors import UserError
+from t2t_repro.text.scripts import bleu_tokenizer
 
 Utility = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """(hypotheses, references) -> the quality of each hypothesis if its reference is right."""
@@ -33,10 +34,12 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """Computes BLEU of each hypothesis and its reference, in percent.
 
-    Smoothed, and without the n-gram orders that are too long for the sentence, as is usual.
+    Smoothed, and without the n-gram orders that are too long for the sentence, as is usual. The
+    tokenizer suits the script of the references.
     """
+    tokenizer = bleu_tokenizer(references)
     metrics = {
-        reference: BLEU(effective_order=True, references=[[reference]])
+        reference: BLEU(tokenize=tokenizer, effective_order=True, references=[[reference]])
         for reference in set(references)
     }
     return _scores(metrics, hypotheses, references)

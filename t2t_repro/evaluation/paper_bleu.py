@@ -16,13 +16,13 @@ of 63.87 (tests/evaluation/test_paper_bleu.py repeats it).
 
 import importlib.metadata
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import gin
 from sacrebleu.metrics import BLEU
 
 from t2t_repro.config.values import validated
-from t2t_repro.evaluation.scores import Score, sacrebleu_score
+from t2t_repro.evaluation.scores import References, Score, Texts, aligned, sacrebleu_score
 
 PAPER_BLEU = "BLEU as in the paper (tokenised)"
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -31,9 +31,9 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 @gin.configurable(denylist=["translations", "references", "sources"])
 @validated
 def paper_bleu(
-    translations: Sequence[str],
-    references: Sequence[str],
-    sources: Sequence[str] = (),
+    translations: Texts,
+    references: References,
+    sources: Texts = (),
     language: str = "de",
     split_compounds: bool = True,
 ) -> Score:
@@ -41,7 +41,7 @@ def paper_bleu(
 
     Args:
         translations: plain text.
-        references: plain text.
+        references: likewise; of each sentence, one or several.
         sources: not used.
         language: of both, for Moses' abbreviations.
         split_compounds: whether hyphenated words are split, as T2T did for German.
@@ -51,7 +51,9 @@ def paper_bleu(
     """
     words = moses_words(language)
     split = at_compounds if split_compounds else str
-    theirs, ours = ([split(words(line)) for line in side] for side in (references, translations))
+    ours, theirs = aligned(translations, references)
+    ours = [split(words(line)) for line in ours]
+    theirs = [tuple(split(words(line)) for line in of_line) for of_line in theirs]
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     preprocessing = (
         f"moses:{language}|quotes:plain|compounds:{'split' if split_compounds else 'whole'}"

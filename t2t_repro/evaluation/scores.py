@@ -3,15 +3,20 @@
 BLEU, chrF, chrF++ and TER are sacreBLEU's, each with its signature.
 """
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import chain, zip_longest
+from typing import Any, Literal, NamedTuple
 
 import gin
+from absl import logging
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
+from t2t_repro.config.values import short, validated
 from t2t_repro.errors import UserError
+from t2t_repro.text.scripts import HAN, KANA, bleu_tokenizer, unspaced_script
 
 _TEXTS = ["translations", "references", "sources"]
 
@@ -23,13 +28,14 @@ class Segments:
     Attributes:
         metric: computed the score.
         translations: as the metric got them, e.g. tokenised.
-        references: likewise.
+        references: likewise: the first ones of all sentences, then the second, and so on; None
+            where a sentence has fewer.
         preprocessing: a suffix of the signature; see `sacrebleu_score`.
     """
 
     metric: SacreBleuMetric = field(compare=False)
     translations: list[str] = field(repr=False)
-    references: list[str] = field(repr=False)
+    references: list[list[Any]] = field(repr=False)
     preprocessing: str = ""
 
     def signature(self, of_metric: object) -> str:
@@ -61,29 +67,68 @@ class Score(NamedTuple):
         return fields
 
 
-Metric = Callable[[Sequence[str], Sequence[str], Sequence[str]], Score]
+Texts = Iterable[str]
+References = Iterable[str | Sequence[str]]
+"""The reference of each sentence, or its several references."""
+
+Metric = Callable[[Sequence[str], Sequence[str | Sequence[str]], Sequence[str]], Score]
 """(translations, references, sources) -> score.
 
-The sources are empty where `evaluate` scores translations without --source.
+The sources are empty where `evaluate` scores translations without --source. A reference is a text,
+or a tuple of texts where `evaluate` has several --reference.
 """
 
 
-@gin.configurable(denylist=_TEXTS)
+def _settings_of(metric: type[SacreBleuMetric]) -> Callable[[Callable[..., Score]], Any]:
+    """Gives a function the settings of one of sacreBLEU's metrics as parameters that gin binds."""
+    limits = {
+        "tokenize": Literal[tuple(BLEU.TOKENIZERS)] | None,
+        "smooth_method": Literal[tuple(BLEU.SMOOTH_DEFAULTS)],
+    }
+
+    def with_settings(function: Callable[..., Score]) -> Any:
+        *own, _ = inspect.signature(function).parameters.values()
+        theirs = [
+            one.replace(kind=one.KEYWORD_ONLY, annotation=limits.get(one.name, one.annotation))
+            for one in inspect.signature(metric).parameters.values()
+            if one.name not in ("references", "trg_lang")
+        ]
+        function.__signature__ = inspect.Signature([*own, *theirs])  # type: ignore[attr-defined]
+        function.__annotations__ |= {one.name: one.annotation for one in theirs}
+        return gin.configurable(denylist=_TEXTS)(validated(function))
+
+    return with_settings
+
+
+@_settings_of(BLEU)
 def bleu(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+    translations: Texts, references: References, sources: Texts = (), **settings: Any
 ) -> Score:
-    """Computes BLEU of plain text: sacreBLEU's own tokenisation (13a), cased.
+    """Computes BLEU of plain text, cased.
+
+    Args:
+        translations: of the sentences.
+        references: of each sentence, one or several.
+        sources: not used.
+        settings: sacreBLEU's. By default `tokenize` is 13a, and where the references are in a
+            script without blanks zh or char; see `bleu_tokenizer`.
 
     Raises:
-        UserError: the numbers of lines differ.
+        UserError: the numbers of lines differ, or the tokenizer is not installed.
     """
-    return sacrebleu_score(BLEU(), "BLEU", translations, references)
+    ours, theirs = aligned(translations, references)
+    name = settings["tokenize"] = settings.get("tokenize") or bleu_tokenizer(chain(*theirs))
+    if name != "13a":
+        logging.log_first_n(logging.INFO, f"BLEU: by sacreBLEU's tokenizer {name!r}", 1)
+    try:
+        return sacrebleu_score(BLEU(**settings), "BLEU", ours, theirs)
+    except (ImportError, RuntimeError, OSError) as error:
+        needed = "a package or a file that is missing: pip install 'sacrebleu[ja,ko]', or bind char"
+        raise UserError(f"bleu.tokenize = {name!r} needs {needed}.") from error
 
 
 @gin.configurable(denylist=_TEXTS)
-def tokenised_bleu(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
-) -> Score:
+def tokenised_bleu(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes BLEU of tokenised, lower-cased text: words are separated by spaces.
 
     The protocol of the published Multi30k figures (Moses' multi-bleu.perl -lc). Not comparable with
@@ -96,22 +141,21 @@ def tokenised_bleu(
     return sacrebleu_score(metric, "tokenised lower-cased BLEU", translations, references)
 
 
-@gin.configurable(denylist=_TEXTS)
+@_settings_of(CHRF)
 def chrf(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+    translations: Texts, references: References, sources: Texts = (), **settings: Any
 ) -> Score:
-    """Computes chrF: F2 of character n-grams up to 6.
+    """Computes chrF: F2 of character n-grams up to 6; see `bleu`.
 
     Raises:
         UserError: the numbers of lines differ.
     """
-    return sacrebleu_score(CHRF(), "chrF", translations, references)
+    name = "chrF" + "+" * settings.get("word_order", 0)
+    return sacrebleu_score(CHRF(**settings), name, translations, references)
 
 
 @gin.configurable(denylist=_TEXTS)
-def chrf_plus_plus(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
-) -> Score:
+def chrf_plus_plus(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes chrF++: F2 of character n-grams up to 6 and word n-grams up to 2.
 
     Raises:
@@ -120,41 +164,40 @@ def chrf_plus_plus(
     return sacrebleu_score(CHRF(word_order=2), "chrF++", translations, references)
 
 
-@gin.configurable(denylist=_TEXTS)
-def ter(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
-) -> Score:
+@_settings_of(TER)
+def ter(translations: Texts, references: References, sources: Texts = (), **settings: Any) -> Score:
     """Computes TER: the edits, including shifts of phrases, from translation to reference.
 
     In percent of the reference's words, so it may exceed 100; lower is better. sacreBLEU's
-    defaults: lower-cased words that are separated by spaces.
+    defaults: lower-cased words that are separated by spaces. Where the references are in Han or
+    kana, `normalized` and `asian_support` are True by default. See `bleu`.
 
     Raises:
         UserError: the numbers of lines differ.
     """
-    score = sacrebleu_score(TER(), "TER", translations, references)
-    return score._replace(higher_is_better=False)
+    ours, theirs = aligned(translations, references)
+    is_asian = unspaced_script(chain(*theirs)) in (HAN, KANA)
+    metric = TER(**{"normalized": is_asian, "asian_support": is_asian, **settings})
+    return sacrebleu_score(metric, "TER", ours, theirs)._replace(higher_is_better=False)
 
 
 @gin.configurable(denylist=_TEXTS)
-def exact_match(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
-) -> Score:
-    """Computes the share of translations that equal their reference, in percent.
+def exact_match(translations: Texts, references: References, sources: Texts = ()) -> Score:
+    """Computes the share of translations that equal a reference of theirs, in percent.
 
     Raises:
         UserError: the numbers of lines differ.
     """
-    check_lengths(translations, references)
-    equal = sum(a == b for a, b in zip(translations, references, strict=True))
-    return Score("exact match", 100.0 * equal / len(references))
+    ours, theirs = aligned(translations, references)
+    equal = sum(text in of_text for text, of_text in zip(ours, theirs, strict=True))
+    return Score("exact match", 100.0 * equal / len(ours))
 
 
 def sacrebleu_score(
     metric: SacreBleuMetric,
     name: str,
-    translations: Sequence[str],
-    references: Sequence[str],
+    translations: Texts,
+    references: References,
     preprocessing: str = "",
 ) -> Score:
     """Computes one of sacreBLEU's metrics, with its signature.
@@ -163,26 +206,37 @@ def sacrebleu_score(
         metric: one of sacreBLEU's.
         name: of the score.
         translations: as the metric takes them.
-        references: likewise.
+        references: likewise; of each sentence, one or several.
         preprocessing: of both texts, for the signature, e.g. "moses:de|compounds:split".
 
     Raises:
         UserError: the numbers of lines differ.
     """
-    check_lengths(translations, references)
-    segments = Segments(metric, list(translations), list(references), preprocessing)
-    value = metric.corpus_score(segments.translations, [segments.references]).score
-    return Score(name, value, segments.signature(metric.get_signature()), segments=segments)
+    ours, theirs = aligned(translations, references)
+    segments = Segments(metric, ours, [list(one) for one in zip_longest(*theirs)], preprocessing)
+    value = float(metric.corpus_score(ours, segments.references).score)
+    signature = segments.signature(metric.get_signature())
+    if not value and "|tok:none|" in signature and unspaced_script(chain(*theirs)):
+        logging.log_first_n(logging.WARNING, f"{name} takes a line without blanks for one word", 1)
+    return Score(name, value, signature, segments=segments)
 
 
-def check_lengths(translations: Sequence[str], references: Sequence[str]) -> None:
-    """Checks that there is a reference for every translation, and at least one.
+def aligned(translations: Texts, references: References) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Returns the translations of a metric, and the references of each.
 
     Raises:
-        UserError: it is not so.
+        UserError: one of them is a single text, their numbers differ, or there is none.
     """
-    if len(translations) != len(references) or not references:
+    for name, texts in {"translations": translations, "references": references}.items():
+        if isinstance(texts, str):
+            raise UserError(f"{name} is {short(texts)}, expected a list of texts.")
+    ours = list(translations)
+    theirs = [(one,) if isinstance(one, str) else tuple(one) for one in references]
+    if len(ours) != len(theirs) or not theirs:
         raise UserError(
-            f"there are {len(translations)} translations and {len(references)} references, "
+            f"there are {len(ours)} translations and {len(theirs)} references, "
             "expected the same number, at least 1: give files that belong together."
         )
+    if blank := sum(not "".join(of_line).strip() for of_line in theirs):
+        logging.log_first_n(logging.WARNING, f"{blank} of {len(theirs)} references are blank", 1)
+    return ours, theirs

@@ -68,7 +68,7 @@ class Resampling:
             test = PairedTest(
                 [(str(number), one.translations) for number, one in enumerate(segments)],
                 {"": segments[0].metric},
-                [segments[0].references],
+                segments[0].references,
                 "bs" if self.test == "bootstrap" else "ar",
                 self.samples or 0,
                 0 if with_interval and self.test == "randomisation" else -1,

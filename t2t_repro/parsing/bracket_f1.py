@@ -7,7 +7,7 @@ identified by their positions.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import gin
 
 from t2t_repro.config.values import Count, validated
 from t2t_repro.errors import UserError
-from t2t_repro.evaluation.scores import Score, check_lengths
+from t2t_repro.evaluation.scores import References, Score, Texts, aligned
 from t2t_repro.parsing.trees import Tree, delinearise
 
 BRACKET_F1 = "bracket F1"
@@ -60,9 +60,9 @@ class BracketCounts(NamedTuple):
 @gin.configurable(denylist=["translations", "references", "sources"])
 @validated
 def bracket_f1(
-    translations: Sequence[str],
-    references: Sequence[str],
-    sources: Sequence[str] = (),
+    translations: Texts,
+    references: References,
+    sources: Texts = (),
     longest: Count | None = None,
 ) -> Score:
     """Computes EVALB's labelled F1 with COLLINS.prm, in percent.
@@ -98,9 +98,7 @@ def bracket_f1(
 
 
 @gin.configurable(denylist=["translations", "references", "sources"])
-def strict_bracket_f1(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
-) -> Score:
+def strict_bracket_f1(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes F1 over every sentence: a parse that EVALB leaves out has found no bracket.
 
     Not EVALB's figure; safe for selecting models. See `bracket_f1`.
@@ -108,14 +106,13 @@ def strict_bracket_f1(
     Raises:
         UserError: the numbers of lines differ, or a reference is not a tree.
     """
-    counts = _total(count_brackets(translations, references))
-    return _score(STRICT_BRACKET_F1, counts, counts.expected + counts.missed, len(references))
+    sentences = count_brackets(translations, references)
+    counts = _total(sentences)
+    return _score(STRICT_BRACKET_F1, counts, counts.expected + counts.missed, len(sentences))
 
 
 @gin.configurable(denylist=["translations", "references", "sources"])
-def share_of_trees(
-    translations: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
-) -> Score:
+def share_of_trees(translations: Texts, references: References, sources: Texts = ()) -> Score:
     """Computes the share of parses that are trees of as many words as the reference, in percent.
 
     Args:
@@ -126,12 +123,13 @@ def share_of_trees(
     Raises:
         UserError: the numbers of lines differ, or a reference is not a tree.
     """
-    fit = _total(count_brackets(translations, references)).trees
-    signature = f"sentences:{len(references)}|trees:{fit}"
-    return Score(SHARE_OF_TREES, _percent(fit, len(references)), signature)
+    sentences = count_brackets(translations, references)
+    fit = _total(sentences).trees
+    signature = f"sentences:{len(sentences)}|trees:{fit}"
+    return Score(SHARE_OF_TREES, _percent(fit, len(sentences)), signature)
 
 
-def count_brackets(translations: Sequence[str], references: Sequence[str]) -> list[BracketCounts]:
+def count_brackets(translations: Texts, references: References) -> list[BracketCounts]:
     """Counts the brackets of each sentence; see `bracket_f1`.
 
     Args:
@@ -141,9 +139,9 @@ def count_brackets(translations: Sequence[str], references: Sequence[str]) -> li
     Raises:
         UserError: the numbers of lines differ, or a reference is not a tree.
     """
-    check_lengths(translations, references)
-    golds = _read(references)
-    return [_compare(line, gold) for line, gold in zip(translations, golds, strict=True)]
+    ours, theirs = aligned(translations, references)
+    golds = _read(theirs)
+    return [_compare(line, gold) for line, gold in zip(ours, golds, strict=True)]
 
 
 def _total(counts: Iterable[BracketCounts]) -> BracketCounts:
@@ -166,8 +164,10 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-def _read(references: Iterable[str]) -> Iterator[Tree]:
-    for number, reference in enumerate(references, start=1):
+def _read(references: Iterable[tuple[str, ...]]) -> Iterator[Tree]:
+    for number, (reference, *others) in enumerate(references, start=1):
+        if others:
+            raise UserError("a parse is compared with one reference: give --reference once.")
         try:
             yield delinearise(reference)
         except ValueError as error:

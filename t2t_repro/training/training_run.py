@@ -130,7 +130,9 @@ class TrainingRun:
         if loop.stopped_by:
             # As if the signal had ended the process: schedulers start such a job again.
             raise SystemExit(128 + loop.stopped_by)
-        log_end(self.directory, data_dir, start.step, state.step, time.monotonic() - began)
+        split = "" if "test" in data.splits else " --split=dev"
+        seconds = time.monotonic() - began
+        log_end(self.directory, data_dir, split, start.step, state.step, seconds)
         return state
 
     def _prepare(self, preparation: Preparation, data_dir: Path) -> tuple[PreparedData, Batches]:
@@ -241,13 +243,14 @@ def log_start(
 
 
 def log_end(
-    directory: ModelDirectory, data_dir: Path, start: int, end: int, seconds: float
+    directory: ModelDirectory, data_dir: Path, split: str, start: int, end: int, seconds: float
 ) -> None:
     """Logs that a run is finished, and what to do next.
 
     Args:
         directory: of the model.
         data_dir: of its data.
+        split: the flag of `evaluate` that names one of them; "" for test.
         start: the step at which this process began.
         end: the step now.
         seconds: from the one to the other.
@@ -259,5 +262,5 @@ def log_end(
     average = f"python -m t2t_repro.average {model} --last={last}, then " if last > 1 else ""
     logging.info(
         f"train: finished step {end:,}; {end - start:,} updates took {in_words(seconds)}; "
-        f"next: {average}python -m t2t_repro.evaluate {model}{data}"
+        f"next: {average}python -m t2t_repro.evaluate {model}{data}{split}"
     )

@@ -34,6 +34,11 @@ MISTAKES = {
     "value": ("translate", [MODEL, "--gin_param=BeamSearch.beam_size = 0"], "beam_size"),
     "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),
     "unaligned": ("evaluate", ["--translations=one", "--reference=two"], "one has 1 lines"),
+    "unlike references": (
+        "evaluate",
+        ["--translations=one", "--reference=one", "--reference=two"],
+        "--reference=two has 2 lines",
+    ),
     "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
     "blank sentence": ("attention_maps", [MODEL, "--source= ", "--output=x"], "source sentence"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),

@@ -1,8 +1,11 @@
 """Each score is what its name says: sacreBLEU's own, with its signature."""
 
+import gin
 import pytest
-import sacrebleu
+from sacrebleu.metrics import BLEU, CHRF, TER
 
+from t2t_repro.config.gin_files import configure
+from t2t_repro.decoding.minimum_bayes_risk import sentence_bleu
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu
 from t2t_repro.evaluation.scores import (
@@ -17,37 +20,60 @@ from t2t_repro.evaluation.scores import (
 
 REFERENCES = ["Das ist ein Test, nicht mehr.", "Zwei Hunde laufen im Park.", "Gut gemacht!"]
 HYPOTHESES = ["Das ist ein Test, nicht weniger.", "zwei Hunde laufen im Park .", "Gut gemacht!"]
-TOKENISED = {"tokenize": "none", "lowercase": True, "force": True}
+TOKENISED = BLEU(tokenize="none", lowercase=True, force=True)
 HIGHER = [bleu, tokenised_bleu, chrf, chrf_plus_plus, exact_match, paper_bleu]
 ALL = [*HIGHER, ter]
 
 
 @pytest.mark.parametrize(
-    ("metric", "theirs", "options"),
+    ("metric", "theirs", "bound"),
     [
-        (bleu, sacrebleu.corpus_bleu, {}),
-        (tokenised_bleu, sacrebleu.corpus_bleu, TOKENISED),
-        (chrf, sacrebleu.corpus_chrf, {}),
-        (chrf_plus_plus, sacrebleu.corpus_chrf, {"word_order": 2}),
-        (ter, sacrebleu.corpus_ter, {}),
+        (bleu, BLEU(), ()),
+        (tokenised_bleu, TOKENISED, ()),
+        (chrf, CHRF(), ()),
+        (chrf_plus_plus, CHRF(word_order=2), ()),
+        (ter, TER(), ()),
+        (bleu, BLEU(tokenize="char", lowercase=True), ("tokenize='char'", "lowercase=True")),
+        (chrf, CHRF(char_order=3, whitespace=True), ("char_order=3", "whitespace=True")),
+        (ter, TER(normalized=True, no_punct=True), ("normalized=True", "no_punct=True")),
     ],
 )
-def test_bleu_chrf_and_ter_are_sacrebleu_s_own(metric, theirs, options):
-    own = theirs(HYPOTHESES, [REFERENCES], **options)
-    assert metric(HYPOTHESES, REFERENCES).value == pytest.approx(own.score)
+def test_bleu_chrf_and_ter_are_sacrebleu_s_own_with_its_settings(metric, theirs, bound):
+    configure(None, [f"{metric.__name__}.{one}" for one in bound], [metric.__name__])
+    others = ["Etwas anderes.", *HYPOTHESES[1:]]
+    own = theirs.corpus_score(HYPOTHESES, [REFERENCES, others]).score
+    score = gin.get_configurable(metric)(HYPOTHESES, list(zip(REFERENCES, others, strict=True)))
+    assert (score.value, score.signature) == (pytest.approx(own), str(theirs.get_signature()))
+    gin.clear_config()
 
 
-def test_the_signature_says_tokenisation_and_case():
-    signature = bleu(HYPOTHESES, REFERENCES).signature
-    assert "case:mixed" in signature
-    assert "tok:13a" in signature
-    assert f"version:{sacrebleu.__version__}" in signature
-    signature = tokenised_bleu(HYPOTHESES, REFERENCES).signature
-    assert "case:lc" in signature
-    assert "tok:none" in signature
-    assert "nc:6|nw:0" in chrf(HYPOTHESES, REFERENCES).signature
-    assert "nc:6|nw:2" in chrf_plus_plus(HYPOTHESES, REFERENCES).signature
-    assert "tok:tercom" in ter(HYPOTHESES, REFERENCES).signature
+@pytest.mark.parametrize(
+    ("reference", "tokenizer", "is_asian"),
+    [
+        ("我有2个苹果，她读了2本书。", "zh", "yes"),
+        ("我有iPhone，也有苹果电脑。", "zh", "yes"),
+        ("彼女は本を2冊読みました。", "char", "yes"),
+        ("เธออ่านหนังสือสองเล่ม", "char", "no"),
+        ("그녀는 책 두 권을 읽었다.", "13a", "no"),
+        ("Herr Li (李) liest ein Buch.", "13a", "no"),
+    ],
+)
+def test_text_without_blanks_is_split_by_default(reference, tokenizer, is_asian):
+    text = reference[:-3] + reference[-1]
+    own = BLEU(tokenize=tokenizer)
+    value = own.corpus_score([text], [[reference]]).score
+    assert value > 30
+    assert bleu([text], [reference])[1:3] == (pytest.approx(value), str(own.get_signature()))
+    assert f"asian:{is_asian}" in ter([text], [reference]).signature
+    assert sentence_bleu([text], [reference])[0] > 30
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_any_iterable_is_a_list_of_texts_but_a_text_is_not(metric):
+    assert metric(iter(HYPOTHESES), iter(REFERENCES))[:2] == metric(HYPOTHESES, REFERENCES)[:2]
+    for texts in (("a b", ["a b"]), (["a b"], "a b")):
+        with pytest.raises(UserError, match="is 'a b', expected a list of texts"):
+            metric(*texts)
 
 
 def test_tokenised_bleu_takes_words_as_spaces_separate_them():

@@ -23,10 +23,10 @@ def noisy(line, rate, draw):
 
 @pytest.fixture(scope="module")
 def texts():
-    """Sixty references, and translations: wrong, as wrong, and less so."""
+    """Sixty references, translations: wrong, as wrong, and less so; and other references."""
     draw = random.Random(1)
     reference = [" ".join(draw.choices(WORDS, k=draw.randint(4, 12))) for _ in range(60)]
-    rates = zip(SYSTEMS, (0.3, 0.3, 0.1), strict=True)
+    rates = zip([*SYSTEMS, "other"], (0.3, 0.3, 0.1, 0.1), strict=True)
     noise = {name: [noisy(line, rate, draw) for line in reference] for name, rate in rates}
     return {"reference": reference, **noise}
 
@@ -40,7 +40,7 @@ def folder(texts, tmp_path_factory):
 
 
 def sacrebleu(folder, *arguments, **environment):
-    command = [sys.executable, "-m", "sacrebleu", "reference", "-i", *arguments]
+    command = [sys.executable, "-m", "sacrebleu", *arguments]
     environment = {**os.environ, "NO_COLOR": "1", **environment}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=True
@@ -48,7 +48,10 @@ def sacrebleu(folder, *arguments, **environment):
 
 
 def compared(texts, metric, resampling, **options):
-    scores = [metric(texts[name], texts["reference"]) for name in SYSTEMS]
+    scores = [
+        metric(texts[name], list(zip(texts["reference"], texts["other"], strict=True)))
+        for name in SYSTEMS
+    ]
     return resampling.compare(scores, **options)
 
 
@@ -60,7 +63,8 @@ def compared(texts, metric, resampling, **options):
     ],
 )
 def test_paired_tests_are_sacrebleu_s_to_the_last_digit(texts, folder, flag, resampling, given):
-    printed = json.loads(sacrebleu(folder, *SYSTEMS, "-m", "bleu", flag, **given))
+    several = ["reference", "other", "-i", *SYSTEMS]
+    printed = json.loads(sacrebleu(folder, *several, "-m", "bleu", flag, **given))
     found = compared(texts, bleu, resampling)
     for row, own in zip(printed, found, strict=True):
         expected = (row["BLEU"][name] for name in ("score", "mean", "ci", "p_value"))
@@ -70,12 +74,13 @@ def test_paired_tests_are_sacrebleu_s_to_the_last_digit(texts, folder, flag, res
     assert found[2].p_value < 0.05
     seed = given.get("SACREBLEU_SEED", "12345")
     kind = "ar:10000" if "ar" in flag else "bs:1000"
-    assert kind in found[2].score.signature
+    assert f"nrefs:2|{kind}" in found[2].score.signature
     assert f"seed:{seed}|" in found[2].score.signature
 
 
 def test_an_interval_of_one_system_is_sacrebleu_s(texts, folder):
-    printed = json.loads(sacrebleu(folder, "like", "-m", "bleu", "ter", "-ci", "--width=4"))
+    files = ["reference", "-i", "like"]
+    printed = json.loads(sacrebleu(folder, *files, "-m", "bleu", "ter", "-ci", "--width=4"))
     for metric, own in zip((bleu, ter), printed, strict=True):
         found = Resampling("randomisation").estimate(metric(texts["like"], texts["reference"]))
         assert f"{found.mean:.4f}" == f"{own['confidence_mean']:.4f}"

@@ -8,6 +8,7 @@ from tests.whole.runs import (
     GIN,
     MODEL,
     Run,
+    lines_of,
     made_once,
     sentences,
     trainer,
@@ -34,6 +35,8 @@ def task_run(tmp_path_factory) -> Run:
         evaluation = "TrainingSchedule.evaluate_every = 200"
         write_task(folder, GIN + TWO)
         write_lines(folder / "short", ["ant bee", "", "  ", "cat"])
+        columns = [f"{line}\tANT" for line in lines_of(folder / "test.target")]
+        write_lines(folder / "columns.tsv", columns)
         return {
             "datagen": ("datagen", ["--gin_file=task.gin", DATA], ""),
             "begun": trainer("model", 200, evaluation),
@@ -56,7 +59,7 @@ def task_run(tmp_path_factory) -> Run:
                 "evaluate",
                 [
                     *("--translations=test.target", "--baseline=test.source", "--samples=100"),
-                    *("--reference=test.target", "--format=json"),
+                    *("--reference=test.source", "--reference=columns.tsv", "--format=json"),
                 ],
                 "",
             ),

@@ -54,7 +54,8 @@ def test_the_task_is_learnt_and_the_scores_are_kept(task_run):
 def test_systems_are_compared(task_run):
     baseline, system = json.loads(task_run.outcomes["compare"].out)
     assert (baseline["system"], system["system"]) == ("test.source", "test.target")
-    assert system["scores"][0]["value"] == pytest.approx(100)
+    assert [one["value"] for one in system["scores"]] == [pytest.approx(100)] * 2
+    assert "nrefs:3" in system["scores"][0]["signature"]
     assert system["scores"][0]["p_value"] < 0.05
 
 

@@ -1,6 +1,7 @@
 """Parallel text of the user's own: aligned files, or files of two tab-separated columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from os.path import expanduser
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class TextFilesCorpus:
         }
 
     def prepare(self, download_dir: Path) -> None:
-        """Checks that files exist, are not empty, and have as many lines as their partners.
+        """Checks that files exist, are not blank, and have as many lines as their partners.
 
         Args:
             download_dir: not used.
@@ -73,9 +74,14 @@ class TextFilesCorpus:
         Raises:
             UserError: a check fails.
         """
-        for entries in self._files.values():
+        for split, entries in self._files.items():
             for paths in entries:
                 check_line_counts(paths)
+                if not any(source.strip() and target.strip() for source, target in _read(paths)):
+                    raise UserError(
+                        f"{' and '.join(map(str, paths))}: no line has text on both sides, "
+                        f"expected sentence pairs in TextFilesCorpus.{split}: check the files."
+                    )
 
     def read(self, split: str, download_dir: Path) -> Iterator[Pair]:
         """Yields the pairs of a split, entry after entry.
@@ -87,11 +93,7 @@ class TextFilesCorpus:
         Raises:
             UserError: a line is not UTF-8, or does not have two columns.
         """
-        for paths in self._files[split]:
-            if len(paths) == 1:
-                yield from _read_columns(paths[0])
-            else:
-                yield from zip(read_lines(paths[0]), read_lines(paths[1]), strict=True)
+        return chain.from_iterable(map(_read, self._files[split]))
 
 
 def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Path, ...]]:
@@ -108,6 +110,12 @@ def _parse_entries(split: str, value: Entry | Sequence[Entry]) -> list[tuple[Pat
             )
         parsed.append(tuple(Path(expanduser(str(name))) for name in names))
     return parsed
+
+
+def _read(paths: tuple[Path, ...]) -> Iterator[Pair]:
+    if len(paths) == 1:
+        return _read_columns(paths[0])
+    return zip(read_lines(paths[0]), read_lines(paths[1]), strict=True)
 
 
 def _read_columns(path: Path) -> Iterator[Pair]:

@@ -1,0 +1,55 @@
+"""Scripts that write without blanks between words, and how much their letters say."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+
+HAN, KANA = "CJK", "KANA"
+
+_UNSPACED = (HAN, KANA, "BOPOMOFO", "YI", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI")
+"""First words of the Unicode names of their letters."""
+
+_LETTERS = {HAN: 3, KANA: 2, "HANGUL": 2, "YI": 2, "ETHIOPIC": 2}
+"""How many letters of an alphabet one of these says as much as; 1 of other scripts."""
+
+# The least kana per Han of Japanese; a Chinese text may quote some.
+_JAPANESE = 0.1
+
+
+def unspaced_script(texts: Iterable[str]) -> str | None:
+    """Returns the script of most of the text, if it writes without blanks, else None.
+
+    Japanese is `KANA`, though it has Han too.
+    """
+    letters: Counter[str] = Counter()
+    for character, count in Counter("".join(texts)).items():
+        script = _script(character)
+        letters[script] += character.isalpha() * count * _LETTERS.get(script, 1)
+    unspaced = Counter({script: letters[script] for script in _UNSPACED})
+    if 2 * unspaced.total() <= letters.total():
+        return None
+    if letters[KANA] > _JAPANESE * letters[HAN]:
+        return KANA
+    return unspaced.most_common(1)[0][0]
+
+
+def bleu_tokenizer(references: Iterable[str]) -> str:
+    """Returns the sacreBLEU tokenizer that suits the references: 13a, zh or char.
+
+    `ja-mecab` needs further packages, and `zh` does not split kana: Japanese has char.
+    """
+    script = unspaced_script(references)
+    return "13a" if script is None else "zh" if script == HAN else "char"
+
+
+def length_in_letters(text: str) -> int:
+    """Returns the length that a text would have in an alphabet: Han counts as three letters."""
+    return sum(_LETTERS.get(_script(character), 1) for character in text)
+
+
+@cache
+def _script(character: str) -> str:
+    """Returns the first word of a character's name, such as LATIN; of kana, `KANA`."""
+    name = unicodedata.name(character, "").removeprefix("HALFWIDTH ").removeprefix("NEW ")
+    return KANA if name.startswith(("HIRAGANA", "KATAKANA")) else name.partition(" ")[0]
