@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import gin
 import numpy as np
@@ -51,6 +52,7 @@ from t2t_repro.text.subword_model import (
     SHARED_SUBWORDS,
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
+    SubwordModel,
     SubwordPair,
     SubwordRecipe,
     open_pair,
@@ -316,10 +318,14 @@ class _Stages:
         sizes = VocabSizes(*(model.size for model in open_pair(self._result)))
         encoder = _BlockEncoder(self._result, sizes, self._settings.max_length)
         total = sum(counts.values())
+        changes: tuple[Counter[str], Counter[str]] = Counter(), Counter()
         with ExitStack() as opened:
             files = {name: opened.enter_context((store / name).open("wb")) for name in STORE_FILES}
             progress = opened.enter_context(Progress(f"data: {split}: encoding", total=total))
-            for corpus, parts, lines, dropped in map_in_order(encoder, blocks, self._workers):
+            encoded = map_in_order(encoder, blocks, self._workers)
+            for corpus, parts, lines, dropped, of_block in encoded:
+                for of_side, more in zip(changes, of_block, strict=True):
+                    of_side.update(more)
                 for name, part in parts.items():
                     files[name].write(part)
                 if dropped:
@@ -328,6 +334,10 @@ class _Stages:
         complete_token_store(store, sizes)
         for corpus, report in reports.items():
             logging.info("data: %s: %s", part_name(split, corpus), report.describe())
+        for side, of_side in zip(("source", "target"), changes, strict=True):
+            for change, _ in of_side.most_common(1):
+                number = f"{of_side.total():,} {side} lines"
+                logging.info(f"data: {split}: the subwords change {number}, for example {change}")
         return reports
 
 
@@ -379,22 +389,36 @@ class _BlockEncoder:
     def _subwords(self) -> SubwordPair:
         return open_pair(self.directory)
 
-    def __call__(self, block: TextBlock) -> tuple[str, dict[str, bytes], int, int]:
+    def __call__(
+        self, block: TextBlock
+    ) -> tuple[str, dict[str, bytes], int, int, list[Counter[str]]]:
         """Encodes a block.
 
         Returns:
-            the block's corpus, bytes for each file of a token store by name, and the numbers of
-            pairs in the text and of those among them that are too long.
+            the block's corpus, bytes for each file of a token store by name, the numbers of pairs
+            in the text and of those among them that are too long, and the `_changes` of each side.
         """
         corpus, *texts = block
-        sides = [
-            model.encode_block(lines.decode().split("\n")[:-1])
-            for model, lines in zip(self._subwords, texts, strict=True)
-        ]
+        lines = [text.decode().split("\n")[:-1] for text in texts]
+        sides = [one.encode_block(own) for one, own in zip(self._subwords, lines, strict=True)]
         fits = np.maximum(*(lengths for _, lengths in sides)) <= self.max_length
         source, target = ((ids[np.repeat(fits, counts)], counts[fits]) for ids, counts in sides)
         parts = token_block(source, target, self.sizes)
-        return corpus, parts, len(fits), int(np.count_nonzero(~fits))
+        changes = list(map(_changes, self._subwords, lines))
+        return corpus, parts, len(fits), int(np.count_nonzero(~fits)), changes
+
+
+def _changes(model: SubwordModel, lines: Sequence[str]) -> Counter[str]:
+    """Counts the lines with a character that the subwords write otherwise, by the first of them."""
+    changes = {}
+    for character in filter(str.split, set("".join(lines))):
+        written = model.decode(model.encode([character])[0])
+        if normalize("NFC", written) != normalize("NFC", character):
+            changes[character] = f"{character!r} to {written!r}"
+    if not changes:
+        return Counter()
+    first = (next(filter(None, map(changes.get, line)), "") for line in lines)
+    return Counter(filter(None, first))
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:

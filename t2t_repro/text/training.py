@@ -11,9 +11,11 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import compress
+from functools import cache
+from itertools import compress, permutations
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from unicodedata import category, normalize
 
 import gin
 import numpy as np
@@ -51,9 +53,11 @@ class SubwordTraining:
         word_mark: mark word boundaries at the "start" of words, as SentencePiece does, or at their
             "end", as subword-nmt does. With "end", the last part of a compound is the same subword
             as that word alone.
-        normalization: SentencePiece's rule: `nmt_nfkc` (Unicode NFKC; control characters and
-            unusual spaces become plain spaces), or `identity` for text that is already tokenized
-            and normalized and is to be scored as it is. Both strip and squeeze spaces.
+        normalization: `nmt_nfc` (Unicode NFC; unusual spaces become plain ones, and control
+            characters vanish), so that a model can write text as readers know it; SentencePiece's
+            `nmt_nfkc` (Unicode NFKC: ½ becomes 1⁄2, and ， a comma), which suits a vocabulary of
+            the source's own; or `identity` for text that is already tokenized and normalized. All
+            strip and squeeze spaces.
         symbols: texts that are always one subword, such as '<2de>'; counted in `vocab_size`. The
             tags of a `Mixture` are added automatically.
 
@@ -68,7 +72,7 @@ class SubwordTraining:
     split_digits: bool = False
     split_scripts: bool = True
     word_mark: Literal["start", "end"] = "start"
-    normalization: Literal["nmt_nfkc", "identity"] = "nmt_nfkc"
+    normalization: Literal["nmt_nfc", "nmt_nfkc", "identity"] = "nmt_nfc"
     symbols: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -106,7 +110,11 @@ class SubwordTraining:
         model = io.BytesIO()
         # Stands in the model file, so it is passed only where needed.
         at_end = self.word_mark == "end"
-        mark: dict[str, Any] = {"treat_whitespace_as_suffix": True} if at_end else {}
+        options: dict[str, Any] = {"treat_whitespace_as_suffix": True} if at_end else {}
+        if self.normalization == "nmt_nfc":
+            model_path.parent.mkdir(parents=True, exist_ok=True)
+            options["normalization_rule_tsv"] = str(model_path.with_suffix(".rules"))
+            model_path.with_suffix(".rules").write_text(_nfc_rules(), encoding="ascii")
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=_pop_words(counts),
@@ -129,15 +137,43 @@ class SubwordTraining:
                 # Stands in the model file, so it must not depend on the machine.
                 num_threads=4,
                 minloglevel=2,
-                **mark,
+                **options,
             )
         except RuntimeError as error:
             raise UserError(_training_failure(str(error), self.vocab_size)) from error
+        finally:
+            model_path.with_suffix(".rules").unlink(missing_ok=True)
         proto = ModelProto.FromString(model.getvalue())
         # A file learned from sentences has none.
         proto.trainer_spec.ClearField("input_format")
+        # A file of rules has no name, and its path is of this run.
+        proto.normalizer_spec.name = self.normalization
+        proto.normalizer_spec.ClearField("normalization_rule_tsv")
         write_whole(model_path, proto.SerializeToString())
         return SentencePieceModel(model_path)
+
+
+@cache
+def _nfc_rules() -> str:
+    """Returns the rules of `nmt_nfc` for SentencePiece: lines of code points, before and after."""
+    rules = {"\ufeff": " ", "\ufffd": " "}
+    # No character beyond these is changed.
+    for character in map(chr, range(1, 0x30000)):
+        if character.isspace():
+            rules[character] = " "
+        elif category(character) == "Cc":
+            rules[character] = ""
+        elif (apart := normalize("NFD", character)) != character:
+            rules[character] = composed = normalize("NFC", character)
+            # However many of the marks are composed already, in any order.
+            for marks in map("".join, permutations(apart[1:])):
+                for done in range(len(marks) + 1):
+                    text = normalize("NFC", apart[0] + marks[:done]) + marks[done:]
+                    if normalize("NFC", text) == composed:
+                        rules[text] = composed
+    changes = [pair for pair in sorted(rules.items()) if pair[0] != pair[1]]
+    codes = ([" ".join(f"{ord(one):X}" for one in side) for side in pair] for pair in changes)
+    return "".join(f"{before}\t{after}\n" for before, after in codes)
 
 
 def check_symbols(parameter: str, symbols: Sequence[str]) -> None:

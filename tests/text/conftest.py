@@ -11,7 +11,7 @@ RECIPES = {
     "plain": SubwordTraining(vocab_size=400),
     "identity": SubwordTraining(vocab_size=400, normalization="identity"),
     "tagged": SubwordTraining(vocab_size=400, symbols=TAGS),
-    "ending": SubwordTraining(vocab_size=400, symbols=TAGS, word_mark="end"),
+    "ending": SubwordTraining(400, normalization="nmt_nfkc", symbols=TAGS, word_mark="end"),
 }
 
 

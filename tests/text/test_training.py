@@ -2,6 +2,7 @@
 
 import io
 import random
+from unicodedata import normalize
 
 import pytest
 import sentencepiece
@@ -13,9 +14,13 @@ from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 from tests.text.odd_text import sentences
 
 
-def test_normalization_can_be_left_out(models):
-    texts = [models[name].decode(models[name].encode(["½ ﬁ"])[0]) for name in ("plain", "identity")]
-    assert texts == ["1⁄2 fi", "½ ﬁ"]
+def test_text_is_written_as_readers_know_it_unless_another_normalization_is_given(models):
+    kept = "m² ½ ﬁ ，？（） می\u200cروم Å ậ क़ 한"
+    given = f"{normalize('NFD', kept)}\u00a0a\u3000b\x07\ufeff c"
+    names = "plain", "ending", "identity"
+    texts = [models[name].decode(models[name].encode([given])[0]) for name in names]
+    written = f"{normalize('NFC', kept)} a b c"
+    assert texts == [written, normalize("NFKC", written).replace("\u200c", " "), given]
 
 
 def test_training_is_deterministic_and_leaves_only_the_model(tmp_path):
@@ -37,7 +42,7 @@ def test_counted_words_make_the_model_that_their_text_makes(tmp_path):
         "한 🦄",
     ]
     corpus = sentences(500) + odd * 5 + ["1,234.5 a-b"] * 9
-    made = SubwordTraining(400).train(corpus, tmp_path / "a.model")
+    made = SubwordTraining(400, normalization="nmt_nfkc").train(corpus, tmp_path / "a.model")
     plain = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(line.replace("▁", " ").encode() for line in corpus),
