@@ -141,11 +141,13 @@ def _reached(roots: Collection[str]) -> set[Reference]:
         reached |= newest
         found = set().union(*(bound.get(reference.name, set()) for reference in newest))
         found |= {
-            Reference(f"@{parameter.default.__name__}")
+            Reference(f"@{default.__name__}")
             for reference in newest
             for name, parameter in parameters_of(reference.name).items()
             if f"{reference.name}.{name}" not in values
-            if inspect.isfunction(parameter.default) and configurable(parameter.default)
+            for one in [parameter.default]
+            for default in (one if isinstance(one, tuple) else [one])
+            if inspect.isfunction(default) and configurable(default)
         }
         newest = found - reached
     return reached

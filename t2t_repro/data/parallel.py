@@ -75,11 +75,7 @@ class WorkerPool(Generic[_Block, _Result]):
     """
 
     def __init__(
-        self,
-        function: Callable[[_Block], _Result],
-        workers: int,
-        setting: str,
-        niceness: int = 0,
+        self, function: Callable[[_Block], _Result], workers: int, setting: str, niceness: int = 0
     ) -> None:
         self._workers = workers
         self._setting = setting

@@ -38,12 +38,7 @@ from t2t_repro.data.mixing import EpochMixture
 from t2t_repro.data.parallel import default_workers, map_in_order
 from t2t_repro.data.prepared import DIRECTORY, MANIFEST, PreparedData, file_sizes, part_name
 from t2t_repro.data.text_variants import WORDS, TextVariants
-from t2t_repro.data.token_store import (
-    STORE_FILES,
-    VocabSizes,
-    complete_token_store,
-    token_block,
-)
+from t2t_repro.data.token_store import STORE_FILES, VocabSizes, complete_token_store, token_block
 from t2t_repro.errors import UserError
 from t2t_repro.files import lock, read_json, write_json
 from t2t_repro.progress import Progress
@@ -318,14 +313,13 @@ class _Stages:
         sizes = VocabSizes(*(model.size for model in open_pair(self._result)))
         encoder = _BlockEncoder(self._result, sizes, self._settings.max_length)
         total = sum(counts.values())
-        changes: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+        changes: Counter[tuple[str, str]] = Counter()
         with ExitStack() as opened:
             files = {name: opened.enter_context((store / name).open("wb")) for name in STORE_FILES}
             progress = opened.enter_context(Progress(f"data: {split}: encoding", total=total))
             encoded = map_in_order(encoder, blocks, self._workers)
             for corpus, parts, lines, dropped, of_block in encoded:
-                for of_side, more in zip(changes, of_block, strict=True):
-                    of_side.update(more)
+                changes.update(of_block)
                 for name, part in parts.items():
                     files[name].write(part)
                 if dropped:
@@ -334,10 +328,10 @@ class _Stages:
         complete_token_store(store, sizes)
         for corpus, report in reports.items():
             logging.info("data: %s: %s", part_name(split, corpus), report.describe())
-        for side, of_side in zip(("source", "target"), changes, strict=True):
-            for change, _ in of_side.most_common(1):
-                number = f"{of_side.total():,} {side} lines"
-                logging.info(f"data: {split}: the subwords change {number}, for example {change}")
+        for side in sorted({side for side, _ in changes}):
+            counts = {one: count for (where, one), count in changes.items() if where == side}
+            number = f"{sum(counts.values()):,} {side} lines"
+            logging.info(f"data: {split}: the subwords change {number}, e.g. {min(counts)}")
         return reports
 
 
@@ -391,12 +385,12 @@ class _BlockEncoder:
 
     def __call__(
         self, block: TextBlock
-    ) -> tuple[str, dict[str, bytes], int, int, list[Counter[str]]]:
+    ) -> tuple[str, dict[str, bytes], int, int, Counter[tuple[str, str]]]:
         """Encodes a block.
 
         Returns:
             the block's corpus, bytes for each file of a token store by name, the numbers of pairs
-            in the text and of those among them that are too long, and the `_changes` of each side.
+            in the text and of those among them that are too long, and the `_changes` of both sides.
         """
         corpus, *texts = block
         lines = [text.decode().split("\n")[:-1] for text in texts]
@@ -404,21 +398,19 @@ class _BlockEncoder:
         fits = np.maximum(*(lengths for _, lengths in sides)) <= self.max_length
         source, target = ((ids[np.repeat(fits, counts)], counts[fits]) for ids, counts in sides)
         parts = token_block(source, target, self.sizes)
-        changes = list(map(_changes, self._subwords, lines))
+        changes = sum(map(_changes, ("source", "target"), self._subwords, lines), Counter())
         return corpus, parts, len(fits), int(np.count_nonzero(~fits)), changes
 
 
-def _changes(model: SubwordModel, lines: Sequence[str]) -> Counter[str]:
+def _changes(side: str, model: SubwordModel, lines: Sequence[str]) -> Counter[tuple[str, str]]:
     """Counts the lines with a character that the subwords write otherwise, by the first of them."""
-    changes = {}
+    changed = {}
     for character in filter(str.split, set("".join(lines))):
         written = model.decode(model.encode([character])[0])
         if normalize("NFC", written) != normalize("NFC", character):
-            changes[character] = f"{character!r} to {written!r}"
-    if not changes:
-        return Counter()
-    first = (next(filter(None, map(changes.get, line)), "") for line in lines)
-    return Counter(filter(None, first))
+            changed[character] = f"{character!r} to {written!r}"
+    first = (next(filter(None, map(changed.get, line)), None) for line in lines if changed)
+    return Counter((side, change) for change in first if change)
 
 
 def _check_identity(data: PreparedData, identity: dict[str, Any]) -> None:

@@ -60,10 +60,7 @@ class BracketCounts(NamedTuple):
 @gin.configurable(denylist=["translations", "references", "sources"])
 @validated
 def bracket_f1(
-    translations: Texts,
-    references: References,
-    sources: Texts = (),
-    longest: Count | None = None,
+    translations: Texts, references: References, sources: Texts = (), longest: Count | None = None
 ) -> Score:
     """Computes EVALB's labelled F1 with COLLINS.prm, in percent.
 

@@ -73,11 +73,7 @@ class SentencePieceTextOps(TextOps):
     """
 
     def __init__(
-        self,
-        pieces: Sequence[str],
-        marks: WordMarks,
-        model: bytes,
-        out_type: tf.DType = tf.int32,
+        self, pieces: Sequence[str], marks: WordMarks, model: bytes, out_type: tf.DType = tf.int32
     ) -> None:
         super().__init__()
         # A tf.Module would track a list and all its elements.

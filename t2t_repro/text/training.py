@@ -171,7 +171,7 @@ def _nfc_rules() -> str:
                     text = normalize("NFC", apart[0] + marks[:done]) + marks[done:]
                     if normalize("NFC", text) == composed:
                         rules[text] = composed
-    changes = [pair for pair in sorted(rules.items()) if pair[0] != pair[1]]
+    changes = sorted(pair for pair in rules.items() if pair[0] != pair[1])
     codes = ([" ".join(f"{ord(one):X}" for one in side) for side in pair] for pair in changes)
     return "".join(f"{before}\t{after}\n" for before, after in codes)
 

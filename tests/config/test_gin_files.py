@@ -155,6 +155,7 @@ def test_what_a_binding_refers_to_counts_as_read():
         "peak = 0.5",
     ]
     configure(None, params, ["adam", "evaluate"])
+    configure(None, ["chrf.word_order = 2"], ["evaluate"])  # by the default of evaluate.metrics
     with pytest.raises(UserError, match=r"binds peak, rate, rate/InverseSquareRoot\.peak, but"):
         configure(None, [param for param in params if "adam" not in param], ["adam", "evaluate"])
 

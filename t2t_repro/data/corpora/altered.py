@@ -10,6 +10,7 @@ import gin
 
 from t2t_repro.config.values import Range, Seed, validated
 from t2t_repro.data.corpora.corpus import Corpus, Pair, check_unmixed
+from t2t_repro.text.scripts import unspaced_script
 
 Share = Annotated[float, Range(least=0, most=1)]
 
@@ -117,13 +118,18 @@ class NoisedSource(_Altered):
     def noised(self, source: str, number: int) -> str:
         """Returns a source with the noise of the pair with this number, from 0.
 
-        White space separates words; a blank source stays unchanged.
+        White space separates words, in scripts without it every character is one; a blank source
+        stays unchanged.
         """
         draw = random.Random(f"{self.seed} {number}")
-        words = source.split()
+        # Without blanks between words, characters are words.
+        is_spaced = source.isascii() or unspaced_script([source]) is None
+        words = source.split() if is_spaced else list(source)
         left = [word for word in words if draw.random() >= self.deletion]
         left = left or (words and [draw.choice(words)])
         left = [self.filler if draw.random() < self.filling else word for word in left]
         # Sorted by i + q_i, with q_i uniform in [0, distance + 1).
         keys = [i + draw.random() * (self.distance + 1) for i in range(len(left))]
-        return " ".join(left[i] for i in sorted(range(len(left)), key=keys.__getitem__)) or source
+        return (" " if is_spaced else "").join(
+            left[i] for i in sorted(range(len(left)), key=keys.__getitem__)
+        ) or source

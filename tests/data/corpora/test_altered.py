@@ -74,6 +74,8 @@ def test_neighbours_change_places_as_often_as_in_the_paper():
     assert set(found) == {"a b c", "b a c", "a c b"}
     # P(i + q_i > j + q_j) of neighbours, q uniform in [0, 2): 1/8.
     assert found["b a c"] / 4000 == pytest.approx(1 / 8, abs=0.02)
+    # Without blanks between words, characters are words.
+    assert {corpus.noised("我有书", n) for n in range(99)} == {"我有书", "有我书", "我书有"}
 
 
 def test_noise_is_a_function_of_the_seed_and_the_number_of_the_pair():
