@@ -71,7 +71,7 @@ def _write_saved_model(translator: "Translator") -> None:
     if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: a servable answers what its search finds")
     export_dir = Path(FLAGS.export_dir)
-    version = next_version(export_dir, FLAGS.version)
+    version = next_version(export_dir)
     servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
     write_saved_model(servable, export_dir, version, FLAGS.model_name)
 
@@ -106,8 +106,6 @@ def cli() -> None:
         "One more signature of a SavedModel: prefix translates from a given beginning, sample "
         "draws, alignment links words. Can be given several times.",
     )
-    number = "The number of a SavedModel; one more than the largest by default."
-    flags.DEFINE_integer("version", None, number, 1, 2**63 - 1)
     flags.DEFINE_string("model_name", "translate", "The name of a SavedModel, for clients.")
     flags.DEFINE_string("license", None, "The licence in the model card, such as cc-by-4.0.")
     run(main)

@@ -143,7 +143,6 @@ def test_the_paper_s_numbers(gin_file, d_model, d_ff, heads, dropout, steps, mil
     # A checkpoint in ten minutes, section 6.1; seconds a step from section 5.2.
     seconds_a_step = {100_000: 0.4, 300_000: 1.0}[steps]
     assert bound("Checkpoints.every_steps") * seconds_a_step == 600
-    assert bound("Checkpoints.every_minutes") is None
     if millions:
         assert parameters() / 1e6 == pytest.approx(millions, abs=0.01)
 

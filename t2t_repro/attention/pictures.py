@@ -3,14 +3,14 @@
 import importlib.util
 import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import gin
 import numpy as np
 from numpy.typing import NDArray
 
 from t2t_repro.attention.maps import AttentionMap, PairAttention
-from t2t_repro.config.values import Count, Range, check_value
+from t2t_repro.config.values import Count
 from t2t_repro.data.prepared import PreparedData
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import Transformer
@@ -55,16 +55,11 @@ def attention_images(
         [height, width, 3].
 
     Raises:
-        UserError: the sentence does not exist, or is too long, or matplotlib is missing.
+        UserError: the sentence is too long, or matplotlib is missing.
     """
     check_matplotlib()
     source, target = data.text("dev")
-    limit = Annotated[int, Range(least=1, most=len(source))]
-    check_value("attention_images.sentence", sentence, limit)
-    try:
-        pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
-    except UserError as error:
-        raise UserError(f"attention_images.sentence is {sentence}: {error}") from error
+    pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
     return lambda: [(f"attention/{one.kind}", overview(one)) for one in pair.maps()]
 
 

@@ -64,10 +64,8 @@ class PreparedData:
         self.checksum = hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()
         sizes = file_sizes(directory)
         for name, size in files.items():
-            # Earlier versions wrote a checksum beside the size.
-            expected = size[0] if isinstance(size, list) else size
-            if (received := sizes.get(name, "no")) != expected:
-                raise self._damaged(name, f"has {received} bytes, expected {expected}")
+            if (received := sizes.get(name, "no")) != size:
+                raise self._damaged(name, f"has {received} bytes, expected {size}")
         self.subwords = open_pair(directory)
 
     def store(self, split: str) -> TokenStore:

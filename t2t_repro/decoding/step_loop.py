@@ -5,7 +5,7 @@ does not depend on the batch that it is decoded in.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,18 +13,6 @@ from t2t_repro.decoding.search import Cache, StepModel
 
 SEGMENT = 16
 """The number of steps after which finished sentences are removed from the batch."""
-
-
-class State(Protocol):
-    """The state of a search: a named tuple of tensors, each [active, ...].
-
-    Attributes:
-        last_ids: [active, beam] int32, the last id of each hypothesis.
-        parents: [active, beam] int32, the hypothesis of the previous step that each extends.
-    """
-
-    last_ids: tf.Tensor
-    parents: tf.Tensor
 
 
 class Row(NamedTuple):
@@ -119,11 +107,11 @@ class StepLoop(NamedTuple):
         """Runs `SEGMENT` steps, or fewer if all rows are done earlier."""
         row = search.row
 
-        def goes_on(step: tf.Tensor, state: State, cache: Cache) -> tf.Tensor:
+        def goes_on(step: tf.Tensor, state: Any, cache: Cache) -> tf.Tensor:
             done = self.is_done(state, step, row)
             return (step < first_step + SEGMENT) & ~tf.reduce_all(done)
 
-        def advance(step: tf.Tensor, state: State, cache: Cache) -> tuple:
+        def advance(step: tf.Tensor, state: Any, cache: Cache) -> tuple:
             logits, new_cache = self.model.step(state.last_ids, state.parents, step, cache)
             new_state = self.advance(state, logits, step, row)
             done = self.is_done(state, step, row)

@@ -145,12 +145,7 @@ def read_trees(path: Path) -> Iterator[tuple[int, ParsedSentence]]:
             else:
                 logging.warning("%s, line %d: a tree without words is left out", path, bracket.line)
     if open_brackets:
-        missing = f"{len(open_brackets)} closing bracket{'s' * (len(open_brackets) > 1)}"
-        raise _error(
-            path,
-            open_brackets[0].line,
-            f"the tree that begins here is never closed: it lacks {missing} at the end of the file",
-        )
+        raise _error(path, open_brackets[0].line, "the tree that begins here is never closed")
 
 
 class _Bracket(NamedTuple):
@@ -222,8 +217,8 @@ def linearise(tree: Tree) -> str:
     """
     symbols: list[str] = []
     for position in positions(tree):
-        symbols += [_checked(constituent.label) for constituent in position.opening]
-        symbols.append(_checked(position.tag))
+        symbols += [constituent.label for constituent in position.opening]
+        symbols.append(position.tag)
         if position.inside and position.inside.label == position.tag and not position.closing:
             raise ValueError(
                 f"{position.tag} is a constituent and the tag of a word in it, which the linear "
@@ -246,7 +241,7 @@ def delinearise(line: str) -> Tree:
     open_names: list[int] = []
     ends: dict[int, int] = {}
     for symbol in line.split(" "):
-        if not _is_closing(symbol):
+        if symbol == _CLOSE or not symbol.startswith(_CLOSE):
             if symbol:
                 open_names.append(len(names))
                 names.append(symbol)
@@ -266,16 +261,6 @@ def delinearise(line: str) -> Tree:
             for number in sorted(ends)
         ),
     )
-
-
-def _is_closing(symbol: str) -> bool:
-    return symbol.startswith(_CLOSE) and symbol != _CLOSE
-
-
-def _checked(label: str) -> str:
-    if _is_closing(label):
-        raise ValueError(f"the label {label} begins with a slash, as closing symbols do: rename it")
-    return label
 
 
 def words_of(line: str) -> tuple[str, ...]:

@@ -2,16 +2,14 @@
 
 import dataclasses
 import json
-import time
 from collections.abc import Sequence
-from typing import Annotated
 
 import gin
 import keras
 import tensorflow as tf
 from absl import logging
 
-from t2t_repro.config.values import Count, Range, validated
+from t2t_repro.config.values import Count, validated
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.runs.model_directory import ModelDirectory
@@ -31,7 +29,6 @@ class CheckpointSettings:
 
     Attributes:
         every_steps: how many updates there are from one checkpoint to the next.
-        every_minutes: the longest time between two checkpoints, or None.
         keep: how many are kept; averaging needs as many (paper, section 6.1: 5 and 20).
 
     Raises:
@@ -39,7 +36,6 @@ class CheckpointSettings:
     """
 
     every_steps: Count = 1000
-    every_minutes: Annotated[float, Range(least=0, most=1e9)] | None = None
     keep: Count = 20
 
 
@@ -77,7 +73,6 @@ class Checkpoints:
         self.frozen = sorted(self.frozen)
         self._last = CheckpointFolder(self.directory.checkpoints, self.settings.keep)
         self._best = CheckpointFolder(self.directory.best)
-        self._saved_at = time.monotonic()
         self._saved: RunState | None = None
 
     @property
@@ -153,13 +148,8 @@ class Checkpoints:
         return None
 
     def is_due(self, step: int) -> bool:
-        """Returns whether a checkpoint is to be written after update `step`.
-
-        By `every_minutes`, workers may differ: only the writer's answer counts.
-        """
-        minutes = (time.monotonic() - self._saved_at) / 60
-        most = self.settings.every_minutes
-        return step % self.settings.every_steps == 0 or (most is not None and minutes >= most)
+        """Returns whether a checkpoint is to be written after update `step`."""
+        return step % self.settings.every_steps == 0
 
     def save(self, state: RunState) -> None:
         """Writes a checkpoint, unless the newest one is of the same state.
@@ -169,7 +159,6 @@ class Checkpoints:
         """
         if state != self._saved:
             self._write(self._last, state)
-            self._saved_at = time.monotonic()
             self._saved = state
 
     def save_best(self, state: RunState) -> None:

@@ -12,7 +12,7 @@ from absl import logging
 from t2t_repro.config.gin_text import bindings_in
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
-from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.given import GivenSubwords
@@ -93,13 +93,6 @@ def configured_preparation(initial: ModelDirectory | None = None) -> Preparation
         subwords = _subwords_of(initial)
     preparation = Preparation(**subwords)
     bound = gin.get_bindings("Transformer")
-    tied = bound.get("tied_embeddings", "all")
-    if preparation.has_own_source_ids and tied not in OWN_SOURCE_EMBEDDING:
-        raise UserError(
-            "prepare.source_subwords gives the source a vocabulary of its own, but "
-            f"Transformer.tied_embeddings = {tied!r} ties its embedding to the target's: bind "
-            f"Transformer.tied_embeddings = {' or '.join(map(repr, OWN_SOURCE_EMBEDDING))}."
-        )
     needed = _rows(preparation)
     rows = needed | bound
     for name in ("vocab_size", "source_vocab_size"):

@@ -148,17 +148,6 @@ def test_a_damaged_file_is_named(copied, name, how):
         PreparedData(copied)
 
 
-def test_a_manifest_with_checksums_is_read_too(made, copied):
-    """Earlier versions wrote [bytes, SHA-256], and before that nothing."""
-    path = copied / "manifest.json"
-    manifest = json.loads(path.read_text())
-    with_checksums = {name: [size, "ab" * 32] for name, size in manifest["files"].items()}
-    del manifest["files"]
-    for older in (manifest | {"files": with_checksums}, manifest):
-        path.write_text(json.dumps(older))
-        assert open_data(copied.parent).text("dev") == made[1].text("dev")
-
-
 def test_a_data_directory_without_data_says_how_to_make_them(tmp_path):
     with pytest.raises(UserError, match=r"t2t_repro\.datagen"):
         open_data(tmp_path)

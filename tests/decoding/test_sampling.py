@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from t2t_repro.decoding.beam_search import BeamSearch
-from t2t_repro.decoding.random_numbers import exponentials, hashed, keys_of
+from t2t_repro.decoding.random_numbers import hashed, keys_of
 from t2t_repro.decoding.sampling import Sampling, draw, draw_from_nucleus, draw_from_top_k
 from t2t_repro.decoding.search import DecodingConstraints
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
@@ -234,16 +234,6 @@ def test_a_hash_is_splitmix64():
     first = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     found = hashed(tf.constant(0, tf.int64), tf.range(3)).numpy().view(np.uint64)
     assert found.tolist() == first
-
-
-def test_exponentials_have_their_distribution():
-    states = hashed(tf.range(100, dtype=tf.int64), 7)
-    drawn = np.sort(exponentials(states[:, None], tf.range(1000)).numpy().ravel())
-    assert drawn.dtype == np.float32
-    assert drawn[0] > 0
-    # Kolmogorov's distance from 1 - exp(-x); 1.95 / sqrt(n) is exceeded once in a thousand times.
-    distance = np.abs(-np.expm1(-drawn) - (np.arange(len(drawn)) + 0.5) / len(drawn)).max()
-    assert distance < 1.95 / len(drawn) ** 0.5
 
 
 def test_a_key_is_the_sentence_s_own():

@@ -21,14 +21,8 @@ def test_interleaved_is_the_papers_formula(d_model):
     angles = pos / 10000 ** (2 * i / d_model)
     np.testing.assert_allclose(encoding[:, 0::2], np.sin(angles), atol=1e-4)
     np.testing.assert_allclose(encoding[:, 1::2], np.cos(angles), atol=1e-4)
-
-
-@pytest.mark.parametrize("d_model", [2, 6, 512])
-def test_halves_are_the_papers_sines_and_then_its_cosines(d_model):
-    encoding = halved_sinusoids(tf.range(300), d_model)
-    angles = np.arange(300)[:, None] / 10000 ** (2 * np.arange(d_model // 2) / d_model)
-    expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    np.testing.assert_allclose(encoding, expected, atol=1e-4)
+    halves = np.concatenate([encoding[:, 0::2], encoding[:, 1::2]], axis=1)
+    np.testing.assert_array_equal(halved_sinusoids(tf.range(300), d_model), halves)
 
 
 @pytest.mark.parametrize("d_model", [4, 6, 512])

@@ -78,7 +78,6 @@ def test_mistakes_are_named():
             "(S (NN a))\n(NP (NP a)\n (NN b))\n",
             r"bad\.mrg, line 2: NP is a constituent and",
         ),
-        ("(S (/NP a))\n", r"bad\.mrg, line 1: the label /NP begins with a slash"),
     ],
 )
 def test_a_bad_tree_stops_before_anything_is_made(tmp_path, text, message):

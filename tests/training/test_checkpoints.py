@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import time
 from pathlib import Path
 
 import keras
@@ -244,16 +243,3 @@ def test_only_the_writer_writes(tmp_path):
     parts = ModelDirectory(tmp_path), run.model, run.optimizer, CheckpointSettings()
     Checkpoints(*parts, is_writer=False).save(RunState(step=1))
     assert not (tmp_path / "checkpoints").exists()
-
-
-def test_due_by_steps_and_by_minutes(tmp_path, monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    checkpoints = Run(tmp_path, every_steps=3, every_minutes=2).checkpoints
-    assert [step for step in range(1, 10) if checkpoints.is_due(step)] == [3, 6, 9]
-    now[0] += 119
-    assert not checkpoints.is_due(1)
-    now[0] += 1
-    assert checkpoints.is_due(1)
-    checkpoints.save(RunState(step=1))
-    assert not checkpoints.is_due(2)

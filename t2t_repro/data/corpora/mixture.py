@@ -1,6 +1,5 @@
 """Several corpora in one run: their weights in an epoch, and their tags."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +11,6 @@ from t2t_repro.data.corpora.corpus import Corpus, Pair, Part, check_unmixed
 from t2t_repro.data.mixing import MixtureWeights
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import check_symbols
-
-_NAME = re.compile(r"[\w-]+")
 
 
 @gin.configurable
@@ -63,8 +60,6 @@ class Mixture:
         # Sorted, as gin writes dictionaries into config.gin.
         names, tags = sorted(corpora), tags or {}
         for name in names:
-            if not _NAME.fullmatch(name):
-                raise UserError(f"Mixture.corpora has {name!r}, expected letters, digits, - and _.")
             check_unmixed(f"Mixture.corpora: {name!r}", corpora[name])
         if unknown := sorted(set(tags) - set(names)):
             raise UserError(f"Mixture.tags has {unknown[0]!r}, expected some of {_listed(names)}.")

@@ -47,10 +47,6 @@ class TfdsCorpus:
     dev_split: str | None = "validation"
     test_split: str | None = "test"
 
-    def __post_init__(self) -> None:
-        if (language := self.source_language) == self.target_language:
-            raise UserError(f"TfdsCorpus has {language!r} on both sides, expected two languages.")
-
     @property
     def splits(self) -> tuple[str, ...]:
         """Names of the splits that are not None."""

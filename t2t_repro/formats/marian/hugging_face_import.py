@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.fields import TIED, Fields
 from t2t_repro.formats.marian.model import MarianModel
 from t2t_repro.formats.marian.text import read_marian_text
-from t2t_repro.formats.marian.weights import check_sizes, load_weights, position_kind, read_weights
+from t2t_repro.formats.marian.weights import load_weights, position_kind, read_weights
 from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.transformer import Transformer
 
@@ -99,20 +99,12 @@ def read_hugging_face(directory: Path) -> MarianModel:
     config = read_marian_config(directory)
     text = read_marian_text(directory)
     file = read_weights(directory)
-    check_sizes(file, config.model)
     target_rows = config.model["vocab_size"]
     source_rows = config.model["source_vocab_size"] or target_rows
     rows = {
         "source": _rows(directory, config, text.source.ids, source_rows),
         "target": _rows(directory, config, text.target.ids, target_rows),
     }
-    if config.model["source_vocab_size"] is None and not np.array_equal(
-        rows["source"], rows["target"]
-    ):
-        raise UserError(
-            f"{directory / CONFIG} has source and target share an embedding, but PAD, EOS and UNK "
-            "have other ids in their two vocabularies: give the files of one model."
-        )
     positions = position_kind(file, config.positions, config.model["config"].d_model)
     model = Transformer(**config.model | {"positional_encoding": positions})
     model.build()

@@ -98,16 +98,6 @@ class NativeModel:
         if (transposed := arrays.pop("decoder_ff_logit_out_W", None)) is not None:
             arrays[_SOFTMAX] = transposed.T
         self._file = WeightsFile(path, arrays)
-        self._check_sizes()
-
-    def _check_sizes(self) -> None:
-        """Compares the options with the weights, before anything of that size is built."""
-        sizes, layer = self._arguments, self._arguments["config"]
-        depths = sizes["num_layers"], sizes["num_decoder_layers"]
-        for stack, depth, rows in zip(("encoder", "decoder"), depths, self.rows, strict=True):
-            self._file.value(f"{stack}_l{depth}_ffn_W1", (layer.d_model, layer.d_ff))
-            table = _SHARED if self.shares_embedding else f"{stack}_Wemb"
-            self._file.value(table, (rows, layer.d_model))
 
     def build(self, source_ids: NDArray[np.int64], target_ids: NDArray[np.int64]) -> Transformer:
         """Builds the model.

@@ -121,21 +121,6 @@ def _pytorch_name(parts: list[str], last: str) -> str:
     return ".".join(["model", *parts[stack:], _KERAS_NAMES.get(last, last)])
 
 
-def check_sizes(file: WeightsFile, sizes: Mapping[str, Any]) -> None:
-    """Compares the arguments of a Transformer with the file, before anything is built.
-
-    Raises:
-        UserError: they are those of another model.
-    """
-    layer = sizes["config"]
-    file.value(LOGITS_BIAS, (1, sizes["vocab_size"]))
-    for stack, depth in (("encoder", "num_layers"), ("decoder", "num_decoder_layers")):
-        last = f"model.{stack}.layers.{sizes[depth] - 1}.fc1.weight"
-        file.value(last, (layer.d_ff, layer.d_model))
-    if rows := sizes["source_vocab_size"]:
-        file.value(OWN_TABLES["source"], (rows, layer.d_model))
-
-
 def position_kind(file: WeightsFile, length: int, d_model: int) -> str:
     """Returns the kind of positions that a model with these weights adds.
 

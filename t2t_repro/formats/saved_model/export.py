@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
-from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory, write_whole
 from t2t_repro.formats.saved_model.servable import Servable
 from t2t_repro.text.subword_model import SubwordModel, SubwordPair
@@ -33,21 +32,10 @@ WARM_UP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 _SHAPES = ((1, 6), (1, 24), (4, 12), (16, 24))
 
 
-def next_version(export_dir: Path, asked: int | None = None) -> int:
-    """Returns the version that was asked for, or one more than the largest that exists.
-
-    Raises:
-        UserError: the version exists already.
-    """
+def next_version(export_dir: Path) -> int:
+    """Returns one more than the largest version that exists."""
     entries = export_dir.iterdir() if export_dir.is_dir() else ()
-    existing = {int(entry.name) for entry in entries if entry.name.isdecimal()}
-    version = asked or max(existing, default=0) + 1
-    if version in existing:
-        raise UserError(
-            f"--version={version}: {export_dir} has that version already, and a server may be "
-            f"reading it: give a larger number, or none for {max(existing) + 1}."
-        )
-    return version
+    return max((int(entry.name) for entry in entries if entry.name.isdecimal()), default=0) + 1
 
 
 def write_saved_model(servable: Servable, export_dir: Path, version: int, model_name: str) -> Path:

@@ -70,7 +70,7 @@ def transformer_from_t2t(
             "give the vocabulary that it was trained with."
         )
     vector = _target_space_vector(reader, target_space)
-    encoder_layers, decoder_layers = numbers_of_layers(settings, reader.shapes)
+    encoder_layers, decoder_layers = numbers_of_layers(reader.shapes)
     model = Transformer(
         len(table),
         encoder_layers,
@@ -119,7 +119,7 @@ def step_of_t2t(checkpoint: str | Path) -> int:
     reader = _Checkpoint(Path(checkpoint))
     if "global_step" not in reader.shapes:
         return 0
-    return int(reader.read("global_step", np.int64))
+    return int(reader.read("global_step"))
 
 
 class _Checkpoint:
@@ -149,26 +149,20 @@ class _Checkpoint:
                 "a .data file, such as .../model.ckpt-1200: check the path."
             ) from error
 
-    def read(self, name: str, dtype: type = np.float32) -> np.ndarray:
+    def read(self, name: str) -> np.ndarray:
         """Reads a variable.
 
         Raises:
-            UserError: it is missing, damaged, of another dtype, or not finite.
+            UserError: it is missing or damaged.
         """
         try:
-            value = np.asarray(self._reader.get_tensor(name))
+            return np.asarray(self._reader.get_tensor(name))
         # TensorFlow raises several kinds of errors for damaged files.
         except (IndexError, ValueError, RuntimeError, tf.errors.OpError) as error:
             raise UserError(
                 f"{self.path} cannot be read ({name}: {reason_of(error)}), expected the weights of "
                 "a Transformer as its hparams.json says: copy the checkpoint again."
             ) from error
-        if value.dtype != dtype or not np.isfinite(value).all():
-            raise UserError(
-                f"{self.path} has {name} as {value.dtype}, or not finite; expected finite "
-                f"{np.dtype(dtype)}: give a checkpoint as t2t-trainer wrote it."
-            )
-        return value
 
 
 def _latest(folder: Path) -> Path:

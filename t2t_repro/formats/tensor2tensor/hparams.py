@@ -10,7 +10,7 @@ from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import read_json
-from t2t_repro.model.layer_config import LayerConfig, Normalization
+from t2t_repro.model.layer_config import LayerConfig
 from t2t_repro.model.layer_norm import LAYER_NORM_EPSILON
 
 Shapes = dict[str, list[int]]
@@ -18,8 +18,7 @@ Shapes = dict[str, list[int]]
 
 BODY = "transformer/body"
 
-SEQUENCES = {"post": ("none", "dan"), "pre": ("n", "da")}
-"""(layer_preprocess_sequence, layer_postprocess_sequence): d = dropout, a = add, n = norm."""
+_FINAL_NORM = f"{BODY}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
 
 REQUIRED_HPARAMS: dict[str, tuple] = {
     "attention_variables_3d": (False,),
@@ -68,39 +67,32 @@ def read_hparams(path: Path) -> dict[str, Any]:
     return hparams
 
 
-def numbers_of_layers(hparams: dict[str, Any], shapes: Shapes) -> tuple[int, int]:
-    """Counts the layers of encoder and decoder.
-
-    T2T's num_encoder_layers and num_decoder_layers override num_hidden_layers if they are not 0.
-
-    Raises:
-        UserError: they are not those of hparams.json.
-    """
-    counts = {}
-    for stack in ("encoder", "decoder"):
-        layer = re.compile(rf"{BODY}/{stack}/layer_(\d+)/")
-        counts[stack] = len({match[1] for name in shapes if (match := layer.match(name))})
-        stated = hparams.get(f"num_{stack}_layers") or hparams.get("num_hidden_layers")
-        _check_agreement(f"num_{stack}_layers", stated, counts[stack])
-    return counts["encoder"], counts["decoder"]
+def numbers_of_layers(shapes: Shapes) -> tuple[int, int]:
+    """Counts the layers of encoder and decoder."""
+    encoder, decoder = (
+        {
+            match[1]
+            for match in map(re.compile(rf"{BODY}/{stack}/layer_(\d+)/").match, shapes)
+            if match
+        }
+        for stack in ("encoder", "decoder")
+    )
+    return len(encoder), len(decoder)
 
 
 def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
     """Translates T2T's names of sizes and rates into the paper's.
 
+    Sizes are those of the weights, whatever hparams.json says of them.
+
     Raises:
-        UserError: a weight is missing, or weights and hparams.json disagree.
+        UserError: a weight is missing, or the number of heads does not fit.
     """
     layer = f"{BODY}/encoder/layer_0"
     attention = f"{layer}/self_attention/multihead_attention"
     d_model, d_ff = _matrix(shapes, f"{layer}/ffn/conv1/kernel")
     _, keys = _matrix(shapes, f"{attention}/k/kernel")
     _, values = _matrix(shapes, f"{attention}/v/kernel")
-    _check_agreement("hidden_size", hparams.get("hidden_size"), d_model)
-    _check_agreement("filter_size", hparams.get("filter_size"), d_ff)
-    # Channels of all heads together; 0 stands for hidden_size.
-    for name, size in (("attention_key_channels", keys), ("attention_value_channels", values)):
-        _check_agreement(name, hparams.get(name) or hparams.get("hidden_size"), size)
     heads = hparams["num_heads"]
     if not isinstance(heads, int) or heads < 1 or keys % heads or values % heads:
         raise UserError(
@@ -117,22 +109,9 @@ def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
         dropout=hparams.get("layer_prepostprocess_dropout", 0.0),
         attention_dropout=hparams.get("attention_dropout", 0.0),
         relu_dropout=hparams.get("relu_dropout", 0.0),
-        normalization=_normalization(hparams, shapes),
+        # Only a pre-norm model has a norm after its last layer.
+        normalization="pre" if _FINAL_NORM in shapes else "post",
     )
-
-
-def _normalization(hparams: dict[str, Any], shapes: Shapes) -> Normalization:
-    # Only a pre-norm model has a norm after its last layer.
-    final = f"{BODY}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
-    kind: Normalization = "pre" if final in shapes else "post"
-    stated = tuple(hparams.get(f"layer_{part}process_sequence") for part in ("pre", "post"))
-    if stated not in ((None, None), SEQUENCES[kind]):
-        raise UserError(
-            f"hparams.json has layer_preprocess_sequence={stated[0]!r} and "
-            f"layer_postprocess_sequence={stated[1]!r}, expected {SEQUENCES[kind]} for this "
-            f"{kind}-norm checkpoint: give the hparams.json that t2t-trainer wrote for it."
-        )
-    return kind
 
 
 def _matrix(shapes: Shapes, name: str) -> tuple[int, int]:
@@ -142,11 +121,3 @@ def _matrix(shapes: Shapes, name: str) -> tuple[int, int]:
             "(version 1.3 or later): give such a checkpoint."
         )
     return shape[0], shape[1]
-
-
-def _check_agreement(name: str, stated: int | None, actual: int) -> None:
-    if stated is not None and stated != actual:
-        raise UserError(
-            f"hparams.json has {name}={stated}, but the checkpoint has {actual}: give the "
-            "hparams.json that t2t-trainer wrote for this checkpoint."
-        )

@@ -232,14 +232,3 @@ def test_a_model_of_the_hub(tmp_path, monkeypatch):
     assert outcome.status == 0, outcome.err
     (ancestor,) = read_ancestry(ModelDirectory(tmp_path / "model").ancestry_json)
     assert (ancestor.model_dir, ancestor.checkpoint) == (name, f"model.safetensors@{commit}")
-
-
-def test_a_shared_embedding_has_special_ids_in_common(tmp_path):
-    write_marian_model(tmp_path)
-    ids = read(tmp_path / "vocab.json")
-    (other,) = (piece for piece, number in ids.items() if number == 5)
-    swapped = ids | {"<unk>": 5, other: ids["<unk>"]}
-    (tmp_path / "target_vocab.json").write_text(json.dumps(swapped))
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True}))
-    with pytest.raises(UserError, match="share an embedding"):
-        read_hugging_face(tmp_path)

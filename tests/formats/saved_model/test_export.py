@@ -9,7 +9,6 @@ from google.protobuf import text_format
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
-from t2t_repro.errors import UserError
 from t2t_repro.formats.saved_model.export import (
     SERVER_FILES,
     WARM_UP_FILE,
@@ -86,9 +85,6 @@ def test_versions_are_counted(tmp_path):
     for name in ("2", "10", ".11.partial", "models.config", "12a"):
         (tmp_path / name).mkdir()
     assert next_version(tmp_path) == 11
-    assert next_version(tmp_path, 3) == 3
-    with pytest.raises(UserError, match="--version=10"):
-        next_version(tmp_path, 10)
 
 
 class Nothing(tf.Module):
