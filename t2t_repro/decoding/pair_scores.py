@@ -17,7 +17,7 @@ class PairScore(NamedTuple):
 
     Attributes:
         log_probability: log P(target, EOS included | source), in nats, without length penalty.
-        subwords: the names of the target's subwords, EOS last; see `SubwordModel.labels`.
+        subwords: the names of the target's subwords, EOS last; see `SentencePieceModel.labels`.
         log_probabilities: of every subword, given the source and the previous subwords.
         truncated: whether source or target was cut off.
     """

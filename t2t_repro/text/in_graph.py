@@ -21,7 +21,7 @@ _SPACES = (
 
 
 class TextOps(tf.Module):
-    """Encodes and decodes batches of texts within a graph; see `SubwordModel.in_graph`."""
+    """Encodes and decodes batches of texts within a graph; see `SentencePieceModel.in_graph`."""
 
     def encode(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Returns the ids of every text, stripped as `Translator` strips it.
@@ -50,7 +50,7 @@ class TextOps(tf.Module):
         raise NotImplementedError
 
     def word_numbers(self, texts: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """Numbers the words of every text, as `SubwordModel.word_numbers` does.
+        """Numbers the words of every text, as `SentencePieceModel.word_numbers` does.
 
         Args:
             texts: [batch] strings.

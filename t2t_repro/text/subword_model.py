@@ -13,7 +13,7 @@ Marian model usually have the same ids, but split text differently (see `text.ma
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,6 @@ from t2t_repro.text.marian import FILE_START, MarianSubwords
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.t2t import RESERVED, T2TSubwords
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
-
-if TYPE_CHECKING:
-    from t2t_repro.text.in_graph import TextOps
 
 SHARED_SUBWORDS = "subwords.model"
 SOURCE_SUBWORDS = "source_subwords.model"
@@ -37,56 +34,8 @@ FlatIds = tuple[NDArray[np.integer], NDArray[np.integer]]
 Result = TypeVar("Result")
 
 
-class SubwordModel(Protocol):
-    """Text to ids and back: `SentencePieceModel`, `T2TSubwords` or `MarianSubwords`.
-
-    Attributes:
-        model_path: its file.
-    """
-
-    model_path: Path
-
-    @property
-    def size(self) -> int:
-        """The number of ids; all ids from `encode` are below it."""
-
-    def pieces(self) -> list[str]:
-        """Returns the file's name of every id; an empty name is not a subword."""
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of every line, EOS last."""
-
-    def encode_block(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the ids of many lines as `FlatIds`."""
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of one sentence; ids after the first EOS are ignored."""
-
-    def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names subwords for a reader: plain where a word begins, with ## where it continues."""
-
-    def word_numbers(self, line: str, ids: Sequence[int]) -> list[int]:
-        """Returns for each id of a line the number of its word, from 0.
-
-        Words are separated by white space; EOS, and ids after it, have `NO_WORD`.
-        """
-
-    def with_symbols(self, symbols: Sequence[str]) -> bytes:
-        """Returns the file's content with these symbols, such as tags, among the subwords.
-
-        Raises:
-            UserError: a symbol is missing and cannot be added.
-        """
-
-    def in_graph(self) -> "TextOps":
-        """Returns the same encoding and decoding as TensorFlow operations."""
-
-    def sentencepiece(self) -> bytes:
-        """Returns the file of the SentencePiece model that splits text, for exports.
-
-        Raises:
-            UserError: there is none.
-        """
+SubwordModel = SentencePieceModel | T2TSubwords | MarianSubwords
+"""Text to ids and back, with one interface: see the methods of `SentencePieceModel`."""
 
 
 class Sentences(Protocol):
