@@ -94,7 +94,7 @@ def parameter_count(sizes: Mapping[str, Any]) -> int:
         tables += sizes["source_vocab_size"] or rows
     if sizes["tied_embeddings"] in OWN_SOFTMAX:
         tables += rows
-    if sizes["positional_encoding"] == "learned":
+    if sizes.get("positional_encoding") == "learned":
         tables += 2 * (sizes["max_length"] or 0)
     attention = 2 * config.num_heads * (config.key_depth + config.value_depth)
     encoder_layers, decoder_layers = depths_of(sizes)

@@ -99,6 +99,7 @@ def read_hugging_face(directory: Path) -> MarianModel:
     config = read_marian_config(directory)
     text = read_marian_text(directory)
     file = read_weights(directory)
+    file.check_held(config.model)
     target_rows = config.model["vocab_size"]
     source_rows = config.model["source_vocab_size"] or target_rows
     rows = {

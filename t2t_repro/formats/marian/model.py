@@ -14,6 +14,7 @@ from t2t_repro.files import write_whole
 from t2t_repro.model.decoder import Decoder, DecoderLayer
 from t2t_repro.model.encoder import Encoder, EncoderLayer
 from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.model_json import parameter_count
 from t2t_repro.text.marian import MarianFile, MarianSubwords
 from t2t_repro.text.subword_model import SOURCE_SUBWORDS, TARGET_SUBWORDS, SubwordPair
 
@@ -205,6 +206,20 @@ class WeightsFile(NamedTuple):
         if not np.isfinite(value).all():
             raise UserError(f"{self.path} has values that are not finite in {name}.")
         return value
+
+    def check_held(self, sizes: Mapping[str, Any]) -> None:
+        """Compares a Transformer's arguments with the weights, before anything is built.
+
+        Raises:
+            UserError: it is more than twice as large.
+        """
+        held = sum(one.size for one in self.arrays.values())
+        # A weight that is missing is named later.
+        if (needed := parameter_count(sizes)) > 2 * held:
+            raise UserError(
+                f"{self.path} has {held:,} numbers, expected {needed:,} or more as the model's "
+                "settings say: give the files of one model."
+            )
 
     def check_names(self, known: Collection[str]) -> None:
         """Checks that the file has no weights but these.

@@ -98,6 +98,7 @@ class NativeModel:
         if (transposed := arrays.pop("decoder_ff_logit_out_W", None)) is not None:
             arrays[_SOFTMAX] = transposed.T
         self._file = WeightsFile(path, arrays)
+        self._file.check_held(arguments)
 
     def build(self, source_ids: NDArray[np.int64], target_ids: NDArray[np.int64]) -> Transformer:
         """Builds the model.
