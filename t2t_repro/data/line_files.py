@@ -23,11 +23,7 @@ COMPRESSED: Mapping[str, Callable[..., Any]] = {
 }
 """How files are compressed that are read and written, by the ends of their names."""
 
-_STARTS = {
-    rb"\x1f\x8b": ".gz",
-    rb"\xfd7zXZ\0": ".xz",
-    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": ".bz2",
-}
+_STARTS = {rb"\x1f\x8b": ".gz", rb"\xfd7zXZ\0": ".xz", rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": ".bz2"}
 """The first bytes of such a file; its name may be any."""
 
 _OTHERS = {

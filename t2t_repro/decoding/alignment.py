@@ -101,11 +101,7 @@ class Aligner:
         return results
 
     def links(
-        self,
-        source: tf.Tensor,
-        target: tf.Tensor,
-        source_words: tf.Tensor,
-        target_words: tf.Tensor,
+        self, source: tf.Tensor, target: tf.Tensor, source_words: tf.Tensor, target_words: tf.Tensor
     ) -> tf.Tensor:
         """Aligns a batch, eagerly or in a graph.
 

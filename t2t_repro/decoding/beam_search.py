@@ -296,11 +296,7 @@ def best_candidates(
 
 
 def _forced(
-    forced: tf.Tensor,
-    state: BeamState,
-    logits: tf.Tensor,
-    normalized: bool,
-    candidates: Candidates,
+    forced: tf.Tensor, state: BeamState, logits: tf.Tensor, normalized: bool, candidates: Candidates
 ) -> Candidates:
     """Replaces a row's candidates by the forced id, [batch] int32, where that is not PAD."""
 

@@ -14,13 +14,7 @@ import tensorflow as tf
 
 from t2t_repro.config.values import Count, Range, Seed, validated
 from t2t_repro.decoding.random_numbers import exponentials, hashed
-from t2t_repro.decoding.search import (
-    Cache,
-    DecodingConstraints,
-    SearchResult,
-    StepModel,
-    prefix_id,
-)
+from t2t_repro.decoding.search import Cache, DecodingConstraints, SearchResult, StepModel, prefix_id
 from t2t_repro.decoding.step_loop import Row, StepLoop
 from t2t_repro.model.masks import without_ids
 from t2t_repro.vocabulary import EOS_ID, PAD_ID

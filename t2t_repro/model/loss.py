@@ -85,10 +85,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """
 
     def __init__(
-        self,
-        label_smoothing: Rate = 0.1,
-        name: str = "label_smoothed_cross_entropy",
-        **kwargs: Any,
+        self, label_smoothing: Rate = 0.1, name: str = "label_smoothed_cross_entropy", **kwargs: Any
     ) -> None:
         super().__init__(name=name, **kwargs)
         self.label_smoothing = label_smoothing
@@ -158,11 +155,7 @@ def smoothed_cross_entropy(
 
 
 def summed_cross_entropy(
-    x: tf.Tensor,
-    table: tf.Tensor,
-    labels: tf.Tensor,
-    weights: tf.Tensor,
-    label_smoothing: float,
+    x: tf.Tensor, table: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Sums `smoothed_cross_entropy` over tokens: Σ_t w_t (-Σ_v q_v log p_v), p = softmax(x_t E^T).
 

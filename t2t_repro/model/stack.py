@@ -22,10 +22,7 @@ class ConfiguredLayer(SameShape):
     """
 
     def __init__(
-        self,
-        config: LayerConfig | dict[str, Any],
-        neighbourhood: int | None = None,
-        **kwargs: Any,
+        self, config: LayerConfig | dict[str, Any], neighbourhood: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.config = LayerConfig.of(config)

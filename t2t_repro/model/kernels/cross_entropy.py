@@ -19,11 +19,7 @@ _MULTIPLE_ON_A_GPU = 8
 
 
 def summed_cross_entropy(
-    x: tf.Tensor,
-    table: tf.Tensor,
-    labels: tf.Tensor,
-    weights: tf.Tensor,
-    label_smoothing: float,
+    x: tf.Tensor, table: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes -Σ_t w_t Σ_v q_v log softmax(x_t E^T)_v without keeping the logits.
 
