@@ -109,31 +109,41 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._marks.append((time.monotonic() - self._began - self._paused, self._tokens))
         self._bar.update(1)
         self._callbacks.update(step, result)
-        if not self._schedule.logs(step):
-            return
-        (began, before), (now, after) = self._marks[0], self._marks[-1]
-        speed = (after - before) / (now - began)
-        loss, nll = float(result.loss), float(result.nll)
-        learning_rate = float(result.learning_rate)
+        # The first one tells how long the run will take.
+        if self._schedule.logs(step):
+            self._report(step, result, tokens / capacity)
+        elif step == self._first_step + 1:
+            self._show(step, result)
+
+    def _report(self, step: int, result: StepResult, real_share: float) -> None:
+        nll = float(result.nll)
         self._scalars(
             {
-                "train/loss": loss,
+                "train/loss": float(result.loss),
                 "train/nll": nll,
                 "train/perplexity": math.exp(min(nll, 50.0)),
-                "train/learning_rate": learning_rate,
+                "train/learning_rate": float(result.learning_rate),
                 "train/gradient_norm": float(result.gradient_norm),
-                "train/real_tokens_per_second": speed,
-                "train/padding_share": 1.0 - tokens / capacity,
+                "train/real_tokens_per_second": self._show(step, result),
+                "train/padding_share": 1.0 - real_share,
             },
             step,
         )
+
+    def _show(self, step: int, result: StepResult) -> float:
+        """Shows an update at the terminal or in the log; returns the speed, in tokens a second."""
+        (began, before), (now, after) = self._marks[0], self._marks[-1]
+        speed = (after - before) / (now - began)
+        seconds = (now - began) / (len(self._marks) - 1)
         self._progress = (
-            f"loss {loss:.4f}, nll {nll:.4f}, lr {learning_rate:.3e}, {speed:,.0f} src+tgt tok/s"
-            f"{self._time_left(step)}"
+            f"loss {float(result.loss):.4f}, nll {float(result.nll):.4f}, "
+            f"lr {float(result.learning_rate):.3e}, {speed:,.0f} src+tgt tok/s, "
+            f"{seconds:.2g} s/update{self._time_left(step)}"
         )
         self._bar.set_postfix_str(self._progress)
         if self._bar.disable:
             logging.info(f"step {step}/{self._schedule.steps}: {self._progress}")
+        return speed
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

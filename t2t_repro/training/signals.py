@@ -1,11 +1,25 @@
-"""SIGTERM and SIGINT: the first asks for an orderly end, the second ends the process at once."""
+"""SIGTERM and SIGINT: the first asks for an orderly end, the second ends the process at once.
 
+Python handles a signal between two calls of C code, and the update of a large batch is one call,
+which can take minutes. A thread is told at once: it reports the signal, and ends the process if
+that takes too long.
+"""
+
+import os
 import signal
+import socket
+import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from absl import logging
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# Schedulers kill a job 10 to 30 seconds after the signal; a checkpoint has to be written in them.
+_SECONDS = 5.0
 
 
 class Interrupted(BaseException):
@@ -46,10 +60,15 @@ class StopRequest:
 
 
 @contextmanager
-def stop_requested() -> Iterator[StopRequest]:
-    """Notes the first SIGINT or SIGTERM within the block; the second ends the process."""
+def stop_requested(end_now: Callable[[], None] | None = None) -> Iterator[StopRequest]:
+    """Notes the first SIGINT or SIGTERM within the block; the second ends the process.
+
+    Args:
+        end_now: if the block does not end within seconds of the signal, another thread calls this,
+            then ends the process; None to wait for the block.
+    """
     stop = StopRequest()
-    with _first_handled(stop.receive):
+    with _first_handled(stop.receive, end_now):
         yield stop
 
 
@@ -59,7 +78,7 @@ def ended_by_signals() -> Iterator[None]:
 
     The second signal ends the process at once.
     """
-    with _first_handled(_end):
+    with _first_handled(_end, lambda: None):
         yield
 
 
@@ -70,7 +89,9 @@ def _end(number: int) -> None:
 
 
 @contextmanager
-def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
+def _first_handled(
+    handle: Callable[[int], None], end_now: Callable[[], None] | None
+) -> Iterator[None]:
     """Handles the first signal; from then on the defaults apply, even during a long C call."""
 
     def receive(number: int, _: Any) -> None:
@@ -79,8 +100,41 @@ def _first_handled(handle: Callable[[int], None]) -> Iterator[None]:
         handle(number)
 
     handlers = {number: signal.signal(number, receive) for number in SIGNALS}
+    arrivals, sender = socket.socketpair()
+    sender.setblocking(False)
+    outer = signal.set_wakeup_fd(sender.fileno())
+    watcher = threading.Thread(target=_watch, args=(arrivals, end_now), daemon=True)
+    watcher.start()
     try:
         yield
     finally:
+        signal.set_wakeup_fd(outer)
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        # The watcher reads the end of the stream; one that ends the process is not disturbed.
+        sender.close()
+        watcher.join()
+        arrivals.close()
+
+
+def _watch(arrivals: socket.socket, end_now: Callable[[], None] | None) -> None:
+    """Reports the first signal; ends the process at the second, or when its time is over."""
+    if not (first := arrivals.recv(1)):
+        return
+    name = signal.Signals(first[0]).name
+    if end_now:
+        logging.info("%s: ending within 10 seconds; a second signal ends at once", name)
+        arrivals.settimeout(_SECONDS)
+    else:
+        logging.info("%s: ending after this update; a second signal ends at once", name)
+    try:
+        number = arrivals.recv(1)
+    except TimeoutError:
+        number = first
+        try:
+            assert end_now
+            end_now()
+        except BaseException:
+            traceback.print_exc()
+    if number:
+        os._exit(128 + number[0])

@@ -42,7 +42,7 @@ class TrainLoop:
     """Trains until the last step, a signal, or the end of patience.
 
     The state of the run is passed from method to method; the loop itself remembers only the update
-    under way and who has asked it to stop.
+    under way, the state before it, and who has asked it to stop.
 
     Attributes:
         step: the update.
@@ -65,6 +65,8 @@ class TrainLoop:
 
     def __post_init__(self) -> None:
         self._unread: _Update | None = None
+        # Of the variables, unless an update has been made since.
+        self._state = RunState()
         self._stop = StopRequest()
         self._stop_at = math.inf
         self.stopped_by: int | None = None
@@ -78,7 +80,10 @@ class TrainLoop:
         Raises:
             UserError: loss or gradient are not finite.
         """
-        with stop_requested() as self._stop:
+        self._state = state
+        # Several workers end together, after the same update.
+        end_now = self._end_now if self.workers.count == 1 else None
+        with stop_requested(end_now) as self._stop:
             if self.schedule.owes_evaluation(state):
                 state = self._evaluate(state)
             while not self._ends(state):
@@ -96,6 +101,7 @@ class TrainLoop:
             self._stop_at = state.step
             return state
         for source, target, capacity in batches:
+            self._state = state
             result = self.step(state.step, source, target, capacity, self._stop())
             # The device computes on meanwhile: the result that is read is the previous one.
             self._read_last_update()
@@ -128,7 +134,9 @@ class TrainLoop:
         self._read_last_update()
         began = time.monotonic()
         share = None
-        with self.log.evaluating(), self.step.average.in_place():
+        self._state = state.awaiting_evaluation()
+        changing = self.step.changing if self.step.average.values else contextlib.nullcontext()
+        with self.log.evaluating(), changing, self.step.average.in_place():
             with contextlib.suppress(Interrupted), self._stop.interrupting():
                 share = self.evaluation.share()
             shares = self.workers.gather(share)
@@ -141,13 +149,30 @@ class TrainLoop:
         evaluated = state.after_evaluation(scores, self.schedule.criterion)
         if not evaluated.stale:
             self.checkpoints.save_best(evaluated)
+        self._state = evaluated
         return evaluated
 
     def _save(self, state: RunState) -> None:
         self._read_last_update()
         # The updates before a checkpoint are not made again, so they have to be reported first.
         self.log.flush()
+        with self.step.changing:
+            self.checkpoints.save(state)
+            self._state = state
+
+    def _end_now(self) -> None:
+        """Saves the state before the update under way, which has taken too long.
+
+        Another thread calls it, then ends the process. The main thread changes nothing more.
+        """
+        self.step.changing.acquire()
+        state = self._state
+        if int(self.step.optimizer.iterations) > state.step:
+            state = state.after_update()
+        self._read_last_update()
+        self.log.flush()
         self.checkpoints.save(state)
+        _log_stop(state)
 
     def _read_last_update(self) -> None:
         """Reads the result of the last update and reports it, once."""
@@ -183,7 +208,9 @@ class TrainLoop:
         if is_unfinished and self._is_stopped(state):
             # A worker that was stopped by another's signal reports SIGTERM.
             self.stopped_by = self._stop.number or signal.SIGTERM
-            logging.info(
-                "train: stopped by a signal after step %d; the same command goes on from there",
-                state.step,
-            )
+            _log_stop(state)
+
+
+def _log_stop(state: RunState) -> None:
+    where = "train: stopped by a signal after step %d; the same command goes on from there"
+    logging.info(where, state.step)

@@ -23,6 +23,18 @@ with stop_requested() as stop:
     hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2_000_000_000)
 """
 
+BUSY_BEFORE = """
+import hashlib
+from absl import logging
+from t2t_repro.training import signals
+
+logging.set_verbosity("info")
+signals._SECONDS = 1.0
+with signals.stop_requested(lambda: print("saved", flush=True)):
+    print("ready", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2_000_000_000)
+"""
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_is_noted(number):
@@ -58,6 +70,23 @@ def test_the_second_ends_the_process_inside_a_call():
             assert process.stdout.readline() == line
             process.send_signal(signal.SIGTERM)
         assert process.wait(10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("signals", "saved"), [(1, b"saved\n"), (2, b"")])
+def test_a_signal_within_a_call_ends_it_in_time(signals, saved):
+    """What must be done before is done, unless a second one comes."""
+    command = [sys.executable, "-c", BUSY_BEFORE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr
+        assert process.stderr.readline()
+        for _ in range(signals - 1):
+            process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=10)[0] == saved
+        # By default, if the first came before the call.
+        assert process.returncode in (143, -signal.SIGTERM)
 
 
 @pytest.mark.parametrize(

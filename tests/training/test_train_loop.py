@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import signal
+import threading
 import time
 from typing import Any, cast
 
@@ -77,6 +78,7 @@ class CountingStep:
     def __init__(self, losses=None):
         self.micro_batches = 2
         self.own_micro_batches = range(2)
+        self.changing = threading.Lock()
         self.seen = []
         self._losses = losses or {}
         self.model = keras.Sequential([keras.layers.Dense(1)])
@@ -126,7 +128,7 @@ class Run:
         self.checkpoints.tidy()
         callbacks = Callbacks([], self.model, self.optimizer, self.schedule.steps)
         with MetricsLog(self.directory.tensorboard, self.schedule, state, callbacks) as log:
-            loop = TrainLoop(
+            self.loop = loop = TrainLoop(
                 self.step, self.batches, self.checkpoints, self.schedule, evaluation, Workers(), log
             )
             state = loop.run(state)
@@ -154,7 +156,7 @@ def restarted(step, initial):
     variables = [*step.model.trainable_variables, *step.optimizer.variables]
     for variable, value in zip(variables, initial, strict=True):
         variable.assign(value)
-    step._apply._has_been_usable.assign(True)
+    step._update._has_been_usable.assign(True)
     return step
 
 
@@ -191,6 +193,32 @@ def test_stopped_and_resumed_is_uninterrupted(tmp_path, batches, uninterrupted, 
     assert second.go() == finished(step=6, epoch=1, batch=2)
     assert_same(state_of(second), end)
     assert written(tmp_path) == [at, 6]
+
+
+def test_ended_during_an_update_and_resumed_is_uninterrupted(
+    tmp_path, batches, uninterrupted, monkeypatch
+):
+    """While the gradients of update 4 are computed."""
+    begin, end = uninterrupted
+    first = begin(tmp_path, batches)
+    compute = first.step._sum_all
+
+    def slow(step, *batch):
+        if step == 3:
+            first.loop._end_now()
+            raise KeyboardInterrupt
+        return compute(step, *batch)
+
+    monkeypatch.setattr(first.step, "_sum_all", slow)
+    with pytest.raises(KeyboardInterrupt):
+        first.go()
+    monkeypatch.undo()
+    first.step.changing.release()
+    assert written(tmp_path) == [3]
+    assert [step for step, _ in curve(tmp_path / "tensorboard", "train/loss")] == [1, 2, 3]
+    second = begin(tmp_path, batches)
+    assert second.go() == finished(step=6, epoch=1, batch=2)
+    assert_same(state_of(second), end)
 
 
 def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupted):
