@@ -1,6 +1,7 @@
 """Lists the verbs: `python -m t2t_repro`."""
 
 import ast
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ def cli() -> None:
         example = f"python -m t2t_repro.{verb}"
         print(f"error: received {sys.argv[1]!r}, expected e.g. {example}", file=sys.stderr)
         sys.exit(2)
+    # The reader may go, as `head` does.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     print("python -m t2t_repro.<verb> --help, or t2t-repro-<verb> --help, says more of each:\n")
     for verb in VERBS:
         source = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")

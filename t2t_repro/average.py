@@ -7,19 +7,20 @@ The paper averages the last 5 checkpoints of the base model and the last 20 of t
 from absl import flags, logging
 
 from t2t_repro.command_line.flags import define_import, define_model_dir, named_modules
-from t2t_repro.command_line.program import run
+from t2t_repro.command_line.program import import_tensorflow, run
+from t2t_repro.runs.model_directory import ModelDirectory
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the averaging on its flags."""
-    from t2t_repro.config.gin_files import import_modules
-    from t2t_repro.runs.model_directory import ModelDirectory
-    from t2t_repro.runs.weights import average_weights, save_weights
-
     directory = ModelDirectory(FLAGS.model_dir)
     checkpoints = directory.last_checkpoints(FLAGS.last)
+    import_tensorflow()
+    from t2t_repro.config.gin_files import import_modules
+    from t2t_repro.runs.weights import average_weights, save_weights
+
     import_modules(named_modules())
     model = directory.new_model(checkpoints[max(checkpoints)])
     with directory.held("average"):

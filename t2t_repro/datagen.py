@@ -3,21 +3,21 @@
 Download, cleaning, subwords, token stores; the trainer does the same where it is missing.
 """
 
-from pathlib import Path
-
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import default_directory, define_experiment
-from t2t_repro.command_line.program import run
+from t2t_repro.command_line.flags import check_experiment, data_directory, define_experiment
+from t2t_repro.command_line.program import import_tensorflow, run
 
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Runs the preparation on its flags."""
+    check_experiment()
+    import_tensorflow()
     from t2t_repro import experiment
 
-    data_dir = Path(FLAGS.data_dir or default_directory("data"))
+    data_dir = data_directory()
     experiment.configure_experiment(FLAGS.gin_file, FLAGS.gin_param, ["prepare"], data_dir)
     data = experiment.prepare_data(data_dir)
     sizes = dict.fromkeys(data.subwords.each(lambda model: model.size))

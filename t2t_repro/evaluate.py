@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from absl import flags, logging
 
 from t2t_repro.command_line.flags import (
+    check_bindings,
     define_ensemble,
     define_path,
     define_paths,
@@ -24,8 +25,9 @@ from t2t_repro.command_line.flags import (
     find_checkpoint,
     load_translator,
 )
-from t2t_repro.command_line.program import run
+from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.command_line.text_lines import check_output, one_line, read_input, write_output
+from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,14 +55,22 @@ def main() -> None:
     systems = [_System(path, read_input(path, "translations")) for path in FLAGS.translations]
     if FLAGS.baseline:
         systems.insert(0, _System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
+    if FLAGS.reference:
+        _check_aligned(systems, sources, references)
+    checkpoint = find_checkpoint() if FLAGS.model_dir else ""
+    data = None
+    if FLAGS.model_dir and not FLAGS.source:
+        data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
+        sources, references = data.text(FLAGS.split)
+        _check_aligned(systems, sources, references)
+    check_bindings()
+    import_tensorflow()
     from t2t_repro import experiment
 
     if FLAGS.model_dir:
-        checkpoint = find_checkpoint()
         translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
-        if not FLAGS.source:
-            sources, references, perplexity = _split(translator)
-        _check_aligned(systems, sources, references)
+        if data:
+            perplexity = _perplexity(translator, data)
         translations = [found[0].text for found in translator.translate(sources)]
         if FLAGS.output:
             # Before they are scored: a metric may be the user's own.
@@ -68,7 +78,6 @@ def main() -> None:
         name = " + ".join([f"{FLAGS.model_dir} ({checkpoint})", *FLAGS.ensemble])
         systems.insert(bool(FLAGS.baseline), _System(name, translations, perplexity))
     else:
-        _check_aligned(systems, sources, references)
         experiment.configure_experiment(None, FLAGS.gin_param)
     scores = [experiment.evaluate(one.translations, references, sources) for one in systems]
     _print(systems, _estimates(scores))
@@ -115,22 +124,18 @@ def _check_aligned(
             )
 
 
-def _split(translator: "Translator") -> tuple[list[str], Sequence[str], float | None]:
-    """Reads sources and references of --split; computes the perplexity of a single model."""
-    from t2t_repro.data.prepared import open_data
+def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
+    """Computes the perplexity of a single model on --split."""
     from t2t_repro.evaluation.perplexity import HeldOutLoss
 
-    data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
     if data.subwords.contents() != translator.subwords.contents():
         raise UserError(
             f"{data.directory} has other subwords than {FLAGS.model_dir}: give the --data_dir of "
             "the training run, or --source and --reference."
         )
-    sources, references = data.text(FLAGS.split)
     if FLAGS.ensemble:
-        return sources, references, None
-    store = data.store(FLAGS.split)
-    return sources, references, HeldOutLoss(translator.model, store).perplexity()
+        return None
+    return HeldOutLoss(translator.model, data.store(FLAGS.split)).perplexity()
 
 
 def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estimate]]":

@@ -3,13 +3,11 @@
 Command lines import this module, since gin would register a second time what `python -m` runs.
 """
 
-import copy
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os.path import expanduser
 from pathlib import Path
-from typing import Any
 
 import gin
 import keras
@@ -18,7 +16,7 @@ import tensorflow as tf
 # What only gin files name.
 from t2t_repro.attention.pictures import attention_images  # noqa: F401
 from t2t_repro.config.checks import check_bound
-from t2t_repro.config.gin_files import configure
+from t2t_repro.config.gin_files import configure, value_of
 from t2t_repro.config.values import Seed, validated
 from t2t_repro.data import corpora  # noqa: F401
 from t2t_repro.data.preparation import count_training_pairs
@@ -142,21 +140,15 @@ def configure_experiment(
     configure(gin_file, params, CALLED)
     # The data determine the number of rows.
     given = ["Transformer.vocab_size"]
-    if data_dir and (sized_by := _bound("train", "sized_by")):
+    if data_dir and (sized_by := value_of("train", "sized_by")):
         check_bound(["prepare"], given)
-        bind_by_size(sized_by, count_training_pairs(_bound("prepare", "corpus"), data_dir))
+        bind_by_size(sized_by, count_training_pairs(value_of("prepare", "corpus"), data_dir))
     check_bound(needed, given)
-
-
-def _bound(owner: str, name: str) -> Any:
-    """Returns what one parameter is bound to, or None; no other is built."""
-    # A copy resolves a macro or a reference.
-    return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
 
 
 def prepare_data(data_dir: Path) -> PreparedData:
     """Prepares the data of the configured experiment; see `Preparation`."""
-    initial = _bound("train", "init_from")
+    initial = value_of("train", "init_from")
     return configured_preparation(initial and ModelDirectory(expanduser(initial))).run(data_dir)
 
 

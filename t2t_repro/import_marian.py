@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from absl import flags, logging
 
 from t2t_repro.command_line.flags import check_extra, check_new, define_path
-from t2t_repro.command_line.program import run
+from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import whole_directory
 
@@ -43,6 +43,7 @@ def main() -> None:
     """Imports what the flags name."""
     check_new("model_dir")
     place, name, commit = _find_model()
+    import_tensorflow()
     from t2t_repro.formats.marian.hugging_face_import import read_hugging_face
     from t2t_repro.formats.marian.native import read_native
 

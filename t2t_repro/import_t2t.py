@@ -12,8 +12,9 @@ from pathlib import Path
 from absl import flags, logging
 
 from t2t_repro.command_line.flags import check_new, define_path
-from t2t_repro.command_line.program import run
+from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.files import whole_directory
+from t2t_repro.text.t2t import T2TSubwords
 
 FLAGS = flags.FLAGS
 
@@ -28,14 +29,14 @@ Translator.max_extra_length = 50
 def main() -> None:
     """Imports what the flags name."""
     check_new("model_dir")
+    subwords = T2TSubwords(FLAGS.vocabulary)
+    import_tensorflow()
     from t2t_repro.formats.tensor2tensor.checkpoint import step_of_t2t, transformer_from_t2t
     from t2t_repro.model.transformer import size_bindings
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.weights import save_weights
     from t2t_repro.text.subword_model import shared
-    from t2t_repro.text.t2t import T2TSubwords
 
-    subwords = T2TSubwords(FLAGS.vocabulary)
     model = transformer_from_t2t(FLAGS.checkpoint, FLAGS.hparams, subwords.size, FLAGS.target_space)
     config = DECODING + size_bindings(model)
     with whole_directory(Path(FLAGS.model_dir)) as partial:

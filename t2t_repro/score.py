@@ -19,7 +19,7 @@ from t2t_repro.command_line.flags import (
     load_translator,
 )
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.resumable_lines import Block, Outputs, work_in_blocks
+from t2t_repro.command_line.resumable_lines import Block, Outputs, count_lines, work_in_blocks
 from t2t_repro.command_line.text_lines import check_output
 
 FLAGS = flags.FLAGS
@@ -28,6 +28,8 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the scoring on its flags."""
     check_output()
+    inputs = {"source": FLAGS.source, "target": FLAGS.target}
+    total = count_lines(inputs)
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint)
 
@@ -46,10 +48,11 @@ def main() -> None:
 
     work_in_blocks(
         "score",
-        {"source": FLAGS.source, "target": FLAGS.target},
+        inputs,
         {"output": FLAGS.output},
         lambda: decoding_settings(translator, checkpoint, ["tokens"]),
         work,
+        total,
     )
 
 

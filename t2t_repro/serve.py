@@ -8,6 +8,7 @@ answered the requests that it received.
 """
 
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -44,6 +45,7 @@ def main() -> None:
             f"--model_dir is given {len(model_dirs)} times, --direction {len(texts)} times; "
             "expected one --direction for each --model_dir, in the same order."
         )
+    _check_port()
     translators = list(map(_load, model_dirs))
     import asyncio
 
@@ -54,6 +56,19 @@ def main() -> None:
     names = {name: FLAGS[name].value for name in Options._fields if name in FLAGS}
     options: dict[str, Any] = {"api_key": api_key, **names}
     asyncio.run(Server(translators[0], Options(**options), directions).serve())
+
+
+def _check_port() -> None:
+    """Opens the port for a moment, before the minutes in which models are loaded."""
+    host, port = FLAGS.host, FLAGS.rest_port
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise UserError(
+            f"--host={host} --rest_port={port}: {error.strerror}; expected an address of this "
+            "machine, such as 127.0.0.1, and a free port."
+        ) from error
 
 
 def _load(model_dir: str) -> "Translator":

@@ -18,8 +18,16 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro.command_line.flags import default_directory, define_experiment, define_path
-from t2t_repro.command_line.program import run
+from t2t_repro.command_line.flags import (
+    check_experiment,
+    data_directory,
+    default_directory,
+    define_experiment,
+    define_path,
+    is_alone,
+)
+from t2t_repro.command_line.program import import_tensorflow, run
+from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.signals import ended_by_signals
 
 FLAGS = flags.FLAGS
@@ -28,11 +36,15 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the trainer on its flags."""
     model_dir = Path(FLAGS.model_dir or default_directory("model"))
-    data_dir = Path(FLAGS.data_dir or default_directory("data"))
+    check_experiment()
+    if is_alone() and model_dir.exists():
+        with ModelDirectory(model_dir).held("trainer"):
+            pass
+    import_tensorflow()
     from t2t_repro import experiment
 
-    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_dir)
-    experiment.train(settings, model_dir, data_dir)
+    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_directory())
+    experiment.train(settings, model_dir, data_directory())
 
 
 def cli() -> None:

@@ -22,7 +22,7 @@ from t2t_repro.command_line.flags import (
     split_language,
 )
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.resumable_lines import Block, Outputs, work_in_blocks
+from t2t_repro.command_line.resumable_lines import Block, Outputs, count_lines, work_in_blocks
 from t2t_repro.command_line.text_lines import check_output, converse, file_path, written
 from t2t_repro.decoding.sentences import Row, translate_split
 from t2t_repro.errors import UserError
@@ -36,6 +36,8 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the translation on its flags."""
     _check_flags()
+    inputs = {"input": FLAGS.input} | ({"prefix": FLAGS.prefix} if FLAGS.prefix else {})
+    total = count_lines(inputs)
     checkpoint = find_checkpoint()
     translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
     search = translator.settings.search
@@ -53,15 +55,15 @@ def main() -> None:
     if not (FLAGS.input or FLAGS.prefix or FLAGS.output) and sys.stdin.isatty():
         converse(translated)
         return
-    further = {"prefix": FLAGS.prefix} if FLAGS.prefix else {}
     aligned = {"alignments": FLAGS.alignments} if FLAGS.alignments else {}
     used = ["ensemble", "n_best", "scores", "alignments", "split_sentences", "source_language"]
     work_in_blocks(
         "translate",
-        {"input": FLAGS.input, **further},
+        inputs,
         {"output": FLAGS.output, **aligned},
         lambda: decoding_settings(translator, checkpoint, used),
         lambda block: _translate(translator, block),
+        total,
     )
 
 

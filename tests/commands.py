@@ -16,7 +16,7 @@ from tests.processes import CHECKOUT
 # It lives as long as the tests: importing TensorFlow takes longer than most commands.
 _DRIVER = """
 import json, os, runpy, sys, traceback
-from t2t_repro import experiment
+{imports}
 
 requests = os.fdopen(os.dup(0))
 for line in requests:
@@ -50,6 +50,8 @@ for line in requests:
             file.write(str(os.waitstatus_to_exitcode(status)))
     print("done", flush=True)
 """
+WITH_TENSORFLOW = "from t2t_repro import experiment"
+WITHOUT_TENSORFLOW = "sys.modules['tensorflow'] = sys.modules['keras'] = None"
 _KINDS = ("status", "out", "err")
 _SECONDS = 900
 _ENVIRONMENT = {
@@ -67,27 +69,32 @@ class Outcome(NamedTuple):
     err: str
 
 
-def outcomes_of(commands: Sequence[tuple[str, Sequence[str], str]], folder: Path) -> list[Outcome]:
+def outcomes_of(
+    commands: Sequence[tuple[str, Sequence[str], str]], folder: Path, imports: str = WITH_TENSORFLOW
+) -> list[Outcome]:
     """Runs commands one after the other.
 
     Args:
         commands: verb, arguments and standard input of each.
         folder: the working directory; nothing of the commands' own input and output stays there.
+        imports: what all of them find imported.
     """
     named = [(f"t2t_repro.{verb}", arguments, stdin) for verb, arguments, stdin in commands]
-    return _run(named, folder)
+    return _run(named, folder, imports)
 
 
 def said_by(module: str, *arguments: str) -> str:
     """Returns what a module of the tests, run likewise, prints; it has to end well."""
     with tempfile.TemporaryDirectory() as folder:
-        (outcome,) = _run([(module, arguments, "")], Path(folder))
+        (outcome,) = _run([(module, arguments, "")], Path(folder), WITH_TENSORFLOW)
     assert outcome.status == 0, outcome.out + outcome.err
     return outcome.out
 
 
-def _run(commands: list[tuple[str, Sequence[str], str]], folder: Path) -> list[Outcome]:
-    _ask_driver(json.dumps([str(folder), os.environ | _ENVIRONMENT, commands]))
+def _run(
+    commands: list[tuple[str, Sequence[str], str]], folder: Path, imports: str
+) -> list[Outcome]:
+    _ask_driver(imports, json.dumps([str(folder), os.environ | _ENVIRONMENT, commands]))
     outcomes = []
     for number in range(len(commands)):
         paths = [folder / f"{number}.{kind}" for kind in _KINDS]
@@ -99,8 +106,8 @@ def _run(commands: list[tuple[str, Sequence[str], str]], folder: Path) -> list[O
     return outcomes
 
 
-def _ask_driver(request: str) -> None:
-    driver = _driver()
+def _ask_driver(imports: str, request: str) -> None:
+    driver = _driver(imports)
     assert driver.stdin
     assert driver.stdout
     limit = Timer(_SECONDS, driver.kill)
@@ -116,9 +123,9 @@ def _ask_driver(request: str) -> None:
 
 
 @functools.cache
-def _driver() -> subprocess.Popen[str]:
+def _driver(imports: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", _DRIVER],
+        [sys.executable, "-c", _DRIVER.replace("{imports}", imports)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

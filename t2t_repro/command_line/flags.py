@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags, logging
 
+from t2t_repro.command_line.program import import_tensorflow
 from t2t_repro.errors import UserError
 
 if TYPE_CHECKING:
@@ -116,6 +117,49 @@ def split_language() -> str | None:
     return FLAGS.source_language
 
 
+def check_bindings() -> None:
+    """Imports the modules of --import, and checks the names in --gin_param.
+
+    Raises:
+        UserError: there is no such module or name.
+    """
+    from t2t_repro.config.gin_files import check_before_import, import_modules
+    from t2t_repro.evaluation import scores  # noqa: F401 (for gin)
+
+    import_modules(named_modules())
+    check_before_import(None, FLAGS.gin_param)
+
+
+def check_experiment() -> None:
+    """Checks, without TensorFlow, a gin file and the text that it names.
+
+    Raises:
+        UserError: they cannot be used.
+    """
+    from t2t_repro.config.checks import check_bound, configurable, reached
+    from t2t_repro.config.gin_files import check_before_import, parse
+    from t2t_repro.data import corpora  # noqa: F401 (for gin)
+    from t2t_repro.data.preparation import Preparation, prepare_corpus
+    from t2t_repro.evaluation import scores  # noqa: F401 (for gin)
+
+    check_before_import(FLAGS.gin_file, FLAGS.gin_param)
+    parse(FLAGS.gin_file, FLAGS.gin_param, skip_unknown=True)
+    check_bound(["prepare"])
+    is_known = all(one.is_macro or configurable(one.name) for one in reached(["prepare"]))
+    if is_known and is_alone():
+        prepare_corpus(Preparation().corpus, data_directory())
+
+
+def is_alone() -> bool:
+    """Returns whether no other process trains with this one; see `training.workers`."""
+    return not os.environ.get("TF_CONFIG") and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1"
+
+
+def data_directory() -> Path:
+    """Returns --data_dir, or its default."""
+    return Path(FLAGS.data_dir or default_directory("data"))
+
+
 def find_checkpoint(model_dir: str | None = None) -> str:
     """Finds the checkpoint of --checkpoint and logs it.
 
@@ -160,12 +204,14 @@ def load_translator(
         ensemble: of --ensemble, if the verb has it.
         model_dir: another one than --model_dir.
     """
+    others = [(path, find_checkpoint(path)) for path in ensemble]
+    path = model_dir or FLAGS.model_dir
+    check_bindings()
+    import_tensorflow()
     from t2t_repro.decoding import loading
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 
     one_core_a_batch()
-    others = [(path, find_checkpoint(path)) for path in ensemble]
-    path = model_dir or FLAGS.model_dir
     return loading.load_translator(
         path, FLAGS.gin_param, checkpoint, precision, others, named_modules()
     )

@@ -1,13 +1,17 @@
 """How a command line runs: a user's mistake is one line and status 2.
 
-A verb imports TensorFlow inside its `main`: --help and a misspelt flag do not wait for it.
+A verb calls `import_tensorflow` after all checks that need none: nobody waits for a mistake.
 """
 
+import contextlib
+import gc
 import io
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from absl import app, flags, logging
@@ -67,6 +71,39 @@ def run(main: Callable[[], None]) -> NoReturn:
     app.run(guarded, flags_parser=_parse_flags)
 
 
+def import_tensorflow() -> None:
+    """Imports TensorFlow, in four fifths of the usual time, and without its remarks.
+
+    No environment variable keeps back what it says of oneDNN and of missing GPUs.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    # Half a million objects are made, none is garbage.
+    gc.disable()
+    with _held_back_stderr():
+        import tensorflow  # noqa: F401
+    gc.freeze()
+    gc.enable()
+
+
+@contextlib.contextmanager
+def _held_back_stderr() -> Iterator[None]:
+    """Drops what is written to standard error within the block, unless it fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            aside.seek(0)
+            os.write(kept, aside.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
 class AboveBars(io.TextIOBase):
     """Standard error for the log: its lines stand above progress bars, and are `printable`."""
 
@@ -77,8 +114,14 @@ class AboveBars(io.TextIOBase):
 
 
 def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
+    # The reader of --help may go, as `head` does.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         return flags.FLAGS(argv)
+    except SystemExit:
+        # absl's --help ends with 1.
+        sys.stdout.flush()
+        sys.exit()
     except flags.Error as error:
         message = " ".join(str(error).split())
         if missing := re.match(r"flag (--\w+)=None: Flag \1 must have a value", message):
@@ -87,6 +130,8 @@ def _parse_flags(argv: Sequence[str]) -> Sequence[str]:
             name, last, first = twice.groups()
             _fail(f"{name} is given as {first} and as {last}, expected once: leave one out.")
         _fail(f"{message.replace(' ?', '?')}: see --help.")
+    finally:
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def _fail(message: str) -> NoReturn:

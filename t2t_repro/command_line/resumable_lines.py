@@ -48,6 +48,7 @@ def work_in_blocks(
     outputs: Mapping[str, str | None],
     settings: Callable[[], Mapping[str, Any]],
     work: Callable[[Block], Outputs],
+    total: int | None = None,
 ) -> None:
     """Reads inputs, works on their blocks, and writes outputs.
 
@@ -58,11 +59,11 @@ def work_in_blocks(
         settings: returns all but the inputs that determines the outputs, by the names that errors
             give them; called if there is an output file.
         work: computes the outputs of a block.
+        total: number of lines, if known; see `count_lines`.
 
     Raises:
         UserError: an input is unusable, or the partial file belongs to another command.
     """
-    total = _count(inputs)
     blocks = read_blocks(inputs)
     if not (output := file_path(outputs["output"])):
         with Progress(stage, 0, total, "lines") as progress:
@@ -191,8 +192,18 @@ def _take(rows: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
             return
 
 
-def _count(inputs: Mapping[str, str | None]) -> int | None:
-    """Counts the lines of all files, before hours of work; returns None without a file."""
+def count_lines(inputs: Mapping[str, str | None]) -> int | None:
+    """Counts the lines of all files, before hours of work.
+
+    Args:
+        inputs: see `work_in_blocks`.
+
+    Returns:
+        their number, or None if no input is a file.
+
+    Raises:
+        UserError: a file is unusable, or has fewer lines than another.
+    """
     counts = {
         named_input(path, flag): sum(1 for _ in stream_input(path, flag))
         for flag, path in inputs.items()

@@ -35,8 +35,8 @@ def check_read(own: Collection[str], roots: Collection[str]) -> None:
     Raises:
         UserError: nothing would read a binding.
     """
-    reached = _reached(roots)
-    if unread := sorted(name for name in own if not _is_read(name, reached)):
+    found = reached(roots)
+    if unread := sorted(name for name in own if not _is_read(name, found)):
         raise UserError(
             f"gin binds {', '.join(unread)}, but nothing in this run would read it: delete the "
             "line, or bind what uses it (as train or prepare do)."
@@ -54,7 +54,7 @@ def check_bound(needed: Collection[str], given: Collection[str] = ()) -> None:
         UserError: a parameter without a default is not bound.
     """
     bound = {*bindings_in(gin.config_str()), *given}
-    for reference in sorted(_reached(needed)):
+    for reference in sorted(reached(needed)):
         for name, parameter in parameters_of(reference.name).items():
             is_required = parameter.default is gin.REQUIRED or (
                 # A function that is passed on uncalled gets the rest from its caller.
@@ -129,7 +129,7 @@ def differing_values(there: Any, now: Any, name: str = "") -> list[str]:
     return found
 
 
-def _reached(roots: Collection[str]) -> set[Reference]:
+def reached(roots: Collection[str]) -> set[Reference]:
     """Returns all that roots refer to, directly or not; a root itself is "@root()"."""
     bound: dict[str, set[Reference]] = {}
     values = bindings_in(gin.config_str())

@@ -5,10 +5,12 @@ not acted on. `decoding_bindings` keeps literals, and the names of searches, pen
 utilities and metrics.
 """
 
+import copy
 import importlib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
@@ -20,11 +22,13 @@ from t2t_repro.config.gin_text import (
     bindings_in,
     modules_in,
     name_of,
+    name_today,
     one_line_errors,
     owner_of,
     references_in,
     statements,
 )
+from t2t_repro.config.known_names import check_names
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
 
@@ -63,7 +67,10 @@ def configure(gin_file: str | Path | None, params: Sequence[str], roots: Collect
 
 
 def parse(
-    gin_file: str | Path | None, params: Sequence[str], defaults: Sequence[str] = ()
+    gin_file: str | Path | None,
+    params: Sequence[str],
+    defaults: Sequence[str] = (),
+    skip_unknown: bool = False,
 ) -> set[str]:
     """Parses a gin file and bindings on top of it, replacing any earlier configuration.
 
@@ -71,6 +78,7 @@ def parse(
         gin_file: path of the file, or None for bindings alone.
         params: bindings such as "train.seed = 2".
         defaults: bindings that come before all others.
+        skip_unknown: leaves out what is bound of configurables that have not been imported.
 
     Returns:
         the names that the file itself and `params` bind.
@@ -87,11 +95,42 @@ def parse(
         path = find_gin_file(gin_file)
         beside = path.resolve().parents
         _look_for_modules_in(beside[0])
-        own = _act(read_gin(path), str(path), beside)
-    own |= _act("\n".join(params), "--gin_param", beside)
-    with one_line_errors():
-        gin.finalize()
+        own = _act(read_gin(path), str(path), beside, skip_unknown)
+    own |= _act("\n".join(params), "--gin_param", beside, skip_unknown)
+    if not skip_unknown:
+        with one_line_errors():
+            gin.finalize()
     return own
+
+
+def value_of(owner: str, name: str) -> Any:
+    """Returns what one parameter is bound to, or None; no other is built."""
+    # A copy resolves a macro or a reference.
+    return copy.deepcopy(gin.get_bindings(owner, resolve_references=False).get(name))
+
+
+def check_before_import(gin_file: str | Path | None, params: Sequence[str]) -> None:
+    """Checks what can be checked of a gin file before what it binds is imported.
+
+    The modules that it names are imported.
+
+    Args:
+        gin_file: path of the file, or None for bindings alone.
+        params: bindings on top of it.
+
+    Raises:
+        UserError: a file cannot be found or parsed, or a name does not exist.
+    """
+    _look_for_modules_in(Path.cwd())
+    beside: Sequence[Path] = ()
+    found: list[Any] = []
+    if gin_file:
+        path = find_gin_file(gin_file)
+        beside = path.resolve().parents
+        _look_for_modules_in(beside[0])
+        found += _all_statements(read_gin(path), str(path), beside)
+    found += _all_statements("\n".join(params), "--gin_param", beside)
+    check_names(found)
 
 
 def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
@@ -135,7 +174,7 @@ def import_modules(names: Sequence[str]) -> None:
     """
     _look_for_modules_in(Path.cwd())
     for name in names:
-        _import(name, f"--import={name}")
+        _import_module(name, f"--import={name}")
 
 
 def decoding_bindings(
@@ -181,7 +220,26 @@ def import_hint(text: str) -> str:
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
 
 
-def _act(text: str, name: str, beside: Sequence[Path] = ()) -> set[str]:
+def _all_statements(text: str, name: str, beside: Sequence[Path]) -> Iterator[Any]:
+    """Yields the statements of a text and of all that it includes; imports its modules."""
+    for statement in statements(text, name):
+        yield statement
+        if isinstance(statement, ImportStatement):
+            _import(statement, name)
+        elif isinstance(statement, IncludeStatement):
+            yield from _all_statements(*_included(statement, name, beside), beside)
+
+
+def _included(statement: IncludeStatement, name: str, beside: Sequence[Path]) -> tuple[str, str]:
+    """Returns text and name of an included file."""
+    place = f"gin: {name}, line {statement.location.line_num} includes {statement.filename}"
+    path = find_gin_file(statement.filename, beside)
+    text = read_gin(path, place)
+    _look_for_modules_in(path.resolve().parent)
+    return text, str(path)
+
+
+def _act(text: str, name: str, beside: Sequence[Path] = (), skip_unknown: bool = False) -> set[str]:
     """Has gin act on a text, in pieces between its includes.
 
     gin itself would look for included files in a search path that can only be added to.
@@ -190,6 +248,7 @@ def _act(text: str, name: str, beside: Sequence[Path] = ()) -> set[str]:
         text: to be parsed.
         name: of its file, for errors.
         beside: folders in which included files are looked for first.
+        skip_unknown: see `parse`.
 
     Returns:
         the names that the text itself binds.
@@ -197,22 +256,26 @@ def _act(text: str, name: str, beside: Sequence[Path] = ()) -> set[str]:
     lines, begin, own = text.splitlines(keepends=True), 0, set()
     for statement in statements(text, name):
         if isinstance(statement, BindingStatement):
-            own.add(name_of(statement))
+            own.add(today := name_today(written := name_of(statement)))
+            number = statement.location.line_num - 1
+            lines[number] = lines[number].replace(written, today, 1)
         elif isinstance(statement, ImportStatement):
             # Before gin imports it: what gin raises is then about the text, not about the module.
-            _import(statement.module, f"gin: {statement.format()!r} in {name}")
+            _import(statement, name)
         elif isinstance(statement, IncludeStatement):
             end = statement.location.line_num
-            _bind(lines, begin, end - 1, name)
+            _bind(lines[begin : end - 1], begin, name, skip_unknown)
             begin = end
-            place = f"gin: {name}, line {end} includes {statement.filename}"
-            path = find_gin_file(statement.filename, beside)
-            _act(read_gin(path, place), str(path), beside)
-    _bind(lines, begin, len(lines), name)
+            _act(*_included(statement, name, beside), beside, skip_unknown)
+    _bind(lines[begin:], begin, name, skip_unknown)
     return own
 
 
-def _import(name: str, place: str) -> None:
+def _import(statement: ImportStatement, name: str) -> None:
+    _import_module(statement.module, f"gin: {statement.format()!r} in {name}")
+
+
+def _import_module(name: str, place: str) -> None:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -224,10 +287,10 @@ def _import(name: str, place: str) -> None:
         ) from error
 
 
-def _bind(lines: Sequence[str], begin: int, end: int, name: str) -> None:
+def _bind(lines: Sequence[str], begin: int, name: str, skip_unknown: bool) -> None:
     """Has gin act on some lines of a text; its errors have their numbers in the whole."""
     with one_line_errors():
-        gin.parse_config(Text("\n" * begin + "".join(lines[begin:end]), name))
+        gin.parse_config(Text("\n" * begin + "".join(lines), name), skip_unknown)
 
 
 def _look_for_modules_in(folder: Path) -> None:

@@ -16,7 +16,7 @@ _RENAMED = {
     "TrainStep.slices": "TrainStep.micro_batches",
     "Translator.choose": "Translator.rerank",
 }
-"""Configurables and parameters that older model directories have under another name."""
+"""Configurables and parameters that older gin files have under another name."""
 
 _CONFIG_DUMP = re.compile(r" in config string:.*", re.DOTALL)
 # Python's own error has an address in memory, and no line number.
@@ -100,7 +100,7 @@ def bindings_in(text: str, name: str = "the configuration") -> dict[str, Any]:
     """
     parsed = statements(text, name)
     return {
-        _renamed(name_of(one)): one.value for one in parsed if isinstance(one, BindingStatement)
+        name_today(name_of(one)): one.value for one in parsed if isinstance(one, BindingStatement)
     }
 
 
@@ -145,7 +145,8 @@ def _on_one_line(error: Exception) -> str:
     return " ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
-def _renamed(name: str) -> str:
+def name_today(name: str) -> str:
+    """Returns the name that a parameter has today, by the one that an older gin file has."""
     scope, slash, parameter = name.rpartition("/")
     owner, dot, argument = parameter.partition(".")
     renamed = _RENAMED.get(parameter) or f"{_RENAMED.get(owner, owner)}{dot}{argument}"

@@ -123,8 +123,7 @@ class Preparation:
             UserError: the corpus cannot be used, or `data_dir` holds data made with other settings.
         """
         directory = data_dir / DIRECTORY
-        if not directory.exists():
-            self.corpus.prepare(data_dir / _DOWNLOADS)
+        prepare_corpus(self.corpus, data_dir)
         identity = self._identity()
         if not directory.exists():
             with lock(data_dir / ".prepared.lock"):
@@ -165,6 +164,20 @@ class Preparation:
         return described
 
 
+def prepare_corpus(corpus: Corpus, data_dir: Path) -> None:
+    """Fetches and checks a corpus, unless the data are prepared.
+
+    Args:
+        corpus: source of the pairs.
+        data_dir: as in `Preparation.run`.
+
+    Raises:
+        UserError: the corpus cannot be used.
+    """
+    if not (data_dir / DIRECTORY).exists():
+        corpus.prepare(data_dir / _DOWNLOADS)
+
+
 def count_training_pairs(corpus: Corpus, data_dir: Path) -> int:
     """Counts the pairs to train on, before cleaning; of prepared data, the manifest tells.
 
@@ -177,7 +190,7 @@ def count_training_pairs(corpus: Corpus, data_dir: Path) -> int:
     """
     if (data_dir / DIRECTORY).exists():
         return CleaningReport(PreparedData(data_dir / DIRECTORY).cleaning["train"]).given()
-    corpus.prepare(data_dir / _DOWNLOADS)
+    prepare_corpus(corpus, data_dir)
     parts = (part.corpus for part in parts_of(corpus))
     return sum(1 for one in parts for _ in read_pairs(one, "train", data_dir / _DOWNLOADS))
 

@@ -14,11 +14,13 @@ import os
 import re
 import shutil
 from pathlib import Path
-
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most, sync, write_whole
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _INDEX = re.compile(r"step-(\d+)\.index", re.ASCII)
 _LISTED = re.compile(r'checkpoint_paths?: ".*?step-(\d+)"', re.ASCII)
@@ -85,12 +87,14 @@ class CheckpointFolder:
                     "give another --checkpoint (averaged, best, latest or checkpoints/step-<n>)."
                 )
 
-    def write(self, checkpoint: tf.train.Checkpoint, step: int) -> None:
+    def write(self, checkpoint: "tf.train.Checkpoint", step: int) -> None:
         """Writes a checkpoint, lists it, and deletes all but the last `keep` up to `step`.
 
         Raises:
             UserError: it cannot be written, e.g. on a full disk; earlier ones are intact.
         """
+        import tensorflow as tf
+
         partial = self.path / _PARTIAL
         # Created on first use, and expected when the checkpoint is restored.
         _ = checkpoint.save_counter
@@ -160,6 +164,8 @@ class CheckpointFolder:
 
 def damage(path: str) -> str | None:
     """Reads a whole checkpoint, checksums included; returns why it cannot be read, or None."""
+    import tensorflow as tf
+
     try:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():

@@ -1,5 +1,7 @@
 """A model directory: complete in itself, and data alone.
 
+TensorFlow is imported where a model is built, so that a wrong directory is said at once.
+
 model_dir/
 model.json               the Transformer's sizes (its get_config)
 subwords.model           the subword model; or one for each side, see `text.subword_model`
@@ -20,23 +22,11 @@ import platform
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import keras
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, read_json, write_json, write_whole
-from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.checkpoint_folder import find_checkpoint, last_checkpoints
-from t2t_repro.runs.model_json import (
-    check_held,
-    differing_sizes,
-    not_a_transformer,
-    read_model_json,
-    sizes_of,
-)
-from t2t_repro.runs.weights import load_weights
 from t2t_repro.text.subword_model import (
     SubwordPair,
     check_subword_files,
@@ -44,6 +34,9 @@ from t2t_repro.text.subword_model import (
     read_start,
     subword_files,
 )
+
+if TYPE_CHECKING:
+    from t2t_repro.model.transformer import Transformer
 
 _SUBWORDS_HASH = "subwords_sha256"
 
@@ -90,7 +83,7 @@ class ModelDirectory:
         return exclusive_lock(lock, str(self.path), "give another --model_dir")
 
     def describe(
-        self, model: Transformer, subwords: SubwordPair, config: str, operative_config: str
+        self, model: "Transformer", subwords: SubwordPair, config: str, operative_config: str
     ) -> None:
         """Writes all that belongs to a model apart from its weights.
 
@@ -103,6 +96,11 @@ class ModelDirectory:
         Raises:
             UserError: the directory holds a model of other sizes, or of other subwords.
         """
+        import keras
+        import tensorflow as tf
+
+        from t2t_repro.runs.model_json import sizes_of
+
         self.check_same_model(model, subwords)
         for name, content in subwords.contents().items():
             write_whole(self.path / name, content)
@@ -124,6 +122,8 @@ class ModelDirectory:
         Raises:
             UserError: this is not a model directory, or its model.json is damaged.
         """
+        from t2t_repro.runs.model_json import read_model_json
+
         self._check()
         return read_model_json(self.model_json)
 
@@ -164,7 +164,9 @@ class ModelDirectory:
         self._check()
         return last_checkpoints(self.checkpoints, count)
 
-    def new_model(self, checkpoint: str | None = None, precision: str | None = None) -> Transformer:
+    def new_model(
+        self, checkpoint: str | None = None, precision: str | None = None
+    ) -> "Transformer":
         """Builds the Transformer without restoring its weights.
 
         Args:
@@ -175,6 +177,9 @@ class ModelDirectory:
             UserError: this is not a model directory, its model.json is damaged, or describes a
                 larger model than the checkpoint's.
         """
+        from t2t_repro.model.transformer import Transformer
+        from t2t_repro.runs.model_json import check_held, not_a_transformer
+
         sizes = self.sizes()
         check_held(self.model_json, sizes, checkpoint or self.checkpoint())
         try:
@@ -186,7 +191,7 @@ class ModelDirectory:
 
     def load_model(
         self, checkpoint: str | None = None, precision: str | None = None
-    ) -> Transformer:
+    ) -> "Transformer":
         """Builds the Transformer with the weights of a checkpoint.
 
         Args:
@@ -196,17 +201,21 @@ class ModelDirectory:
         Raises:
             UserError: as of these two; or the weights do not fit.
         """
+        from t2t_repro.runs.weights import load_weights
+
         path = self.checkpoint(checkpoint)
         model = self.new_model(path, precision)
         load_weights(model, path)
         return model
 
-    def check_same_model(self, model: Transformer, subwords: SubwordPair) -> None:
+    def check_same_model(self, model: "Transformer", subwords: SubwordPair) -> None:
         """Compares a model and its subwords with those of the directory, if it has any.
 
         Raises:
             UserError: the directory holds a model of other sizes, or of other subwords.
         """
+        from t2t_repro.runs.model_json import differing_sizes
+
         if self.model_json.exists() and (differing := differing_sizes(self.sizes(), model)):
             raise UserError(
                 f"{self.path} holds a model of other sizes ({'; '.join(differing)}): give "

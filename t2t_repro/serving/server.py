@@ -97,11 +97,7 @@ class Server:
         self._page = page.replace("{{model}}", options.model_name)
 
     async def serve(self) -> None:
-        """Serves until SIGTERM or SIGINT, then finishes the requests that were received.
-
-        Raises:
-            UserError: the port cannot be opened.
-        """
+        """Serves until SIGTERM or SIGINT, then finishes the requests that were received."""
         options, loop, has_to_end = self._options, asyncio.get_running_loop(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, has_to_end.set)
@@ -109,13 +105,7 @@ class Server:
             self.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1
         )
         await runner.setup()
-        try:
-            await web.TCPSite(runner, options.host, options.rest_port).start()
-        except OSError as error:
-            raise UserError(
-                f"--host={options.host} --rest_port={options.rest_port}: {error.strerror}; "
-                "expected an address of this machine, such as 127.0.0.1, and a free port."
-            ) from error
+        await web.TCPSite(runner, options.host, options.rest_port).start()
         host, port = runner.addresses[0][:2]
         logging.info("serving at http://%s:%d/", f"[{host}]" if ":" in host else host, port)
         await has_to_end.wait()

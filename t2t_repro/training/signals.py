@@ -19,7 +19,7 @@ from absl import logging
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 # Schedulers kill a job 10 to 30 seconds after the signal; a checkpoint has to be written in them.
-_SECONDS = 5.0
+_SECONDS = 3.0
 
 
 class Interrupted(BaseException):

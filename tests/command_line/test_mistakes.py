@@ -1,48 +1,62 @@
 """A user's mistake is one line and status 2; it names the flag, or says what was received."""
 
+import socket
+
 import pytest
 
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.weights import save_weights
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import shared
-from tests.commands import outcomes_of
+from tests.commands import WITH_TENSORFLOW, WITHOUT_TENSORFLOW, Outcome, outcomes_of
 from tests.decoding.random_translator import random_model, write_subwords
 
 MODEL = "--model_dir=model"
-MISTAKES = {
+GIN = "--gin_file=gin/mine.gin"
+EARLY = {
     "missing flag": ("translate", [], "--model_dir"),
     "unknown flag": ("translate", [MODEL, "--beam=3"], "beam"),
-    "flag twice": (
-        "translate",
-        [MODEL, "--model_dir=other"],
-        "--model_dir is given as model and as",
-    ),
+    "flag twice": ("translate", [MODEL, "--model_dir=x"], "--model_dir is given as model and as"),
     "own input": ("translate", [MODEL, "--input=one", "--output=link"], "--input too"),
     "one file twice": (
         "evaluate",
         [MODEL, "--source=one", "--reference=one", "--output=one"],
         "--output=one is the file of --",
     ),
-    "standard input twice": ("translate", [MODEL, "--prefix=-"], "standard input"),
     "no model": ("translate", ["--model_dir=nowhere"], "nowhere"),
     "remote path": ("translate", ["--model_dir=gs://bucket/model"], "--model_dir"),
     "no checkpoint": ("translate", [MODEL, "--checkpoint=best"], "best"),
-    "beyond the beam": ("translate", [MODEL, "--n_best=9"], "--n_best=9"),
+    "no member": ("translate", [MODEL, "--ensemble=nowhere"], "nowhere"),
     "whole lines": ("translate", [MODEL, "--split_sentences", "--n_best=2"], "--n_best"),
     "useless flag": ("translate", [MODEL, "--alignments=x"], "--alignments"),
-    "value": ("translate", [MODEL, "--gin_param=BeamSearch.beam_size = 0"], "beam_size"),
+    "no parameter": ("translate", [MODEL, "--gin_param=BeamSearch.beams = 1"], "beam_size"),
     "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),
+    "unaligned pairs": ("score", [MODEL, "--source=one", "--target=two"], "--target=two has 2"),
     "unaligned": ("evaluate", ["--translations=one", "--reference=two"], "one has 1 lines"),
     "unlike references": (
         "evaluate",
         ["--translations=one", "--reference=one", "--reference=two"],
         "--reference=two has 2 lines",
     ),
-    "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
-    "blank sentence": ("attention_maps", [MODEL, "--source= ", "--output=x"], "source sentence"),
+    "too few checkpoints": ("average", [MODEL, "--last=2"], "--last"),
+    "no data": ("evaluate", [MODEL], "data"),
+    "port in use": ("serve", [MODEL, "--rest_port={port}"], "--rest_port={port}"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
+    "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),
+    "no configurable": ("trainer", [GIN, "--gin_param=Beamsearch.beam_size = 1"], "BeamSearch"),
+    "no such parameter": ("trainer", [GIN, "--gin_param=train.sede = 1"], "seed, precision"),
+    "of a library's": ("trainer", [GIN, "--gin_param=bleu.tokenise = 'zh'"], "tokenize"),
+    "unaligned text": ("trainer", [GIN], "two has 2 lines"),
+    "no text": ("datagen", [GIN, "--gin_param=TextFilesCorpus.train = 'nowhere'"], "nowhere"),
 }
+"""TensorFlow is not needed to see these."""
+LATE = {
+    "standard input twice": ("translate", [MODEL, "--prefix=-"], "standard input"),
+    "beyond the beam": ("translate", [MODEL, "--n_best=9"], "--n_best=9"),
+    "value": ("translate", [MODEL, "--gin_param=BeamSearch.beam_size = 0"], "beam_size"),
+    "blank sentence": ("attention_maps", [MODEL, "--source= ", "--output=x"], "source sentence"),
+}
+MISTAKES = EARLY | LATE
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +70,21 @@ def outcomes(tmp_path_factory):
     (folder / "one").write_text("a\n")
     (folder / "link").hardlink_to(folder / "one")
     (folder / "two").write_text("a\nb\n")
+    (folder / "gin").mkdir()
+    (folder / "gin" / "mine.gin").write_text(
+        "import beside\nprepare.corpus = @TextFilesCorpus()\n"
+        "TextFilesCorpus.train = ('one', 'two')\nTextFilesCorpus.dev = ('one', 'one')\n"
+    )
+    (folder / "gin" / "beside.py").touch()
     before = sorted(folder.iterdir())
-    commands = [(verb, arguments, "a\n") for verb, arguments, _ in MISTAKES.values()]
-    found = dict(zip(MISTAKES, outcomes_of(commands, folder), strict=True))
+    found: dict[str, Outcome] = {}
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        for mistakes, imports in ((EARLY, WITHOUT_TENSORFLOW), (LATE, WITH_TENSORFLOW)):
+            commands = [
+                (verb, [one.format(port=busy.getsockname()[1]) for one in arguments], "a\n")
+                for verb, arguments, _ in mistakes.values()
+            ]
+            found |= zip(mistakes, outcomes_of(commands, folder, imports), strict=True)
     assert sorted(folder.iterdir()) == before
     return found
 
@@ -70,5 +96,11 @@ def test_a_mistake_is_one_line(outcomes, mistake):
     assert not outcome.out
     last = outcome.err.splitlines()[-1]
     assert last.startswith("error: ")
-    assert MISTAKES[mistake][2] in last
+    assert MISTAKES[mistake][2].split("{")[0] in last
     assert "Traceback" not in outcome.err
+
+
+def test_help_is_no_mistake(tmp_path):
+    (outcome,) = outcomes_of([("translate", ["--help"], "")], tmp_path, WITHOUT_TENSORFLOW)
+    assert outcome.status == 0
+    assert "--model_dir" in outcome.out

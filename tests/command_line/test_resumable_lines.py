@@ -7,7 +7,7 @@ from io import BufferedReader, BytesIO, TextIOWrapper
 import pytest
 
 from t2t_repro.command_line import resumable_lines
-from t2t_repro.command_line.resumable_lines import read_blocks, work_in_blocks
+from t2t_repro.command_line.resumable_lines import count_lines, read_blocks, work_in_blocks
 from t2t_repro.data.line_files import COMPRESSED
 from t2t_repro.errors import UserError
 
@@ -152,7 +152,7 @@ def test_unequal_inputs_are_refused_before_the_work(folder, monkeypatch):
     (folder / "b").write_text("1\n2\n")
     inputs: dict[str, str | None] = {"input": "in", "prefix": "b"}
     with pytest.raises(UserError, match="--input=in has 7 lines, --prefix=b has 2 lines"):
-        work_in_blocks("", inputs, {"output": None}, dict, lambda block: {})
+        count_lines(inputs)
     # Standard input cannot be counted before.
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BufferedReader(BytesIO(b"1\n2\n3\n"))))
     inputs["input"] = None

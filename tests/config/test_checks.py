@@ -1,6 +1,15 @@
 """What two configurations have differently."""
 
-from t2t_repro.config.checks import differing_bindings, differing_values
+import gin
+
+from t2t_repro import experiment  # noqa: F401 (what gin binds)
+from t2t_repro.config.checks import (
+    configurable,
+    differing_bindings,
+    differing_values,
+    parameters_of,
+)
+from t2t_repro.config.known_names import configurables
 
 
 def test_bindings_that_differ():
@@ -33,3 +42,11 @@ def test_values_that_differ():
         "d.1 None there, 2 now",
     ]
     assert differing_values(there, there) == []
+
+
+def test_names_read_from_the_source_are_those_that_gin_knows():
+    names = [name.split(".")[-1] for name in gin.config._REGISTRY._selector_map]
+    ours = [name for name in names if configurable(name).__module__.startswith("t2t_repro.")]
+    # sacreBLEU's own settings are found when its metrics are imported.
+    read = configurables() | {name: [*parameters_of(name)] for name in ("bleu", "chrf", "ter")}
+    assert read == {name: [*parameters_of(name)] for name in ours}
