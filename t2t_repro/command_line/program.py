@@ -3,15 +3,13 @@
 A verb calls `import_tensorflow` after all checks that need none: nobody waits for a mistake.
 """
 
-import contextlib
 import gc
 import io
 import os
 import re
 import signal
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from absl import app, flags, logging
@@ -78,30 +76,18 @@ def import_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
     # Half a million objects are made, none is garbage.
     gc.disable()
-    with _held_back_stderr():
+    try:
         import tensorflow  # noqa: F401
-    gc.freeze()
-    gc.enable()
-
-
-@contextlib.contextmanager
-def _held_back_stderr() -> Iterator[None]:
-    """Drops what is written to standard error within the block, unless it fails."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as aside:
-        os.dup2(aside.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            aside.seek(0)
-            os.write(kept, aside.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+    finally:
+        gc.freeze()
+        gc.enable()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 class AboveBars(io.TextIOBase):

@@ -49,7 +49,10 @@ def check_names(statements: Collection[Any]) -> None:
 
 @functools.cache
 def configurables() -> dict[str, list[str]]:
-    """Returns the names of the package's configurables, each with those of its parameters."""
+    """Returns the names of the package's configurables, each with those of its parameters.
+
+    Those that gin does not bind, such as a metric's texts, are among them.
+    """
     classes: dict[str, ast.ClassDef] = {}
     found: dict[str, list[str]] = {}
     for path in sorted(_PACKAGE.rglob("*.py")):
@@ -65,25 +68,12 @@ def _configurables_of(
     body: Sequence[ast.stmt], classes: Mapping[str, ast.ClassDef]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields the configurables of a module, with their parameters."""
-    constants = {
-        ast.unparse(one.targets[0]): one.value for one in body if isinstance(one, ast.Assign)
-    }
     for node in body:
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
-            continue
-        for decorator in node.decorator_list:
+        for decorator in getattr(node, "decorator_list", ()):
             call = decorator if isinstance(decorator, ast.Call) else ast.Call(decorator, [], [])
-            if ast.unparse(call.func) != _CONFIGURABLE:
-                continue
-            lists = {
-                one.arg: ast.literal_eval(constants.get(ast.unparse(one.value), one.value))
-                for one in call.keywords
-            }
-            names = dict.fromkeys(_parameters(node, classes))
-            allowed = [one for one in names if one in lists.get("allowlist", names)]
-            denied = lists.get("denylist", [])
-            name = ast.literal_eval(call.args[0]) if call.args else node.name
-            yield name, [one for one in allowed if one not in denied]
+            if ast.unparse(call.func) == _CONFIGURABLE:
+                name = ast.literal_eval(call.args[0]) if call.args else node.name  # type: ignore
+                yield name, [*dict.fromkeys(_parameters(node, classes))]
 
 
 def _parameters(node: Any, classes: Mapping[str, ast.ClassDef]) -> Iterator[str]:
