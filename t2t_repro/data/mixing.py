@@ -21,8 +21,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.errors import UserError
-
 # NumPy ignores zeros at the end of a seed. Without this number, the stream of corpus i in its first
 # round would repeat the draws of epoch i.
 _STREAM = 1
@@ -47,23 +45,12 @@ class MixtureWeights:
 
         Args:
             sizes: sentences of each corpus, by name.
-
-        Raises:
-            UserError: a corpus with a positive weight would have no sentence.
         """
         weights = self.weights or {
             name: size ** (1 / self.temperature) for name, size in sizes.items()
         }
         total = self.sentences or sum(sizes.values())
-        counts = apportion(total, {name: weights[name] for name in sizes})
-        for name, count in counts.items():
-            if weights[name] and not count:
-                raise UserError(
-                    f"Mixture: an epoch of {total:,} sentences has none of {name!r}, whose share "
-                    f"is {weights[name] / sum(weights.values()):.2g}: raise its weight, "
-                    "Mixture.temperature or Mixture.epoch_sentences, or give it the weight 0."
-                )
-        return counts
+        return apportion(total, {name: weights[name] for name in sizes})
 
 
 def apportion(total: int, weights: Mapping[str, float]) -> dict[str, int]:
@@ -99,9 +86,6 @@ class EpochMixture:
     Attributes:
         corpora: as given.
         counts: number of sentences of each in an epoch.
-
-    Raises:
-        UserError: see `MixtureWeights.counts`.
     """
 
     def __init__(self, corpora: Mapping[str, range], weights: MixtureWeights, seed: int) -> None:

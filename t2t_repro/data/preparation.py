@@ -42,14 +42,13 @@ from t2t_repro.data.token_store import STORE_FILES, VocabSizes, complete_token_s
 from t2t_repro.errors import UserError
 from t2t_repro.files import lock, read_json, write_json
 from t2t_repro.progress import Progress
-from t2t_repro.text.given import CONTENT, content_hash
+from t2t_repro.text.given import CONTENT, SubwordRecipe, content_hash
 from t2t_repro.text.subword_model import (
     SHARED_SUBWORDS,
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
     SubwordModel,
     SubwordPair,
-    SubwordRecipe,
     open_pair,
 )
 from t2t_repro.text.training import SubwordTraining

@@ -15,7 +15,7 @@ from t2t_repro.config.values import validated
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
 from t2t_repro.text.subword_model import Sentences, SubwordModel, open_pair, open_subwords
-from t2t_repro.text.training import check_symbols
+from t2t_repro.text.training import SubwordTraining, check_symbols
 
 CONTENT = "sha256"
 """The key that describes a vocabulary by its file's content."""
@@ -112,3 +112,7 @@ class GivenSubwords:
         logging.info("data: taking subwords from %s: %s", self.model.model_path, model_path.name)
         write_whole(model_path, self.content)
         return open_subwords(model_path)
+
+
+SubwordRecipe = SubwordTraining | GivenSubwords
+"""The way to a subword model: it is learned, or there is one."""

@@ -11,9 +11,9 @@ Marian model usually have the same ids, but split text differently (see `text.ma
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,26 +44,6 @@ class Sentences(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[str]: ...
-
-
-class SubwordRecipe(Protocol):
-    """The way to a subword model: `SubwordTraining` or `GivenSubwords`."""
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of ids, known before there are data."""
-
-    def describe(self) -> dict[str, Any]:
-        """Returns what identifies the subwords of given sentences, as JSON values."""
-
-    def pieces(self) -> list[str] | None:
-        """Returns the name of every id, or None if they are learned from the data."""
-
-    def with_symbols(self, symbols: Sequence[str]) -> "SubwordRecipe":
-        """Returns the recipe with further symbols, such as tags."""
-
-    def train(self, sentences: Sentences, model_path: Path) -> SubwordModel:
-        """Writes the subword model of these sentences, whole or not at all."""
 
 
 class SubwordPair(NamedTuple):

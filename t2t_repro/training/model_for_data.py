@@ -15,8 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import Precision
-from t2t_repro.text.given import GivenSubwords
-from t2t_repro.text.subword_model import SubwordRecipe
+from t2t_repro.text.given import GivenSubwords, SubwordRecipe
 
 SizedBy = Callable[[int], Mapping[str, Any]]
 """From the number of training pairs to bindings, such as `small_corpus`."""

@@ -96,7 +96,7 @@ def test_the_number_of_pairs_decides_only_what_is_not_bound(gin_file, tmp_path):
         # Of a model without room for the data.
         ("Transformer.vocab_size = 269", "Transformer.vocab_size is 269"),
         (f"{UNTIED}\nTransformer.source_vocab_size = 269", "Transformer.source_vocab_size is 269"),
-        (TWO, "Transformer.tied_embeddings = 'target_softmax' or 'none'"),
+        (TWO, "bind 'target_softmax' or 'none'"),
         (f"{TWO}\n{UNTIED}\n{NO_ROWS}\nTransformer.vocab_size = 272", "source_vocab_size is 272"),
         (f"{LEARNED}\nlongest = 50", "Transformer.max_length is 50"),
     ],
