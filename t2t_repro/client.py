@@ -49,10 +49,12 @@ def _translated(lines: Sequence[str]) -> Iterator[str]:
     for number, row in enumerate(rows, start=1):
         if row["truncated"]:
             logging.warning("line %d: only its beginning was translated", number)
-        best = [(row["translation"], row["score"])]
+        # Servers of earlier versions do not say what is finished.
+        best = [(row["translation"], row["score"], row.get("finished", True))]
         if FLAGS.n_best > 1:
             count = min(row["count"], FLAGS.n_best)
-            best = list(zip(row["translation"], row["score"], strict=True))[:count]
+            finished = row.get("finished", [True] * len(row["score"]))
+            best = list(zip(row["translation"], row["score"], finished, strict=True))[:count]
         yield from written(number, best, FLAGS.scores)
 
 

@@ -70,16 +70,19 @@ def _write(marian: "MarianModel", folder: Path, name: str, commit: str | None) -
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
     from t2t_repro.runs.weights import named_values, save_weights
+    from t2t_repro.text.tags import Tags
 
     config = marian.decoding + size_bindings(marian.model)
     checkpoint = f"{marian.weights}@{commit}" if commit else marian.weights
     ancestor = Ancestor(name, checkpoint, weights_hash(named_values(marian.model)), {}, {})
     folder.mkdir(exist_ok=True)
     directory = ModelDirectory(folder)
-    directory.describe(marian.model, marian.text.write(folder), config, config)
+    subwords = marian.text.write(folder)
+    directory.describe(marian.model, subwords, config, config)
     save_weights(marian.model, directory.checkpoints, 0)
     write_ancestry(directory.ancestry_json, [ancestor])
     logging.info(f"{marian.weights} has {marian.model.count_params():,} parameters")
+    Tags(subwords.source.pieces()).log()
 
 
 def _find_model() -> tuple[Path, str, str | None]:

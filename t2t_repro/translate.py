@@ -89,7 +89,7 @@ def _written(rows: Sequence[Row], first: int) -> Iterator[str]:
     for number, row in enumerate(rows, first):
         if row.truncated:
             logging.warning("line %d: only the beginning of a long word is used", number)
-        yield from written(number, [row[:2]], FLAGS.scores)
+        yield from written(number, [(*row[:2], row.finished)], FLAGS.scores)
 
 
 def _check_flags() -> None:
@@ -112,7 +112,8 @@ def cli() -> None:
     define_path("output", None, "A text file; standard output by default.")
     define_path("alignments", None, "A file for the word alignments, in Pharaoh's format.")
     flags.DEFINE_integer("n_best", 1, "Translations of each line.")
-    flags.DEFINE_bool("scores", False, "Write 'line number <tab> score <tab> translation'.")
+    scores = "Write 'line number <tab> score <tab> translation', marked if it is cut off."
+    flags.DEFINE_bool("scores", False, scores)
     run(main)
 
 

@@ -26,4 +26,6 @@ def test_an_old_model_gives_the_same_text(tmp_path, name, options):
     command = ("translate", [f"--model_dir={HERE / 'model'}", *options], source)
     outcome = outcomes_of([command], tmp_path)[0]
     assert outcome.status == 0, outcome.err
-    assert outcome.out == (HERE / f"{name}.txt").read_text(encoding="utf-8")
+    # That version did not say what was cut off.
+    translations = outcome.out.replace("\tunfinished\n", "\n")
+    assert translations == (HERE / f"{name}.txt").read_text(encoding="utf-8")

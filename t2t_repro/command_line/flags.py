@@ -212,9 +212,11 @@ def load_translator(
     from t2t_repro.decoding.batch_plan import one_core_a_batch
 
     one_core_a_batch()
-    return loading.load_translator(
+    translator = loading.load_translator(
         path, FLAGS.gin_param, checkpoint, precision, others, named_modules()
     )
+    translator.tags.log()
+    return translator
 
 
 def decoding_settings(

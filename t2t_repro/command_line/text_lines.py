@@ -113,16 +113,19 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def written(number: int, translations: Iterable[tuple[str, float]], scores: bool) -> Iterator[str]:
+def written(
+    number: int, translations: Iterable[tuple[str, float, bool]], scores: bool
+) -> Iterator[str]:
     """Yields the output lines of an input line.
 
     Args:
         number: of the input line, from 1.
-        translations: texts and scores.
-        scores: adds the number and the score, separated by tabs.
+        translations: text, score, and whether it is finished, of each.
+        scores: adds the number and the score, separated by tabs, and marks what is unfinished.
     """
-    for text, score in translations:
-        yield f"{number}\t{score:.4f}\t{one_line(text)}" if scores else one_line(text)
+    for text, score, finished in translations:
+        row = f"{number}\t{score:.4f}\t{one_line(text)}" + "\tunfinished" * (not finished)
+        yield row if scores else one_line(text)
 
 
 def converse(translated: Callable[[Sequence[str]], Iterable[str]]) -> None:

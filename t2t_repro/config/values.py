@@ -6,7 +6,7 @@ Values of a gin file and of a call in Python are compared with the same annotati
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -175,6 +175,25 @@ def expected(hint: Any) -> str:
         return f"a dictionary {{'name': value}}, each value {expected(parts[1])}"
     name = getattr(origin or hint, "__name__", str(hint))
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}, @name() with parentheses"
+
+
+def texts(name: str, values: object) -> list[str]:
+    """Returns the texts of any iterable.
+
+    Args:
+        name: of the texts, for errors.
+        values: such as a list or a generator; one text is not a list of its letters.
+
+    Raises:
+        UserError: it is not an iterable of texts.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise UserError(f"{name} is {short(values)}, expected a list of texts: ['one', 'two'].")
+    found = list(values)
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise UserError(f"{name}[{number}] is {short(text)}, expected a text.")
+    return found
 
 
 def short(value: object) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import gin
 
 from t2t_repro.config.checks import check_read, check_values
-from t2t_repro.config.gin_files import decoding_bindings, import_modules, parse
+from t2t_repro.config.gin_files import decoding_bindings, import_modules, parse, read_gin
 from t2t_repro.config.gin_text import bindings_in, owner_of
 from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401 (for gin)
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
@@ -15,6 +15,7 @@ from t2t_repro.decoding.translator import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 
+_LONGEST = "prepare.max_length"
 _ROOTS = ("Translator", "BeamSearch", "Sampling", "Aligner", "evaluate")
 """The configurables that verbs with a trained model call by themselves."""
 
@@ -75,7 +76,12 @@ def configure_as_trained(
         UserError: the configuration, or a binding, cannot be used.
     """
     replaced = bindings_in("\n".join(params), "--gin_param")
-    own = parse(None, params, decoding_bindings(directory.config_gin, replaced, imports))
+    defaults = decoding_bindings(directory.config_gin, replaced, imports)
+    in_effect = directory.operative_config_gin
+    longest = bindings_in(read_gin(in_effect) if in_effect.is_file() else "").get(_LONGEST)
+    if isinstance(longest, int):
+        defaults.insert(0, f"Translator.trained_length = {longest}")
+    own = parse(None, params, defaults)
     check_values()
     _check_search(own)
     check_read(own, _ROOTS)

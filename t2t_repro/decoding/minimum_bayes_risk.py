@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU, CHRF
 
-from t2t_repro.config.values import validated
+from t2t_repro.config.values import texts, validated
 from t2t_repro.decoding.search import Translation
 from t2t_repro.text.scripts import bleu_tokenizer
 
@@ -47,7 +47,7 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[
 def _scores(
     metrics: dict[str, BLEU] | dict[str, CHRF], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[float]:
-    pairs = zip(hypotheses, references, strict=True)
+    pairs = zip(texts("hypotheses", hypotheses), texts("references", references), strict=True)
     return [metrics[reference].corpus_score([text], None).score for text, reference in pairs]
 
 
@@ -77,13 +77,14 @@ class MinimumBayesRisk:
         Raises:
             UserError: the utility did not give a number for every pair.
         """
+        first = {one.text: one for one in reversed(hypotheses)}
         drawn = Counter(translation.text for translation in hypotheses)
         texts, counts = list(drawn), np.array(list(drawn.values()))
         # [texts, texts]: how many others there are of each
         others = counts - np.eye(len(texts)) if len(hypotheses) > 1 else np.ones([1, 1])
         expected = (self._utilities(texts) * others).sum(axis=1) / others.sum(axis=1)
         order = np.argsort(-expected, kind="stable")
-        return [Translation(texts[index], float(expected[index])) for index in order]
+        return [first[texts[index]]._replace(score=float(expected[index])) for index in order]
 
     def _utilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Returns the utility of every pair of texts, [hypotheses, references]."""

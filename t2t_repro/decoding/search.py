@@ -25,10 +25,12 @@ class Translation(NamedTuple):
         text: the sentence.
         score: in nats. Beam search's is log-probability divided by the length penalty. After
             reranking it is the reranker's own measure.
+        finished: whether it ended by itself; otherwise it is cut off at the limit of its length.
     """
 
     text: str
     score: float
+    finished: bool = True
 
 
 class StepModel(Protocol):

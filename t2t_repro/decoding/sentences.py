@@ -8,6 +8,9 @@ from unicodedata import east_asian_width
 
 from sentencex import segment
 
+from t2t_repro.config.values import texts
+from t2t_repro.text.tags import languages_in_front
+
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
@@ -21,12 +24,14 @@ class Row(NamedTuple):
     Attributes:
         translation: the text.
         score: of a line, the sum of its sentences' scores.
-        truncated: whether something was cut off.
+        truncated: whether something of the text was cut off.
+        finished: whether the translation is whole, see `Translation`.
     """
 
     translation: str
     score: float
     truncated: bool
+    finished: bool = True
 
 
 def translate_sentences(
@@ -34,7 +39,8 @@ def translate_sentences(
 ) -> list[Row]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
-    A sentence that is too long is halved at white space until its parts fit.
+    A sentence that is too long is halved at white space until its parts fit. The code of a target
+    language in front of a line stands in front of all its sentences.
 
     Args:
         lines: any texts. The white space at the ends of a line stays, too.
@@ -42,7 +48,10 @@ def translate_sentences(
         translate: returns a row for each text. Only `truncated` is used of a row that is truncated,
             if there is white space in its text.
     """
-    split_lines = [list(split(line, language)) for line in lines]
+    split_lines = [
+        [(_coded(text, languages_in_front(line)), blank) for text, blank in split(line, language)]
+        for line in texts("lines", lines)
+    ]
     rows = {"": Row("", 0.0, False)}
     while unknown := [*{text: 0 for some in split_lines for text, _ in some if text not in rows}]:
         rows.update(zip(unknown, translate(unknown), strict=True))
@@ -53,12 +62,12 @@ def translate_sentences(
 def translate_split(translator: "Translator", lines: Sequence[str], language: str) -> list[Row]:
     """Translates lines sentence by sentence with a translator; see `translate_sentences`."""
 
-    def translate(texts: Sequence[str]) -> Iterator[Row]:
-        truncated = translator.truncated(texts)
-        cuts = zip(texts, truncated, strict=True)
-        whole = ["" if cut and len(text.split()) > 1 else text for text, cut in cuts]
+    def translate(sentences: Sequence[str]) -> Iterator[Row]:
+        truncated = translator.truncated(sentences)
+        cuts = zip(sentences, truncated, strict=True)
+        whole = ["" if cut and _gaps(text) else text for text, cut in cuts]
         for (best, *_), cut in zip(translator.translate(whole, first=None), truncated, strict=True):
-            yield Row(*best, cut)
+            yield Row(best.text, best.score, cut, best.finished)
 
     return translate_sentences(lines, language, translate)
 
@@ -78,24 +87,35 @@ def split(line: str, language: str) -> Iterator[Piece]:
             yield from filter(any, found)
 
 
+def _coded(text: str, codes: str) -> str:
+    """Puts codes in front of a text that is not blank and lacks them."""
+    return text if not text or text.startswith(codes) else codes + text
+
+
 def _fit(piece: Piece, rows: Mapping[str, Row]) -> Iterator[Piece]:
     """Halves a sentence that was truncated, and its halves, where there is white space."""
     text, blank = piece
-    gaps = list(re.finditer(r"\s+", text)) if text in rows and rows[text].truncated else []
+    gaps = _gaps(text) if text in rows and rows[text].truncated else []
     if gaps:
         gap = gaps[len(gaps) // 2]
         yield from _fit((text[: gap.start()], gap[0]), rows)
-        yield from _fit((text[gap.end() :], blank), rows)
+        yield from _fit((_coded(text[gap.end() :], languages_in_front(text)), blank), rows)
     else:
         yield piece
 
 
+def _gaps(text: str) -> list[re.Match[str]]:
+    """Finds the white space in a sentence, after its codes."""
+    return [*re.compile(r"\s+").finditer(text, len(languages_in_front(text)))]
+
+
 def _join(pieces: Sequence[Piece], rows: Sequence[Row]) -> Row:
-    texts = [row.translation for row in rows]
-    neighbours = zip(pieces, pairwise([*texts, ""]), strict=True)
+    parts = [row.translation for row in rows]
+    neighbours = zip(pieces, pairwise([*parts, ""]), strict=True)
     blanks = [blank or _blank(source, *both) for (source, blank), both in neighbours]
-    line = "".join(chain(*zip(texts, blanks, strict=True)))
-    return Row(line, sum((row.score for row in rows), 0.0), any(row.truncated for row in rows))
+    line = "".join(chain(*zip(parts, blanks, strict=True)))
+    _, scores, cuts, ends = zip(Row("", 0.0, False), *rows, strict=True)
+    return Row(line, sum(scores), any(cuts), all(ends))
 
 
 def _blank(source: str, translation: str, following: str) -> str:

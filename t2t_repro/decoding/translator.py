@@ -1,6 +1,6 @@
 """Text in, text out: subwords, batches of similar length, search (paper, section 6.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 from numpy.typing import NDArray
 
-from t2t_repro.config.values import Range, validated
+from t2t_repro.config.values import Range, texts, validated
 from t2t_repro.decoding.alignment import Aligner, AlignerSettings
 from t2t_repro.decoding.batch_plan import (
     BatchPlanner,
@@ -34,7 +34,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Combine, Ensemble, mean_probability
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
-from t2t_repro.vocabulary import PAD_ID
+from t2t_repro.text.tags import Tags
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 
 @runtime_checkable
@@ -71,6 +72,8 @@ class TranslatorSettings:
         forbidden_ids: further ids that translations must not contain, such as UNK. They keep their
             probability, also with `renormalize`.
         ensemble: makes one score of several models' log-probabilities.
+        trained_length: the most subwords of a source in training, EOS included; a longer source is
+            translated with a warning.
 
     Raises:
         UserError: a value is out of range, or not a search.
@@ -88,6 +91,7 @@ class TranslatorSettings:
     max_length_factor: Annotated[float, Range(above=0, most=1000)] = 1.0
     forbidden_ids: tuple[Annotated[int, Range(least=0, most=2**31 - 1)], ...] = ()
     ensemble: Combine = mean_probability
+    trained_length: Annotated[int, Range(least=1)] | None = None
 
 
 class Translator:
@@ -128,6 +132,12 @@ class Translator:
             self.settings.tokens_per_batch, self._workers, self._beam_size, self._bytes_of
         )
         self._decode = tf.function(self.search_batch, autograph=False)
+        self._faults: set[str] = set()
+
+    @cached_property
+    def tags(self) -> Tags:
+        """The tags that the source's vocabulary has."""
+        return Tags(self.subwords.source.pieces())
 
     @property
     def models(self) -> Sequence[Transformer]:
@@ -150,9 +160,9 @@ class Translator:
 
     def translate(
         self,
-        lines: Sequence[str],
+        lines: Iterable[str],
         n_best: int = 1,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         *,
         first: int | None = 1,
     ) -> list[list[Translation]]:
@@ -164,7 +174,8 @@ class Translator:
             prefixes: N texts with which the translations have to begin, "" for any beginning. They
                 count in the scores. Give whole words: the model continues the subwords that
                 the text has by itself. The translation of a blank line stays empty.
-            first: the number of the first line, for warnings about long lines; None for none.
+            first: the number of the first line, for warnings about lines that are too long, or
+                whose translations are cut off; None for no such warnings.
 
         Returns:
             N lists of translations, the best first, or as they were drawn; fewer than n_best where
@@ -174,17 +185,22 @@ class Translator:
             ValueError: n_best is not in 1 ... beam_size, or there are not N prefixes.
             UserError: the model's scores are not numbers, or a sentence does not fit in memory.
         """
-        if prefixes is not None:
-            _check_same_number(lines, prefixes, "prefixes")
         if not 1 <= n_best <= self._beam_size:
             raise ValueError(
                 f"n_best is {n_best}, expected 1 ... beam_size={self._beam_size}: ask for fewer "
                 "translations or bind a larger beam_size of the search (or Sampling.samples)."
             )
         sources = _without_blank(self._encode("source", lines, first)).ids
-        prefix_ids = self._encode_prefixes(prefixes or (), sources, first).ids
+        prefix_ids = self._encode_prefixes(prefixes, sources, first).ids
         memory = self._planner.memory_for(max(map(len, sources), default=0))
-        results = [[Translation("", 0.0)] for _ in lines]
+        results = [[Translation("", 0.0)] for _ in sources]
+        longest = self.settings.trained_length or self.max_source_length
+        _warn(
+            first,
+            [index for index, ids in enumerate(sources) if len(ids) > longest],
+            f"longer than the {longest} subwords of training, and may be translated in part; "
+            "--split_sentences translates sentence by sentence",
+        )
         rerank = self.settings.rerank
         searched = self._beam_size if rerank else n_best
         inputs = [sources, prefix_ids] if any(prefix_ids) else [sources]
@@ -204,17 +220,19 @@ class Translator:
         batches = self._planner.batches(sources, memory)
         workers = self._planner.workers_for(batches, sources, memory)
         for_each_batch(translate_batch, batches, workers)
+        unfinished = [index for index, found in enumerate(results) if not found[0].finished]
+        _warn(first, unfinished, "the translation is cut off at the limit of its length")
         return results
 
-    def truncated(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> list[bool]:
+    def truncated(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> list[bool]:
         """Returns whether `translate` cuts off each line or its prefix."""
         sources = self._encode("source", lines)
-        beginnings = self._encode_prefixes(prefixes or (), _without_blank(sources).ids, None)
+        beginnings = self._encode_prefixes(prefixes, _without_blank(sources).ids, None)
         truncated = sources.truncated | beginnings.truncated
-        return [index in truncated for index in range(len(lines))]
+        return [index in truncated for index in range(len(sources.lines))]
 
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], *, first: int | None = 1
+        self, sources: Iterable[str], targets: Iterable[str], *, first: int | None = 1
     ) -> list[PairScore]:
         """Scores given translations under the model: log P(target | source).
 
@@ -230,10 +248,7 @@ class Translator:
             ValueError: there are not as many sources as targets.
             UserError: the translator has several models.
         """
-        _check_same_number(sources, targets, "targets")
-        return self._pair_scorer.score(
-            self._encode("source", sources, first), self._encode("target", targets, first)
-        )
+        return self._pair_scorer.score(*self._encode_pairs(sources, targets, first))
 
     @cached_property
     def _pair_scorer(self) -> PairScorer:
@@ -244,7 +259,7 @@ class Translator:
         """The number of positions computed together, with all hypotheses of each sentence."""
         return max(self.settings.tokens_per_batch // self._beam_size, 1)
 
-    def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[str]:
+    def align(self, sources: Iterable[str], targets: Iterable[str]) -> list[str]:
         """Aligns the words of sentences with those of their translations; see `Aligner`.
 
         Args:
@@ -260,21 +275,24 @@ class Translator:
             ValueError: there are not as many sources as targets.
             UserError: the translator has several models.
         """
-        _check_same_number(sources, targets, "targets")
-        return self.aligner.align(
-            _without_blank(self._encode("source", sources)),
-            _without_blank(self._encode("target", targets)),
-            self.tokens_at_once,
-            self._workers,
-        )
+        one, other = map(_without_blank, self._encode_pairs(sources, targets, None))
+        return self.aligner.align(one, other, self.tokens_at_once, self._workers)
 
     @cached_property
     def aligner(self) -> Aligner:
         """Aligns the words of a pair of sentences."""
         return Aligner(self.model, self.subwords, self.settings.aligner)
 
+    def _encode_pairs(
+        self, sources: Iterable[str], targets: Iterable[str], first: int | None
+    ) -> tuple[Sentences, Sentences]:
+        """Encodes both sides as `_encode` does, and checks that there are as many of both."""
+        one, other = self._encode("source", sources, first), self._encode("target", targets, first)
+        _check_same_number(one.lines, other.lines, "targets")
+        return one, other
+
     def _encode(
-        self, side: Literal["source", "target"], lines: Sequence[str], first: int | None = None
+        self, side: Literal["source", "target"], lines: Iterable[str], first: int | None = None
     ) -> Sentences:
         """Encodes lines, EOS last, and cuts off long ones.
 
@@ -284,20 +302,38 @@ class Translator:
             first: the number of the first line, for warnings; None for no warnings.
         """
         subwords, longest = getattr(self.subwords, side), self.max_source_length
+        lines = texts(f"{side} texts", lines)
         if side == "target":
             longest = self.limit(longest)
+        else:
+            self._warn_of_tags(lines, first)
         # As in T2T: models are not trained on white space at the ends.
         encoded = subwords.encode([line.strip() for line in lines])
         truncated = {index for index, ids in enumerate(encoded) if len(ids) > longest}
-        for index in sorted(truncated):
-            _warn_of_length(first, index, side, len(encoded[index]), longest)
+        for index in truncated:
             del encoded[index][longest - 1 : -1]
+        _warn(first, truncated, f"the {side} is long, only the first {longest} subwords are used")
         return Sentences(lines, encoded, truncated)
 
+    def _warn_of_tags(self, lines: Sequence[str], first: int | None) -> None:
+        """Logs each fault of a tag once, whatever the number of calls and lines."""
+        for index, line in enumerate(lines):
+            fault = self.tags.fault(line)
+            if fault and fault not in self._faults and len(self._faults) < 10:
+                self._faults.add(fault)
+                logging.warning(
+                    f"{'a text' if first is None else f'line {first + index}'}: {fault}"
+                )
+
     def _encode_prefixes(
-        self, prefixes: Sequence[str], sources: Sequence[Sequence[int]], first: int | None
+        self,
+        prefixes: Iterable[str] | None,
+        sources: Sequence[Sequence[int]],
+        first: int | None,
     ) -> Sentences:
         """Encodes the beginnings of translations, without EOS; none for blank sources."""
+        prefixes = [""] * len(sources) if prefixes is None else texts("prefixes", prefixes)
+        _check_same_number(sources, prefixes, "prefixes")
         encoded = self.subwords.target.encode([prefix.strip() for prefix in prefixes])
         truncated = set()
         for index, ids in enumerate(encoded):
@@ -306,8 +342,8 @@ class Translator:
             limit = self.limit(length) if length else 0
             if 0 < limit < len(ids):
                 truncated.add(index)
-                _warn_of_length(first, index, "prefix", len(ids), limit)
             del ids[limit:]
+        _warn(first, truncated, "the prefix is longer than a translation, and cut off")
         return Sentences(prefixes, encoded, truncated)
 
     def limit(self, length: int) -> int:
@@ -364,7 +400,7 @@ class Translator:
                 "damaged or far too large; give another --checkpoint."
             )
         return [
-            Translation(self.subwords.target.decode(of_one), float(score))
+            Translation(self.subwords.target.decode(of_one), float(score), EOS_ID in of_one)
             for of_one, score in zip(ids, scores, strict=True)
             if score > UNFILLED_SCORE / 2
         ]
@@ -375,13 +411,15 @@ def _without_blank(sentences: Sentences) -> Sentences:
     return sentences._replace(ids=[ids if len(ids) > 1 else [] for ids in sentences.ids])
 
 
-def _warn_of_length(first: int | None, index: int, text: str, length: int, limit: int) -> None:
-    if first is not None:
-        message = "line %d: the %s has %d subwords, only the first %d are used"
-        logging.warning(message, first + index, text, length, limit)
+def _warn(first: int | None, indices: Collection[int], message: str) -> None:
+    """Logs the first numbers of the lines that a message is about, and how many more there are."""
+    if first is not None and indices:
+        numbers = ", ".join(str(first + index) for index in sorted(indices)[:5])
+        more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
+        logging.warning(f"line{'s' * (len(indices) > 1)} {numbers}{more}: {message}")
 
 
-def _check_same_number(sources: Sequence[str], others: Sequence[str], name: str) -> None:
+def _check_same_number(sources: Sequence, others: Sequence, name: str) -> None:
     if len(sources) != len(others):
         raise ValueError(
             f"there are {len(sources)} sources and {len(others)} {name}, expected one for each."

@@ -53,6 +53,7 @@ class Answers:
         return {
             "translation": [best.text for best, *_ in found],
             "score": [best.score for best, *_ in found],
+            "finished": [best.finished for best, *_ in found],
             "truncated": truncated,
         }
 
@@ -62,7 +63,8 @@ class Answers:
         """Returns the translations of each text, and whether it was cut off."""
         if self._language is not None:
             rows = translate_split(self._translator, source, self._language)
-            return [[Translation(*row[:2])] for row in rows], [row.truncated for row in rows]
+            best = [[Translation(*row[:2], row.finished)] for row in rows]
+            return best, [row.truncated for row in rows]
         found = self._translator.translate(source, n_best, prefix, first=None)
         return found, self._translator.truncated(source, prefix)
 
@@ -75,6 +77,7 @@ class Answers:
         return {
             "translation": [[translation.text for translation in some] for some in full],
             "score": [[translation.score for translation in some] for some in full],
+            "finished": [[translation.finished for translation in some] for some in full],
             "count": list(map(len, found)),
             "truncated": truncated,
         }

@@ -19,7 +19,6 @@ _LANGUAGE = r"[a-z]+(?:_\w+|-[A-Z]\w*)*"
 """A code such as en, pt-BR or zh-Hans: what follows a hyphen is capitalized."""
 
 _DIRECTION = re.compile(rf"({_LANGUAGE})-({_LANGUAGE}|\*)", re.ASCII)
-_TAG = re.compile(r">>(\w+)<<|<2(\w+)>")
 
 
 class Direction(NamedTuple):
@@ -94,8 +93,7 @@ def read_directions(texts: Sequence[str], translators: Sequence[Translator]) -> 
 
 def _of_model(text: str, translator: Translator) -> Iterator[Direction]:
     """Yields the directions of a model."""
-    labels = filter(None, map(_TAG.fullmatch, translator.subwords.source.pieces()))
-    tags = {_standard_code(one[1] or one[2]): one[0] for one in labels}
+    tags = {_standard_code(code): tag for code, tag in translator.tags.languages.items()}
     for found in map(_DIRECTION.fullmatch, text.split(",")):
         source, target = found.groups() if found else ("", "")
         targets = [code for code in tags if code != source] if target == "*" else [target]

@@ -114,7 +114,7 @@ class DevEvaluation:
     def share(self) -> Any:
         """Computes this worker's share of the evaluation, as values that JSON can hold."""
         first, every = self._workers.index, self._workers.count
-        translations = self._translator.translate(self._source[first::every])
+        translations = self._translator.translate(self._source[first::every], first=None)
         sums = [self._loss.sums(first, every, part.in_store) for part in self._parts]
         nll, tokens = (list(of_parts) for of_parts in zip(*sums, strict=True))
         return _Share([best[0].text for best in translations], nll, tokens)

@@ -69,5 +69,5 @@ def test_what_is_too_long_is_cut_off_with_a_warning(translator, caplog):
     assert [score.truncated for score in found] == [True, True, False]
     assert len(found[0].subwords) == 24 + 8
     first, second = (record.getMessage() for record in caplog.records)
-    assert first.startswith("line 11: the source has 201")
-    assert second.startswith("line 10: the target has 201")
+    assert first.startswith("line 11: the source is long")
+    assert second.startswith("line 10: the target is long")

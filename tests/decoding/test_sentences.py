@@ -44,7 +44,7 @@ def test_nothing_is_lost(line, language):
 def test_sentences_change_and_white_space_stays(language, line, sentences):
     assert [text for text, _ in split(line, language)] == sentences
     score = -float(len([*filter(None, sentences)]))
-    assert translate_sentences([line], language, upper) == [(line.upper(), score, False)]
+    assert translate_sentences([line], language, upper) == [Row(line.upper(), score, False)]
 
 
 def test_what_is_too_long_is_split_at_white_space_only():
@@ -52,7 +52,17 @@ def test_what_is_too_long_is_split_at_white_space_only():
     lines = [part, " ".join([part] * 8), "x" * 13 + " yy. Z.", "x" * 13]
     rows = translate_sentences(lines, "en", upper)
     assert [row.translation for row in rows[:2]] == [line.upper() for line in lines[:2]]
-    assert rows[2:] == [("X" * 12 + " YY. Z.", -3.0, True), ("X" * 12, -1.0, True)]
+    assert rows[2:] == [Row("X" * 12 + " YY. Z.", -3.0, True), Row("X" * 12, -1.0, True)]
+
+
+def test_the_code_of_a_language_is_in_front_of_all_sentences_and_their_parts():
+    lines = ["<2de> Bb. Aa ccc dd. ", ">>de<< Bb. Bb.", "Bb. x"]
+    rows = translate_sentences(lines, "en", upper)
+    assert [row.translation for row in rows] == [
+        "<2DE> BB. <2DE> AA CCC <2DE> DD. ",
+        ">>DE<< BB. >>DE<< BB.",
+        "BB. X",
+    ]
 
 
 @pytest.mark.parametrize(("translation", "gap"), [("Hi.", " "), ("嗨。", "")])
@@ -102,9 +112,11 @@ def test_each_sentence_is_translated_as_alone(model, subwords):
     long = "The red bird sees a tree and " * 3
     alone = [best for best, *_ in translator.translate(sentences)]
     rows = translate_split(translator, ["  ".join(sentences), "", *sentences[1:], long], "en")
-    assert rows[0].translation == "  ".join(text for text, _ in alone)
-    assert rows[0].score == pytest.approx(sum(score for _, score in alone), rel=1e-4)
-    assert [row.translation for row in rows[1:4]] == ["", *(text for text, _ in alone[1:])]
+    assert rows[0].translation == "  ".join(one.text for one in alone)
+    assert rows[0].score == pytest.approx(sum(one.score for one in alone), rel=1e-4)
+    assert [row.translation for row in rows[1:4]] == ["", *(one.text for one in alone[1:])]
     assert [row.truncated for row in rows] == [True, False, False, True, False]
     assert translator.truncated([long]) == [True]
-    assert all(text for text, _ in alone)
+    assert all(one.text for one in alone)
+    finished = [one.finished for one in alone]
+    assert [row.finished for row in rows[:4]] == [all(finished), True, *finished[1:]]

@@ -7,9 +7,11 @@ import tensorflow as tf
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import shared
+from t2t_repro.text.tags import Tags
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES
 
@@ -49,8 +51,8 @@ def test_n_lines_in_n_lines_out_whatever_they_hold(translator):
 def test_a_blank_line_is_translated_by_an_empty_one(translator):
     blank = ["", "   ", "\u2028", "\t\r", "\u200b", "\ufeff", "\u3000"]
     for translations in translator.translate([*blank, "a tree"], n_best=3)[: len(blank)]:
-        assert translations == [("", 0.0)]
-    assert translator.translate(blank) == [[("", 0.0)]] * len(blank)
+        assert translations == [Translation("", 0.0)]
+    assert translator.translate(blank) == [[Translation("", 0.0)]] * len(blank)
 
 
 def test_a_sentence_is_translated_the_same_alone_and_in_company(translator):
@@ -68,13 +70,42 @@ def test_how_much_is_decoded_together_has_no_influence(translator, make, tokens_
     assert_same(other.translate(ODD_LINES, n_best=2), translator.translate(ODD_LINES, n_best=2))
 
 
-def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, caplog):
+def test_any_iterable_of_texts_is_taken_and_nothing_else(translator):
+    lines, prefixes = ["the red bird", "x"], ["a", ""]
+    found = translator.translate(iter(lines), 1, (one for one in prefixes))
+    assert_same(found, translator.translate(lines, 1, prefixes))
+    assert translator.score(iter(lines), iter(lines)) == translator.score(lines, lines)
+    for wrong in ("the red bird", 5, ["x", None], [b"x", "x"]):
+        for call in (
+            translator.translate,
+            translator.truncated,
+            lambda texts: translator.translate(lines, 1, texts),
+            lambda texts: translator.score(lines, texts),
+            lambda texts: translator.align(texts, lines),
+        ):
+            with pytest.raises(UserError, match=r"expected a (list of texts|text)"):
+                call(wrong)
+
+
+def test_a_fault_of_a_tag_is_one_warning_for_all_calls(make, caplog):
+    caplog.set_level("WARNING")
+    translator = make(BeamSearch(1))
+    translator.tags = Tags([*"012", "<2de>", "<2fr>"])
+    for first in (1, 5, None):
+        translator.translate(["<2de> a", "a", "b", "<2it> a"], first=first)
+    messages = [record.getMessage() for record in caplog.records if "<2" in record.getMessage()]
+    assert [message[:6] for message in messages] == ["line 2", "line 4"]
+
+
+def test_what_is_beyond_the_longest_source_is_cut_off_with_a_warning(translator, make, caplog):
     caplog.set_level("WARNING")
     head = "the red bird sees a tree and "
     one, other = translator.translate([head * 20 + "stone", head * 30 + "cloud"])
     assert_same([one], [other])
-    assert "line 2: the source has" in caplog.text
-    assert "only the first 24" in caplog.text
+    longest = make(BeamSearch(1), trained_length=9)
+    longest.translate(["the red bird", head])
+    assert "line 2: longer than the 9 subwords" in caplog.text
+    assert "lines 1, 2: the source is long, only the first 24 subwords" in caplog.text
 
 
 def log_prob(model, source, target):
@@ -85,10 +116,12 @@ def log_prob(model, source, target):
     return log_probs[np.arange(len(target)), target].sum()
 
 
-def test_a_score_is_the_model_s_own_over_the_length_penalty(translator, model, subwords):
+def test_a_score_is_the_model_s_own_over_the_length_penalty(translator, model, subwords, caplog):
     finished, unfinished = 0, 0
-    for line in ["the red bird", "a blue house", "x", "stone", "🙂", "a", "tree"]:
+    lines = ["the red bird", "a blue house", "x", "stone", "🙂", "a", "tree"]
+    for line in lines:
         (translation,) = translator.translate([line])[0]
+        assert translation.finished == (EOS_ID in subwords.decoded)
         source = subwords.encode([line])[0]
         ids = [token for token in subwords.decoded if token]
         expected = log_prob(model, source, ids)
@@ -103,6 +136,10 @@ def test_a_score_is_the_model_s_own_over_the_length_penalty(translator, model, s
         assert translation.text == subwords.decode(ids)
     assert finished >= 2
     assert unfinished >= 2
+    caplog.clear()
+    cut = [n for n, (best,) in enumerate(translator.translate(lines), 1) if not best.finished]
+    numbers = ", ".join(map(str, cut))
+    assert f"lines {numbers}: the translation is cut off" in caplog.text
 
 
 def test_n_best_are_different_translations_the_best_first(translator):
@@ -156,7 +193,7 @@ def test_a_beginning_is_given_to_beam_search(translator):
     for some, prefix, line in zip(found, prefixes, lines, strict=True):
         assert all(t.text.startswith(prefix.strip()) for t in some) or not line
         assert [t.score for t in some] == sorted((t.score for t in some), reverse=True)
-    assert found[1] == [("", 0.0)]
+    assert found[1] == [Translation("", 0.0)]
     assert_same(found[2:3], free[2:3])
     assert_same(translator.translate(lines, 3, [""] * 4), free)
     with pytest.raises(ValueError, match="4 sources and 3 prefixes"):
@@ -169,7 +206,7 @@ def test_a_beginning_beyond_the_limit_is_cut_off_with_a_warning(translator, subw
     ((found,),) = translator.translate(["x", line], 1, ["", prefix])[1:]
     limit = len(subwords.encode([line])[0]) + 8
     assert found.text == subwords.decode(subwords.encode([prefix])[0][:limit])
-    assert f"line 2: the prefix has {len(subwords.encode([prefix])[0]) - 1}" in caplog.text
+    assert "line 2: the prefix is longer" in caplog.text
 
 
 @pytest.mark.parametrize("factor", [0.3, 1, 1.1, 2.5])

@@ -73,6 +73,7 @@ def test_lines_in_lines_out(server, translator, tmp_path):
     assert [float(row[1]) for row in rows] == pytest.approx(
         [o.score for _, o in numbered], abs=1e-3
     )
+    assert [row[3:] == [] for row in rows] == [one.finished for _, one in numbered]
     assert (unknown.status, unknown.out) == (2, "")
     assert "404" in unknown.err
 
@@ -90,7 +91,8 @@ def test_sentences_of_a_line(server, model_dir, translator, tmp_path):
     for outcome in outcomes_of(commands, tmp_path):
         found = [line.split("\t", 2) for line in outcome.out.split("\n")[:-1]]
         assert [(line[0], line[2]) for line in found] == [
-            (str(number), row.translation) for number, row in enumerate(rows, 1)
+            (str(number), row.translation + "\tunfinished" * (not row.finished))
+            for number, row in enumerate(rows, 1)
         ]
         scores = [row.score for row in rows]
         assert [float(line[1]) for line in found] == pytest.approx(scores, abs=1e-3)

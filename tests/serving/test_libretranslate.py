@@ -13,6 +13,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.serving.html_text import html_of, split_html
 from t2t_repro.serving.libretranslate import Direction, read_directions
 from t2t_repro.serving.server import Server
+from t2t_repro.text.tags import Tags
 from tests.serving.test_server import OPTIONS, PREDICT, answers
 
 TEXT = "The red bird.  A tree. \r\n\r\n  a cloud\n"
@@ -190,7 +191,7 @@ def test_broken_html_loses_nothing():
 
 
 def with_pieces(*pieces):
-    return SimpleNamespace(subwords=SimpleNamespace(source=SimpleNamespace(pieces=lambda: pieces)))
+    return SimpleNamespace(tags=Tags(["<pad>", "</s>", "<unk>", *pieces]))
 
 
 def test_directions_have_the_tags_of_their_models():

@@ -59,9 +59,10 @@ def predict(server, **document):
 
 
 def columns(pairs):
-    """Texts, and scores up to the rounding of another batch."""
-    texts, scores = zip(*pairs, strict=True)
-    return {"translation": list(texts), "score": pytest.approx(scores, rel=1e-5, abs=1e-5)}
+    """Texts, scores up to the rounding of another batch, and what is finished."""
+    texts, scores, finished = map(list, zip(*pairs, strict=True))
+    same = pytest.approx(scores, rel=1e-5, abs=1e-5)
+    return {"translation": texts, "score": same, "finished": finished}
 
 
 def test_what_is_served_is_what_is_translated(server, translator):
@@ -78,7 +79,7 @@ def test_every_signature_is_served(server, translator):
     outputs = predict(server, signature_name="nbest", inputs=lines)["outputs"]
     for row, found in enumerate(translator.translate(lines, 4)):
         assert outputs["count"][row] == len(found)
-        real = {name: outputs[name][row][: len(found)] for name in ("translation", "score")}
+        real = {name: outputs[name][row][: len(found)] for name in columns(found)}
         assert real == columns(found)
     inputs = {"source": lines, "prefix": others}
     outputs = predict(server, signature_name="prefix", inputs=inputs)["outputs"]
@@ -100,7 +101,7 @@ def test_sentences_are_served_as_they_are_translated(translator):
     rows = translate_split(translator, lines, "en")
     outputs = predict(server, inputs=lines)["outputs"]
     truncated = {"truncated": [row.truncated for row in rows]}
-    assert outputs == {**columns(row[:2] for row in rows), **truncated}
+    assert outputs == {**columns((*row[:2], row.finished) for row in rows), **truncated}
     n_best = predict(server, signature_name="nbest", inputs=lines)["outputs"]
     assert [texts[0] for texts in n_best["translation"]] == outputs["translation"]
     assert n_best["count"] == [1] * len(lines)

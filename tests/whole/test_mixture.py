@@ -54,6 +54,7 @@ def test_other_weights_go_on_with_the_same_data_and_say_so(mixed_run):
 
 def test_the_tag_decides(mixed_run):
     translator = load_translator(mixed_run.folder / "model")
+    assert translator.settings.trained_length == 40
     pairs = (mixed_run.folder / "copies.train.tsv").read_text().splitlines()
     lines = [pair.split("\t")[0].split() for pair in pairs[:10]]
     for tag, meaning in (("<copy>", {word: word for word in CYRILLIC}), ("<cyr>", CYRILLIC)):

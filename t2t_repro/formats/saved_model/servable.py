@@ -108,6 +108,8 @@ class Servable(tf.Module):
         Returns:
             translation: [batch] strings.
             score: [batch] float32, log-probability over length penalty, in nats.
+            finished: [batch] bool, whether the translation is whole; otherwise it is cut off at
+                the limit of its length.
             truncated: [batch] bool, whether only the beginning of the source was translated.
         """
         sentences = self._encoded(source)
@@ -122,6 +124,7 @@ class Servable(tf.Module):
         Returns:
             translation: [batch, beam] strings; where the search found fewer, the last is repeated.
             score: [batch, beam] float32, of each.
+            finished: [batch, beam] bool, of each, as in `translate`.
             count: [batch] int32, how many were found: 1 for blank texts.
             truncated: [batch] bool, as in `translate`.
         """
@@ -135,6 +138,7 @@ class Servable(tf.Module):
         return {
             "translation": tf.gather(tf.reshape(texts, [batch, beam]), filled, batch_dims=1),
             "score": tf.gather(tf.ensure_shape(scores, [None, beam]), filled, batch_dims=1),
+            "finished": tf.gather(_are_finished(ids), filled, batch_dims=1),
             "count": count,
             "truncated": sentences.truncated,
         }
@@ -150,7 +154,7 @@ class Servable(tf.Module):
 
         Returns:
             translation_ids: [batch, target_length] int32, EOS last, then PAD.
-            score: [batch] float32, as in `translate`.
+            score, finished: [batch], as in `translate`.
             truncated: [batch] bool, as in `translate`.
         """
         tokens = self._source_text.tokens(source_ids)
@@ -160,6 +164,7 @@ class Servable(tf.Module):
         return {
             "translation_ids": _without_padding(ids[:, 0]),
             "score": scores[:, 0],
+            "finished": _are_finished(ids)[:, 0],
             "truncated": sentences.truncated,
         }
 
@@ -201,7 +206,7 @@ class Servable(tf.Module):
 
         Returns:
             translation: [batch] strings, with the prefix. That of a blank source is empty.
-            score: [batch] float32, as in `translate`; the prefix counts.
+            score, finished: [batch], as in `translate`; the prefix counts.
             truncated: [batch] bool, whether only the beginning of source or prefix was used.
         """
         sentences = self._encoded(source)
@@ -224,6 +229,7 @@ class Servable(tf.Module):
         Returns:
             translation: [batch] strings, the first that a `Translator` draws with that seed.
             score: [batch] float32, log P(translation | source), in nats.
+            finished: [batch] bool, as in `translate`.
             truncated: [batch] bool, as in `translate`.
         """
         settings = replace(self._translator.settings, search=Sampling(samples=1))
@@ -270,6 +276,7 @@ class Servable(tf.Module):
         return {
             "translation": self._target_text.decode(ids[:, 0]),
             "score": scores[:, 0],
+            "finished": _are_finished(ids)[:, 0],
             "truncated": sentences.truncated,
         }
 
@@ -328,6 +335,11 @@ def _group(sentences: _Sentences, rows: tf.Tensor) -> tf.Tensor:
     """Returns the ids of some sentences, as wide as the longest of them."""
     width = tf.reduce_max(tf.gather(sentences.lengths, rows))
     return tf.gather(sentences.ids, rows)[:, :width]
+
+
+def _are_finished(ids: tf.Tensor) -> tf.Tensor:
+    """Returns whether ids [batch, n_best, steps] end with EOS, or are those of a blank text."""
+    return tf.reduce_any(ids == EOS_ID, axis=2) | tf.reduce_all(ids == PAD_ID, axis=2)
 
 
 def _without_padding(ids: tf.Tensor) -> tf.Tensor:

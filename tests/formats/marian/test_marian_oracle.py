@@ -204,8 +204,8 @@ def test_scores_of_sentences_and_pieces_are_its_scorer_s(oracle, translator):
 def check(found, expected):
     """Compares texts and scores of n-best lists."""
     assert len(expected) == 12
-    assert [[text for text, _ in one] for one in found] == [[t for t, _ in e] for e in expected]
-    scores = [[score for _, score in one] for one in found]
+    assert [[text for text, *_ in one] for one in found] == [[t for t, _ in e] for e in expected]
+    scores = [[score for _, score, *_ in one] for one in found]
     np.testing.assert_allclose(scores, [[s for _, s in one] for one in expected], atol=1e-3)
 
 

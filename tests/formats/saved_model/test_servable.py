@@ -33,6 +33,8 @@ def test_texts_and_scores_are_those_of_the_translator(serve, translator, subword
     of_ids = serve("token_ids", {"source_ids": ids})
     expected = [translations[0] for translations in translator.translate(LINES)]
     scores = [translation.score for translation in expected]
+    finished = [translation.finished for translation in expected]
+    assert best["finished"].tolist() == of_ids["finished"].tolist() == finished
     assert texts_of(best["translation"]) == [translation.text for translation in expected]
     np.testing.assert_allclose(best["score"], scores, rtol=1e-5, atol=1e-5)
     assert len(set(texts_of(best["translation"]))) > 5
@@ -48,9 +50,10 @@ def test_texts_and_scores_are_those_of_the_translator(serve, translator, subword
     assert several["translation"].shape == several["score"].shape == (len(LINES), BEAM)
     counts = several["count"].tolist()
     assert set(counts) == {1, BEAM}
-    for texts, scores, count, found in zip(
+    for texts, scores, finished, count, found in zip(
         several["translation"],
         several["score"],
+        several["finished"],
         counts,
         translator.translate(LINES, BEAM),
         strict=True,
@@ -60,6 +63,7 @@ def test_texts_and_scores_are_those_of_the_translator(serve, translator, subword
         found += [found[-1]] * (BEAM - count)
         assert texts_of(texts) == [translation.text for translation in found]
         in_python = [translation.score for translation in found]
+        assert finished.tolist() == [translation.finished for translation in found]
         np.testing.assert_allclose(scores, in_python, rtol=1e-5, atol=1e-5)
 
     # What is blank is only known from the text.
@@ -149,6 +153,7 @@ def assert_first(answer, expected):
     assert texts_of(answer["translation"]) == [some[0].text for some in expected]
     scores = [some[0].score for some in expected]
     np.testing.assert_allclose(answer["score"], scores, rtol=1e-5, atol=1e-5)
+    assert answer["finished"].tolist() == [some[0].finished for some in expected]
 
 
 def test_translations_from_a_prefix(serve, translator):
