@@ -97,15 +97,13 @@ def check_output(flag: str = "output") -> None:
     if path.lower().endswith((".zip", ".zst", ".7z")):
         raise UserError(f"--{flag}={path}: expected a text, or one in {', '.join(COMPRESSED)}.")
     for name, other in _named_files():
-        if name != flag and _is_same(other, path):
+        if name != flag and _identity(other) == _identity(path):
             raise UserError(f"--{flag}={path} is the file of --{name} too: give another one.")
 
 
-def _is_same(path: str, other: str) -> bool:
-    """Returns whether two paths are one file, also by links; a file may be new."""
-    if os.path.exists(path) and os.path.exists(other):
-        return os.path.samefile(path, other)
-    return os.path.realpath(path) == os.path.realpath(other)
+def _identity(path: str) -> object:
+    """Returns the same for two names of one file, also by links; a file may be new."""
+    return os.stat(path)[1:3] if os.path.exists(path) else os.path.realpath(path)
 
 
 def one_line(text: str) -> str:

@@ -93,12 +93,11 @@ def _opened(path: Path | None, name: str) -> Iterator[Any]:
                 )
             yield file
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise UserError(
-                f"cannot read {name} ({error.strerror}), expected a text file: check the name, "
-                f"which is relative to {Path.cwd()}"
-            ) from error
-        raise UserError(f"{name} is not a whole {kind} file ({error}); fetch it again") from error
+        message = f"{name} is not a whole {kind} file ({error}); fetch it again"
+        if reason := getattr(error, "strerror", None):
+            message = f"cannot read {name} ({reason}), expected a text file: check the name, which "
+            message += f"is relative to {Path.cwd()}"
+        raise UserError(message) from error
 
 
 def _kind(file: Any, starts: Mapping[bytes, str]) -> str:
