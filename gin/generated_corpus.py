@@ -25,7 +25,7 @@ try:
     from generated_pieces import pieces_of
 except ModuleNotFoundError as error:
     raise UserError(
-        f"the generated corpus needs {error.name}: pip install 't2t_repro[quickstart]', or "
+        f"the generated corpus needs {error.name}: pip install '.[quickstart]', or "
         "pip install -e '.[quickstart]' in a checkout."
     ) from error
 

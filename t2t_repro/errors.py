@@ -4,7 +4,7 @@ import errno
 import re
 
 # The state of the machine, not a bug: a traceback would not help.
-_STORAGE_ERRORS = {
+STORAGE_ERRORS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
     errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST,
 }  # fmt: skip
@@ -46,7 +46,7 @@ def storage_error(error: OSError) -> str | None:
     """Returns the reason if it is the disk or its permissions, else None."""
     # From the text: gin's copy of an error has lost its number.
     found = re.match(r"\[Errno (\d+)\] (.*)", str(error))
-    return found[2] if found and int(found[1]) in _STORAGE_ERRORS else None
+    return found[2] if found and int(found[1]) in STORAGE_ERRORS else None
 
 
 def reason_of(error: BaseException) -> str:

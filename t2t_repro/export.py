@@ -44,10 +44,9 @@ def main() -> None:
             f"--weights={FLAGS.weights} with --format={FLAGS.format}: expected "
             f"{' or '.join(weights)}."
         )
+    check_new("export_dir", may_exist=FLAGS.format == "saved_model")
     if FLAGS.format == "saved_model":
         check_model_name()
-    else:
-        check_new("export_dir")
     if FLAGS.format == "ctranslate2":
         check_extra("ctranslate2", "ctranslate2")
     checkpoint = find_checkpoint()

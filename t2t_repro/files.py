@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import STORAGE_ERRORS, UserError
 
 _MOST_JSON = 2**24  # Our files have kilobytes; parsing takes up to 100 times a file's size.
 
@@ -56,6 +56,26 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Names what is written in errors of the disk, which libraries leave out or call otherwise.
+
+    Args:
+        path: of the file or directory.
+
+    Raises:
+        OSError: the disk is full, read-only or fails.
+    """
+    try:
+        yield
+    except Exception as error:
+        is_named = isinstance(error, UserError) or getattr(error, "filename", None)
+        for number in () if is_named else STORAGE_ERRORS:
+            if (reason := os.strerror(number)) in str(error):
+                raise OSError(number, reason, str(path)) from error
+        raise
+
+
+@contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yields a temporary path to write to; renames that file to `path` at the end.
 
@@ -68,10 +88,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     """
     aside = _aside(path)
     try:
-        yield aside
-        # Otherwise a power cut could leave an empty file under the new name.
-        sync(aside)
-        os.replace(aside, path)
+        with naming(path):
+            yield aside
+            # Otherwise a power cut could leave an empty file under the new name.
+            sync(aside)
+            os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
 
@@ -91,9 +112,10 @@ def whole_directory(path: Path) -> Iterator[Path]:
     aside = _aside(path)
     shutil.rmtree(aside, ignore_errors=True)
     try:
-        aside.mkdir(parents=True)
-        yield aside
-        aside.rename(path)
+        with naming(path):
+            aside.mkdir(parents=True)
+            yield aside
+            aside.rename(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -7,7 +7,7 @@ r"""Makes a model directory of a Marian model: of Marian's own files, or in Hugg
 - a directory, zip file or decoder.yml with model.npz and its vocabularies, as Marian or OPUS-MT
   wrote them; or the .npz file itself, with --vocab if there is no decoder.yml beside it;
 - a directory that `MarianMTModel.save_pretrained` and its tokenizer's wrote;
-- the name of a model on the hub, which is downloaded: pip install 't2t_repro[hub]'.
+- the name of a model on the hub, which is downloaded: pip install -e '.[hub]'.
 
 The directory is like that of a training run: translate, evaluate and the other commands take it.
 Decoding is set to what the model came with. An ensemble becomes a directory for each model, 1, 2,

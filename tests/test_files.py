@@ -62,6 +62,22 @@ def test_those_who_wait_hold_a_lock_one_after_the_other(tmp_path):
     assert not list((tmp_path / "folder").iterdir())
 
 
+@pytest.mark.parametrize("write", [whole_file, whole_directory])
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device: '.*/made'"),
+        (RuntimeError("weights: No space left on device [Op:SaveV2]"), "No space .*: '.*/made'"),
+        (OSError(13, "Permission denied", "other"), "Permission denied: 'other'"),
+        (UserError("x: Permission denied"), "^x: Permission denied$"),
+        (RuntimeError("a bug"), "^a bug$"),
+    ],
+)
+def test_an_error_of_the_disk_names_what_is_written(tmp_path, write, error, named):
+    with pytest.raises((OSError, RuntimeError, UserError), match=named), write(tmp_path / "made"):
+        raise error
+
+
 @pytest.mark.parametrize("old", [True, False])
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, old):
     path = tmp_path / "folder" / "table.png"

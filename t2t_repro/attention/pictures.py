@@ -70,7 +70,7 @@ def check_matplotlib() -> None:
         UserError: it is not.
     """
     if not importlib.util.find_spec("matplotlib"):
-        raise UserError("matplotlib is not installed: pip install 't2t_repro[plots]'.")
+        raise UserError("matplotlib is not installed: pip install '.[plots]' in the checkout.")
 
 
 def layer_picture(attention: AttentionMap, layer: int) -> bytes:

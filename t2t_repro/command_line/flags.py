@@ -244,15 +244,22 @@ def decoding_settings(
     }
 
 
-def check_new(flag: str) -> None:
-    """Checks that a flag's directory is missing or empty.
+def check_new(flag: str, may_exist: bool = False) -> None:
+    """Checks that a flag's directory can be made, and is missing or empty.
+
+    Args:
+        flag: its name.
+        may_exist: whether the directory may hold something already.
 
     Raises:
         UserError: it is not.
     """
     path = Path(str(FLAGS[flag].value))
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not may_exist)):
         raise UserError(f"--{flag}={path} exists, expected a new directory: give another.")
+    parent = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise UserError(f"--{flag}={path}: {parent} cannot be written to: give another directory.")
 
 
 def check_model_name() -> None:
@@ -273,4 +280,4 @@ def check_extra(extra: str, *modules: str) -> None:
     """
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            raise UserError(f"{module} is not installed: pip install 't2t_repro[{extra}]'.")
+            raise UserError(f"{module} is not installed: pip install '.[{extra}]' in the checkout.")

@@ -19,7 +19,7 @@ from t2t_repro.command_line.text_lines import (
     write_output,
 )
 from t2t_repro.errors import UserError
-from t2t_repro.files import exclusive_lock, write_whole
+from t2t_repro.files import exclusive_lock, naming, write_whole
 from t2t_repro.progress import Progress
 
 # Enough for batches of similar length. A block ends sooner where lines are long.
@@ -147,7 +147,7 @@ class _PartialFile:
         record = json.dumps({"input": _digest(block), "outputs": outputs}, ensure_ascii=False)
         if not self.path.exists():
             write_whole(self.path, f"{self._head}\n".encode())
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(record + "\n")
 
     def lines(self, flag: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from absl import flags
 
 from t2t_repro.data.line_files import COMPRESSED, read_lines
 from t2t_repro.errors import UserError
-from t2t_repro.files import whole_file
+from t2t_repro.files import naming, whole_file
 
 _INPUTS = {"input", "prefix", "source", "target", "reference", "translations", "baseline"}
 _OUTPUTS = {"output", "alignments"}
@@ -68,9 +68,10 @@ def write_output(lines: Iterable[str], path: str | None) -> None:
             output.
     """
     if not (file_name := file_path(path)):
-        for line in lines:
-            sys.stdout.buffer.write(line.encode() + b"\n")
-        sys.stdout.flush()
+        with naming("standard output"):
+            for line in lines:
+                sys.stdout.buffer.write(line.encode() + b"\n")
+            sys.stdout.flush()
         return
     with whole_file(Path(file_name)) as aside:
         opened = COMPRESSED.get(aside.suffix.lower(), open)

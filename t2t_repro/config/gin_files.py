@@ -158,7 +158,7 @@ def read_gin(gin_file: str | Path, given: str | None = None) -> str:
         UserError: there is no such file, it has more than 1 MiB, or it is not UTF-8.
     """
     try:
-        return read_at_most(Path(gin_file), _MOST_BYTES).decode("utf-8")
+        return read_at_most(Path(gin_file), _MOST_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise UserError(
             f"{given or gin_file}: {reason_of(error)}; expected bindings, as in gin/*.gin."

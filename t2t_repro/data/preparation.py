@@ -40,7 +40,7 @@ from t2t_repro.data.prepared import DIRECTORY, MANIFEST, PreparedData, file_size
 from t2t_repro.data.text_variants import WORDS, TextVariants
 from t2t_repro.data.token_store import STORE_FILES, VocabSizes, complete_token_store, token_block
 from t2t_repro.errors import UserError
-from t2t_repro.files import lock, read_json, write_json
+from t2t_repro.files import lock, naming, read_json, write_json
 from t2t_repro.progress import Progress
 from t2t_repro.text.given import CONTENT, SubwordRecipe, content_hash
 from t2t_repro.text.subword_model import (
@@ -258,7 +258,8 @@ class _Stages:
         if mark.exists():
             logging.info("data: %s is complete already", name)
         else:
-            write_json(mark, make())
+            with naming(self._partial):
+                write_json(mark, make())
         reports = {corpus: CleaningReport(one) for corpus, one in read_json(mark).items()}
         for corpus, report in reports.items():
             if not report["kept"]:

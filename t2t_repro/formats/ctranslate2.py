@@ -37,12 +37,12 @@ from keras import ops
 from numpy.typing import NDArray
 
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory
 from t2t_repro.model.attention import MultiHeadAttention
 from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.model.positional_encoding import PositionalEncoding
 from t2t_repro.model.sublayer import SublayerConnection
+from t2t_repro.runs.weights import check_exportable
 from t2t_repro.vocabulary import EOS_ID, PAD_ID, UNK_ID
 
 Spec = Any
@@ -103,17 +103,12 @@ class _TransformerConverter(Converter):
         # CTranslate2 has one depth of heads: the smaller of d_k and d_v is padded with zeros.
         self._head_depth = max(model.config.key_depth, model.config.value_depth)
         self._pieces = translator.subwords.each(lambda side: side.pieces())
-        for name, value, supported in (
-            ("neighbourhood", model.neighbourhood, [None]),
-            ("activation", model.config.activation, sorted(_ACTIVATIONS)),
-            ("norm", model.config.norm, ["LayerNorm"]),
-        ):
-            if value not in supported:
-                raise UserError(
-                    f"the model has {name}={value!r}, expected "
-                    f"{' or '.join(map(repr, supported))}: CTranslate2 cannot express others; give "
-                    "--format=saved_model."
-                )
+        supported = {
+            "neighbourhood": (model.neighbourhood, [None]),
+            "activation": (model.config.activation, sorted(_ACTIVATIONS)),
+            "norm": (model.config.norm, ["LayerNorm"]),
+        }
+        check_exportable(model, "CTranslate2", supported)
         self._forbidden = translator.forbidden
         longest_source = max(translator.max_source_length, _MAX_INPUT_LENGTH)
         self._positions = max(longest_source, translator.limit(longest_source))

@@ -22,6 +22,7 @@ import platform
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import UserError
@@ -39,6 +40,17 @@ if TYPE_CHECKING:
     from t2t_repro.model.transformer import Transformer
 
 _SUBWORDS_HASH = "subwords_sha256"
+
+_IMPORT = "import it: python -m t2t_repro.import_{} --model_dir=NEW"
+# What a directory of another kind has, and what can be done with it.
+_OTHER_KINDS = {
+    "model.bin": "it is for CTranslate2, give what it was exported from",
+    "saved_model.pb */saved_model.pb": "it is a SavedModel, give what it was exported from",
+    "hparams.json model.ckpt-*.index": "it is of Tensor2Tensor, "
+    + _IMPORT.format("t2t --checkpoint={} --vocabulary=FILE"),
+    "config.json *.safetensors pytorch_model.bin decoder.yml *.decoder.yml *.npz": "it is of "
+    "Marian or Hugging Face, " + _IMPORT.format("marian --model={}"),
+}
 
 
 class ModelDirectory:
@@ -241,7 +253,19 @@ class ModelDirectory:
     def _check(self) -> None:
         if not self.model_json.is_file():
             raise UserError(
-                f"{self.path} is not a model directory: {self.model_json.name} is missing; give "
-                "the --model_dir of a training run."
+                f"{self.path} is not a model directory: {self.model_json.name} is missing; "
+                f"{_advice(self.path)}."
             )
         check_subword_files(self.path)
+
+
+def _advice(path: Path) -> str:
+    """Returns what to give in the place of a path that is not a model directory."""
+    folder = path if path.is_dir() else path.parent
+    near = [folder, folder.parent, *sorted(folder.glob("*"))]
+    if own := next((one for one in near if (one / "model.json").is_file()), None):
+        return f"give --model_dir={quote(str(own))}"
+    for patterns, advice in _OTHER_KINDS.items() if path.exists() else ():
+        if any(next(folder.glob(pattern), None) for pattern in patterns.split()):
+            return advice.format(quote(str(folder)))
+    return "give the --model_dir of a training run"

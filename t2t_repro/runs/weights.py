@@ -1,7 +1,9 @@
 """A model's weights, without the optimizer's state: read, written and averaged."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,8 +16,12 @@ from t2t_repro.runs.checkpoint_folder import CheckpointFolder
 
 # The values of a MovingAverage in a run's checkpoint.
 _AVERAGE = "average/values/{}/.ATTRIBUTES/VARIABLE_VALUE"
-# A weight has one of these in a checkpoint, by the shorter path to it.
-_WEIGHTS = ("model/", "optimizer/_trainable_variables/")
+# Names of the weights of a Transformer whose source is ours.
+_OURS = re.compile(
+    r"logits_bias|(\w*embedding|softmax|\w*positional_encoding)/table|(encoder|decoder)/"
+    r"(final_norm/|layer_\d+/around_\w+/norm/)(gamma|beta)|(encoder|decoder)/layer_\d+/"
+    r"(\w+_attention/(query|key|value|output)|feed_forward/(inner|outer))/(kernel|bias)"
+)
 
 
 def name_of(weight: keras.Variable) -> str:
@@ -35,16 +41,12 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
     These are the moving average of a run that keeps one.
 
     Raises:
-        UserError: the checkpoint is of a model of other sizes, or damaged.
+        UserError: the checkpoint is of another model, or damaged.
     """
     try:
+        check_same_weights(model, checkpoint)
+        tf.train.Checkpoint(model=model).restore(checkpoint).expect_partial()
         reader = tf.train.load_checkpoint(checkpoint)
-        # Without an error, TensorFlow would restore a model that lacks some of the layers.
-        held = sum(name.startswith(_WEIGHTS) for name in reader.get_variable_to_shape_map())
-        if held > len(model.variables):
-            raise ValueError(f"it has {held} weights, the model {len(model.variables)}")
-        status = tf.train.Checkpoint(model=model).restore(checkpoint)
-        status.assert_existing_objects_matched().expect_partial()
         if reader.has_tensor(_AVERAGE.format(0)):
             for number, weight in enumerate(model.trainable_variables):
                 weight.assign(reader.get_tensor(_AVERAGE.format(number)))
@@ -52,8 +54,62 @@ def load_weights(model: Transformer, checkpoint: str) -> None:
     except Exception as error:
         raise UserError(
             f"{checkpoint} does not fit the model beside it ({reason_of(error)}): give another "
-            "--checkpoint."
+            "--checkpoint, or use the source code that it was trained with."
         ) from error
+
+
+def check_same_weights(model: keras.Model, checkpoint: str) -> None:
+    """Checks that a checkpoint has the weights that a model has, no more and no fewer.
+
+    TensorFlow would leave out, without an error, what the model does not have: weights of other
+    layers, or of a layer whose source was edited.
+
+    Raises:
+        ValueError: it has others; the message names them.
+    """
+    view = tf.train.CheckpointView(checkpoint)
+    nodes = view._object_graph_proto.nodes
+    matched = view.match(tf.train.Checkpoint(model=model))
+    restored = set(map(id, matched.values()))
+    more = [
+        path
+        for number, path in _paths(view, view.children(0).get("model", 0))
+        if nodes[number].attributes and number not in matched
+    ]
+    lacking = [name_of(weight) for weight in model.weights if id(weight) not in restored]
+    for what, names in (("has, unlike the model,", more), ("lacks", lacking)):
+        if names:
+            raise ValueError(f"it {what} {len(names)} weights: {', '.join(names)}")
+
+
+def _paths(view: tf.train.CheckpointView, parent: int, path: str = "") -> Iterator[tuple[int, str]]:
+    """Yields the numbers of the objects that an object of a checkpoint holds, with their paths."""
+    for name, number in view.children(parent).items():
+        yield number, f"{path}{name}"
+        yield from _paths(view, number, f"{path}{name}/")
+
+
+def check_exportable(
+    model: Transformer, engine: str, settings: Mapping[str, tuple[Any, Any]]
+) -> None:
+    """Checks that another engine's format can hold a model.
+
+    Args:
+        model: built.
+        engine: its name.
+        settings: by name, the model's value and those that the format can hold.
+
+    Raises:
+        UserError: it cannot; or the model has weights beside a Transformer's, such as those of a
+            layer whose source was edited.
+    """
+    others = [name for name in map(name_of, model.weights) if not _OURS.fullmatch(name)]
+    for name, (value, supported) in {**settings, "weights": (others, [[]])}.items():
+        if value not in supported:
+            raise UserError(
+                f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "
+                f"{engine} cannot hold others; give --format=saved_model."
+            )
 
 
 def save_weights(model: Transformer, folder: Path, step: int) -> None:

@@ -149,8 +149,8 @@ class Server:
         except UserError as error:
             status, message = 400, str(error)
         except web.HTTPNotFound:
-            path = f"/v1/models/{self._options.model_name}"
-            status, message = 404, f"{request.path} is not found, expected {path} or /translate"
+            paths = ", ".join(one.canonical for one in request.app.router.resources())
+            status, message = 404, f"{request.path} is not found, expected one of {paths}"
         except web.HTTPException as error:
             status, message = error.status, error.text or error.reason
         except Exception:

@@ -13,6 +13,7 @@ from t2t_repro.config.values import Count, validated
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.runs.checkpoint_folder import CheckpointFolder, damage
 from t2t_repro.runs.model_directory import ModelDirectory
+from t2t_repro.runs.weights import check_same_weights
 from t2t_repro.training.moving_average import MovingAverage
 from t2t_repro.training.run_state import RunState
 
@@ -103,6 +104,7 @@ class Checkpoints:
                 # The optimizer's moments are those of the weights that were not frozen.
                 raise ValueError(f"TrainStep.frozen = {frozen} there, {self.frozen} now")
             self._saved = RunState(**state)
+            check_same_weights(self.model, path)
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError) as error:
             raise UserError(

@@ -172,9 +172,12 @@ def test_includes_are_found_from_any_working_directory(tmp_path, monkeypatch):
     checkout, elsewhere = tmp_path / "checkout", tmp_path / "elsewhere"
     (checkout / "gin" / "rows").mkdir(parents=True)
     elsewhere.mkdir()
-    (checkout / "gin" / "base.gin").write_text("TrainingSchedule.steps = 5\n")
+    # With the mark that editors on Windows put in front of a text.
+    (checkout / "gin" / "beside_base.py").touch()
+    base = "\ufeffimport beside_base\r\nTrainingSchedule.steps = 5\r\n"
+    (checkout / "gin" / "base.gin").write_text(base)
     a = checkout / "gin" / "rows" / "a.gin"
-    a.write_text("include 'gin/base.gin'\nTrainingSchedule.log_every = 9\n")
+    a.write_text("\ufeffinclude 'gin/base.gin'\r\nTrainingSchedule.log_every = 9\r\n")
     for folder, name in [
         (checkout, "gin/rows/a.gin"),
         (checkout / "gin", "rows/a.gin"),

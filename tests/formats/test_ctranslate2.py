@@ -231,8 +231,8 @@ def test_the_page_translates_a_file_without_tensorflow(
 @pytest.mark.parametrize(
     ("layer", "sizes", "named"),
     [
-        ({}, {"neighbourhood": 3}, "neighbourhood=3"),
-        ({"norm": "RMSNormalization"}, {}, "norm='RMSNormalization'"),
+        ({}, {"neighbourhood": 3}, "neighbourhood = 3"),
+        ({"norm": "RMSNormalization"}, {}, "norm = 'RMSNormalization'"),
     ],
 )
 def test_what_cannot_be_expressed_is_refused(layer, sizes, named, subwords, tmp_path):

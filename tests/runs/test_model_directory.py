@@ -93,6 +93,24 @@ def test_a_file_that_is_missing_is_named(copy, name):
             call()
 
 
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("config.json", "import_marian --model={}"),
+        ("model.npz", "import_marian --model={}"),
+        ("model.ckpt-7.index", "import_t2t --checkpoint={}"),
+        ("1/saved_model.pb", "SavedModel"),
+        ("model.bin", "CTranslate2"),
+        ("model/model.json", "--model_dir={}/model"),
+    ],
+)
+def test_a_directory_of_another_kind_is_said_to_be_one(tmp_path, file, named):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    with pytest.raises(UserError, match=named.format(tmp_path)):
+        ModelDirectory(tmp_path).sizes()
+
+
 @pytest.mark.parametrize("damage", ["cut", "missing", "changed"])
 def test_a_damaged_checkpoint_is_one_line(copy, run, damage):
     file = copy.checkpoints / "step-3.data-00000-of-00001"

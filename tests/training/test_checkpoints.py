@@ -1,6 +1,7 @@
 """Checkpoints: all of a run comes back, or the one before; whole or not at all."""
 
 import contextlib
+import dataclasses
 import errno
 import os
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.runs.model_directory import ModelDirectory
-from t2t_repro.runs.weights import load_weights
+from t2t_repro.runs.weights import check_exportable, load_weights
 from t2t_repro.training.checkpoints import Checkpoints, CheckpointSettings
 from t2t_repro.training.learning_rate import InverseSquareRoot
 from t2t_repro.training.optimizer import adam
@@ -56,13 +58,28 @@ class Run:
         return state
 
 
-def test_a_model_with_fewer_layers_is_refused(tmp_path):
-    run = Run(tmp_path, sizes={"num_decoder_layers": 2})
-    run.checkpoints.save(RunState(step=1))
-    newest = str(run.checkpoints.newest)
-    load_weights(tiny_model(num_decoder_layers=2), newest)
-    with pytest.raises(UserError, match="step-1 does not fit"):
-        load_weights(tiny_model(), newest)
+def test_other_weights_are_refused_by_name(tmp_path, monkeypatch):
+    sizes = {"dropout": 0.1}
+    ours, deep = Run(tmp_path, sizes=sizes), Run(tmp_path / "2", sizes=sizes | {"num_layers": 2})
+
+    def build_edited(norm, shape):
+        keras.layers.LayerNormalization.build(norm, shape)
+        norm.shift = norm.add_weight(name="shift", shape=shape[-1:])
+
+    monkeypatch.setattr(LayerNorm, "build", build_edited, raising=False)
+    edited = Run(tmp_path / "edited", sizes=sizes)
+    for run in (ours, deep, edited):
+        run.checkpoints.save(RunState(step=1))
+        load_weights(run.model, str(run.checkpoints.newest))
+    for one, other, name in ((ours, edited, "/norm/shift"), (ours, deep, "encoder/layer_1/")):
+        for run, held in ((one, other), (other, one)):
+            with pytest.raises(UserError, match=f"step-1 does not fit .*{name}"):
+                load_weights(run.model, str(held.checkpoints.newest))
+            with pytest.raises(UserError, match=name):
+                dataclasses.replace(run.checkpoints, directory=held.checkpoints.directory).restore()
+    check_exportable(deep.model, "it", {})
+    with pytest.raises(UserError, match="/norm/shift"):
+        check_exportable(edited.model, "it", {})
 
 
 def indexes(folder):

@@ -39,7 +39,6 @@ from safetensors.numpy import save_file
 from t2t_repro.decoding.beam_search import BeamSearch
 from t2t_repro.decoding.marian_search import MarianSearch
 from t2t_repro.decoding.translator import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.files import whole_directory, write_json
 from t2t_repro.formats.marian.hugging_face_import import ACTIVATIONS, CONFIG, GENERATION
 from t2t_repro.formats.marian.model import NEVER, Array
@@ -54,6 +53,7 @@ from t2t_repro.formats.marian.weights import (
     layer_weights,
 )
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.runs.weights import check_exportable
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 THEIR_EPSILON = 1e-5
@@ -312,18 +312,14 @@ def equal_exponent(search: BeamSearch, length: float) -> float:
 def _check_supported(model: Transformer) -> None:
     layer = model.config
     depth = layer.d_model // layer.num_heads
-    for name, value, supported in (
-        ("LayerConfig.normalization", layer.normalization, ["post"]),
-        ("LayerConfig.norm", layer.norm, ["LayerNorm"]),
-        ("LayerConfig.activation", layer.activation, sorted(_ACTIVATIONS)),
-        ("LayerConfig.d_k", layer.key_depth, [depth]),
-        ("LayerConfig.d_v", layer.value_depth, [depth]),
-        ("LayerConfig.norm_epsilon", layer.norm_epsilon, [min(layer.norm_epsilon, THEIR_EPSILON)]),
-        ("Transformer.positional_encoding", model.positional_encoding.kind, _POSITIONS),
-        ("Transformer.neighbourhood", model.neighbourhood, [None]),
-    ):
-        if value not in supported:
-            raise UserError(
-                f"the model has {name} = {value!r}, expected {' or '.join(map(repr, supported))}: "
-                "Hugging Face's MarianMTModel cannot hold others; give --format=saved_model."
-            )
+    supported = {
+        "LayerConfig.normalization": (layer.normalization, ["post"]),
+        "LayerConfig.norm": (layer.norm, ["LayerNorm"]),
+        "LayerConfig.activation": (layer.activation, sorted(_ACTIVATIONS)),
+        "LayerConfig.d_k": (layer.key_depth, [depth]),
+        "LayerConfig.d_v": (layer.value_depth, [depth]),
+        "LayerConfig.norm_epsilon": (layer.norm_epsilon, [min(layer.norm_epsilon, THEIR_EPSILON)]),
+        "Transformer.positional_encoding": (model.positional_encoding.kind, _POSITIONS),
+        "Transformer.neighbourhood": (model.neighbourhood, [None]),
+    }
+    check_exportable(model, "Hugging Face's MarianMTModel", supported)

@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 import tensorflow as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
@@ -53,6 +54,7 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         signatures = servable.signatures()
         tf.saved_model.save(servable, str(partial), signatures, options)
+        _leave_out_gradients(partial)
         _write_warm_up(partial, signatures, model_name)
     templates = resources.files(__package__) / "for_server"
     for name in SERVER_FILES:
@@ -60,6 +62,17 @@ def write_saved_model(servable: Servable, export_dir: Path, version: int, model_
             text = templates.joinpath(name).read_text("utf-8")
             write_whole(export_dir / name, text.replace("{{model}}", model_name).encode())
     return path
+
+
+def _leave_out_gradients(path: Path) -> None:
+    """Removes what is left of custom gradients: loading would warn of each that it is missing."""
+    saved = SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    for function in saved.meta_graphs[0].graph_def.library.function:
+        for node in function.node_def:
+            node.attr.pop("_gradient_op_type", None)
+    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    # Its checksum is that of the file before.
+    (path / "fingerprint.pb").unlink(missing_ok=True)
 
 
 def _write_warm_up(

@@ -54,6 +54,8 @@ def test_every_operation_is_one_of_tensorflow_2_12(graph):
     for node in nodes(graph):
         used.add(node.op)
         assert node.op in known.keys() | functions
+        # Loading would warn of each.
+        assert "_gradient_op_type" not in node.attr
         # A note that loaders which do not know it ignore.
         attributes = {name for name in node.attr if name[0] != "_"} - {"debug_name"}
         assert attributes <= known.get(node.op, set()), node.op
