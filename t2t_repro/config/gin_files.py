@@ -36,6 +36,7 @@ _MOST_BYTES = 2**20
 _PACKAGE = Path(__file__).parents[1]
 _EXPERIMENTS = _PACKAGE, _PACKAGE.parent
 """In which of them there is a folder gin/: the package, or its checkout."""
+_GIN_FOLDERS = _PACKAGE / "gin", _PACKAGE.parent / "gin"
 _DECODING_ROOMS = (
     "t2t_repro.decoding",
     "t2t_repro.evaluation",
@@ -87,7 +88,7 @@ def parse(
         UserError: as in `configure`.
     """
     gin.clear_config()
-    _look_for_modules_in(Path.cwd())
+    _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
     _act("\n".join(defaults), "the configuration of the model directory")
     own = set()
     beside: Sequence[Path] = ()
@@ -121,7 +122,7 @@ def check_before_import(gin_file: str | Path | None, params: Sequence[str]) -> N
     Raises:
         UserError: a file cannot be found or parsed, or a name does not exist.
     """
-    _look_for_modules_in(Path.cwd())
+    _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
     beside: Sequence[Path] = ()
     found: list[Any] = []
     if gin_file:
@@ -143,7 +144,7 @@ def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
     Returns:
         its path; what was given, if there is no such file.
     """
-    folders = [Path(), *beside, *_EXPERIMENTS, *(folder / "gin" for folder in _EXPERIMENTS)]
+    folders = [Path(), *beside, *_EXPERIMENTS, *_GIN_FOLDERS]
     return next((f / given for f in folders if (f / given).is_file()), Path(given))
 
 
@@ -172,7 +173,7 @@ def import_modules(names: Sequence[str]) -> None:
         UserError: there is no such module.
         Exception: whatever a module raises.
     """
-    _look_for_modules_in(Path.cwd())
+    _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
     for name in names:
         _import_module(name, f"--import={name}")
 
@@ -293,10 +294,9 @@ def _bind(lines: Sequence[str], begin: int, name: str, skip_unknown: bool) -> No
         gin.parse_config(Text("\n" * begin + "".join(lines), name), skip_unknown)
 
 
-def _look_for_modules_in(folder: Path) -> None:
-    # Last, so that it hides nothing. It stays, for the processes that prepare data.
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+def _look_for_modules_in(*folders: Path) -> None:
+    # Last, so that they hide nothing. They stay, for the processes that prepare data.
+    sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
 
 
 def _is_of(selector: str, modules: Collection[str]) -> bool:

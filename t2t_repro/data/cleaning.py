@@ -26,8 +26,8 @@ REASONS = (
 )
 """Reasons for dropping a pair, in the order of the rules; the last is of `Preparation`."""
 
-ADDED = ("variants_in_capitals", "variants_with_words")
-"""Kinds of pairs that `TextVariants` adds. They are counted among the kept ones too."""
+ADDED = CAPITALS, WORDS = "variants_in_capitals", "variants_with_words"
+"""Kinds of pairs that `prepare.variants` adds. They are counted among the kept ones too."""
 
 # Most hashes in an array: 128 megabytes, and as much again while two arrays are merged.
 _LONGEST_RUN = 2**24

@@ -9,12 +9,12 @@ import dataclasses
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unicodedata import normalize
 
 import gin
@@ -24,7 +24,7 @@ from absl import logging
 from t2t_repro.config.checks import differing_values
 from t2t_repro.config.values import Count, validated
 from t2t_repro.data.clean_text import PAIRS_IN_BLOCK, CleanText, TextBlock
-from t2t_repro.data.cleaning import ADDED, Cleaning, CleaningReport, clean
+from t2t_repro.data.cleaning import ADDED, WORDS, Cleaning, CleaningReport, clean
 from t2t_repro.data.corpora.corpus import (
     Corpus,
     Mixed,
@@ -37,7 +37,6 @@ from t2t_repro.data.corpora.corpus import (
 from t2t_repro.data.mixing import EpochMixture
 from t2t_repro.data.parallel import default_workers, map_in_order
 from t2t_repro.data.prepared import DIRECTORY, MANIFEST, PreparedData, file_sizes, part_name
-from t2t_repro.data.text_variants import WORDS, TextVariants
 from t2t_repro.data.token_store import STORE_FILES, VocabSizes, complete_token_store, token_block
 from t2t_repro.errors import UserError
 from t2t_repro.files import lock, naming, read_json, write_json
@@ -60,6 +59,22 @@ Reports = dict[str, CleaningReport]
 """A report for each corpus of a mixture, by name; for a single corpus, one with the name ""."""
 
 
+class Variants(Protocol):
+    """Adds variants of training pairs; a dataclass, whose fields the prepared data record."""
+
+    def extend(self, pairs: Iterable[Pair], first: int) -> tuple[list[Pair], CleaningReport]:
+        """Puts the variants of pairs, of which the first has the number `first`, behind them.
+
+        Returns:
+            all pairs, and the report on the variants, of the kinds `ADDED`, among them.
+        """
+        ...
+
+    def without_words(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """Yields the pairs that `extend` returned, but those with words to be copied: `WORDS`."""
+        ...
+
+
 @gin.configurable("prepare")
 @validated
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +93,7 @@ class Preparation:
             eight. The result does not depend on it.
         source_subwords: recipe of a subword model of the source's own; `subwords` is then the
             target's. Each is trained on its side alone.
-        variants: adds variants of training pairs, with capitals, numbers, addresses and emoji.
+        variants: adds variants of training pairs; such as `TextVariants` in gin/text_variants.py.
 
     Raises:
         UserError: an argument is not valid.
@@ -90,7 +105,7 @@ class Preparation:
     max_length: Count = 256
     workers: Count | None = None
     source_subwords: SubwordRecipe | None = None
-    variants: TextVariants | None = None
+    variants: Variants | None = None
 
     def __post_init__(self) -> None:
         if missing := {"train", "dev"}.difference(self.corpus.splits):
@@ -158,7 +173,7 @@ class Preparation:
         if self.source_subwords:
             identity["source_subwords"] = self.source_subwords.describe()
         if self.variants:
-            identity["variants"] = dataclasses.asdict(self.variants)
+            identity["variants"] = dataclasses.asdict(self.variants)  # type: ignore[call-overload]
         described: dict[str, Any] = json.loads(json.dumps(identity))
         return described
 
@@ -366,7 +381,7 @@ class _Sentences:
     """
 
     def __init__(
-        self, text: CleanText, variants: TextVariants | None, pairs: int, sides: Sequence[int]
+        self, text: CleanText, variants: Variants | None, pairs: int, sides: Sequence[int]
     ) -> None:
         self._text, self._variants, self._pairs, self._sides = text, variants, pairs, sides
 

@@ -12,10 +12,10 @@ from t2t_repro.data.clean_text import CleanText
 from t2t_repro.data.cleaning import REASONS, Cleaning
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
 from t2t_repro.data.preparation import Preparation
-from t2t_repro.data.text_variants import TextVariants
 from t2t_repro.errors import UserError
 from t2t_repro.text.training import SubwordTraining
 from tests.token_stores import read_pair
+from text_variants import TextVariants
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
 SOURCE_SUBWORDS = dataclasses.replace(SUBWORDS, vocab_size=295)

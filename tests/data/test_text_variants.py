@@ -4,12 +4,12 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain, pairwise
 
-from t2t_repro.data.cleaning import Cleaning
+from t2t_repro.data.cleaning import CAPITALS, WORDS, Cleaning
 from t2t_repro.data.corpora import Mixture
 from t2t_repro.data.preparation import Preparation, count_training_pairs
-from t2t_repro.data.text_variants import CAPITALS, WORDS, TextVariants
 from t2t_repro.text.training import SubwordTraining
 from tests.data.test_preparation import corpus_of, pairs_of
+from text_variants import TextVariants
 
 PAIRS = [(f"the {source}, too!", f"auch {target}.") for source, target in pairs_of(2000, 1)]
 

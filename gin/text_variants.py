@@ -16,11 +16,9 @@ from dataclasses import dataclass
 import gin
 
 from t2t_repro.config.values import Seed, validated
-from t2t_repro.data.cleaning import ADDED, CleaningReport
+from t2t_repro.data.cleaning import CAPITALS, WORDS, CleaningReport
 from t2t_repro.data.corpora.altered import Share
 from t2t_repro.data.corpora.corpus import Pair
-
-CAPITALS, WORDS = ADDED
 
 
 @gin.configurable
@@ -31,6 +29,7 @@ class TextVariants:
 
     In gin::
 
+        import text_variants
         prepare.variants = @TextVariants()
 
     A variant is a function of the seed, the number of its pair and the pair. It is made once, when
