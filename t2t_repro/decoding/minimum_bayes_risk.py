@@ -36,7 +36,7 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     Smoothed, and without the n-gram orders that are too long for the sentence, as is usual. The
     tokenizer suits the script of the references.
     """
-    tokenizer = bleu_tokenizer(references)
+    tokenizer = bleu_tokenizer(set(references))
     metrics = {
         reference: BLEU(tokenize=tokenizer, effective_order=True, references=[[reference]])
         for reference in set(references)
