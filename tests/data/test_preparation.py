@@ -91,6 +91,17 @@ def test_text_and_tokens_agree_and_odd_characters_stay_in_their_line(tmp_path):
         assert read == list(zip(*ids, strict=True))
 
 
+def test_lines_that_subwords_change_are_counted(tmp_path, caplog):
+    odd = [("½ tree", "½，x"), ("a²", "b"), ("e\u0301", "x\u00a0y  z")]
+    subwords = SubwordTraining(310, normalization="nmt_nfkc")
+    with caplog.at_level("INFO", logger="absl"):
+        Preparation(corpus_of(tmp_path, pairs_of(60, 1) + odd), subwords=subwords).run(tmp_path)
+    changes = [line for line in caplog.messages if "subwords change" in line]
+    assert ["train: " in line for line in changes] == [True, True]
+    assert "2 source lines" in changes[0]
+    assert "1 target lines, e.g. '½' to '1⁄2'" in changes[1]
+
+
 def test_the_manifest_counts_every_dropped_pair_by_reason(tmp_path):
     kept = pairs_of(60, 1)
     dev = [("held out source", "gehalten"), ("held", "draußen ist dieses Ziel"), ("", "blank")]

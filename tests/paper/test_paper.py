@@ -59,7 +59,7 @@ def test_training_is_about_six_operations_a_parameter_and_token():
 def test_what_a_run_left_is_read(tmp_path):
     model = Transformer(50, 2, LayerConfig(d_model=8, d_ff=16, num_heads=2))
     model.build()
-    path = tmp_path / "seed_1" / "model"
+    path = tmp_path / "own" / "seed_1" / "model"
     (path / "scores").mkdir(parents=True)
     (path / "model.json").write_text(json.dumps(model.get_config()))
     epoch = {"sentences": 100, "batches": 20, "source_tokens": 900, "target_tokens": 1200}
@@ -79,9 +79,11 @@ def test_what_a_run_left_is_read(tmp_path):
     assert (run.steps, run.parameters, run.tokens_per_second) == (60, model.count_params(), 100.0)
     assert run.operations == training_operations(model.get_config(), 2700, 3600, 12)
     assert run.evaluations["dev"].scores == {"BLEU": 30.0}
-    text = "\n".join(score_tables(tmp_path))
-    assert "| BLEU | 30.00 | 1 | 30.00 |" in text
-    assert "sacre" in text
+    for folder, title in ((tmp_path, "own: dev"), (tmp_path / "own", "dev"), (path, "dev")):
+        text = "\n".join(score_tables(folder))
+        assert f"| {title} | mean | runs | " in text
+        assert "| BLEU | 30.00 | 1 | 30.00 |" in text
+        assert "sacre" in text
 
 
 def test_a_run_without_a_seed_beside_others_is_refused(tmp_path):

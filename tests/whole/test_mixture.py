@@ -43,6 +43,8 @@ def test_the_log_says_the_weights_and_scores_every_corpus(mixed_run):
     )
     sums = lengths[:10].sum() * copies, lengths[10:].sum() * cyrillic
     assert together == pytest.approx(sum(sums) / lengths.sum(), abs=2e-4)
+    # There is no test set to score.
+    assert log.rstrip().endswith("--split=dev")
 
 
 def test_other_weights_go_on_with_the_same_data_and_say_so(mixed_run):
