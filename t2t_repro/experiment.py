@@ -73,7 +73,7 @@ class TrainSettings:
         init_from: the model directory of a model that training starts from; see `InitialModel`.
         init_checkpoint: a checkpoint of it; see `ModelDirectory.checkpoint`.
         sized_by: chooses, from the number of training pairs, values for what is not bound; such as
-            `small_corpus`.
+            `small_corpus` in gin/small_corpus.py.
     """
 
     seed: Seed = 1

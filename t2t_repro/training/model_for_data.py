@@ -18,38 +18,9 @@ from t2t_repro.runs.model_json import Precision
 from t2t_repro.text.given import GivenSubwords, SubwordRecipe
 
 SizedBy = Callable[[int], Mapping[str, Any]]
-"""From the number of training pairs to bindings, such as `small_corpus`."""
+"""From the number of training pairs to bindings, such as `small_corpus` in gin/small_corpus.py."""
 
 _FEW_PAIRS = 10_000
-
-
-@gin.configurable(denylist=["pairs"])
-def small_corpus(pairs: int) -> dict[str, Any]:
-    """Chooses what depends on the size of a corpus of 10,000 to 500,000 pairs, as in gin/small.gin.
-
-    Measured for 29,000 and 68,000 pairs, see EXPERIMENTS.md; elsewhere a rule of thumb. Below
-    50,000 pairs a model of this size learns its corpus by heart without much dropout. Above
-    200,000 it is too small, and a wider one needs a lower rate and larger batches. Small batches
-    learn more from the same number of tokens in the first hour. An epoch of 68,000 pairs has some
-    1,000 updates.
-
-    Args:
-        pairs: of sentences to train on, before cleaning.
-
-    Returns:
-        bindings of the subwords, the model's sizes, dropout, the highest rate, the batches, and
-        the number of updates.
-    """
-    is_large = pairs > 200_000
-    return {
-        "SubwordTraining.vocab_size": 4000 if pairs < 20_000 else 16_000 if is_large else 8000,
-        "LayerConfig.d_model": 512 if is_large else 256,
-        "LayerConfig.d_ff": 2048 if is_large else 1024,
-        "LayerConfig.dropout": 0.3 if pairs < 50_000 else 0.1,
-        "InverseSquareRoot.peak": 0.001 if is_large else 0.0015,
-        "Batches.tokens_per_batch": 4096 if is_large else 2048,
-        "TrainingSchedule.steps": min(max(1000 * round(pairs / 2500), 8000), 80_000),
-    }
 
 
 def bind_by_size(sized_by: SizedBy, pairs: int) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 import gin
 import pytest
 
+from small_corpus import small_corpus
 from t2t_repro import experiment
 from t2t_repro.config.gin_files import configure
 from t2t_repro.config.values import check_value
 from t2t_repro.errors import UserError
 from t2t_repro.model.layer_config import LayerConfig
-from t2t_repro.training.model_for_data import configured_preparation, new_model, small_corpus
+from t2t_repro.training.model_for_data import configured_preparation, new_model
 from t2t_repro.training.run_state import TrainingSchedule
 
 EXPERIMENT = """
