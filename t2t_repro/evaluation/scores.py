@@ -14,7 +14,7 @@ from absl import logging
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
-from t2t_repro.config.values import short, validated
+from t2t_repro.config.values import texts, validated
 from t2t_repro.errors import UserError
 from t2t_repro.text.scripts import HAN, KANA, bleu_tokenizer, unspaced_script
 
@@ -225,13 +225,12 @@ def aligned(translations: Texts, references: References) -> tuple[list[str], lis
     """Returns the translations of a metric, and the references of each.
 
     Raises:
-        UserError: one of them is a single text, their numbers differ, or there is none.
+        UserError: one of them is not a list of texts, their numbers differ, or there is none.
     """
-    for name, texts in {"translations": translations, "references": references}.items():
-        if isinstance(texts, str):
-            raise UserError(f"{name} is {short(texts)}, expected a list of texts.")
-    ours = list(translations)
-    theirs = [(one,) if isinstance(one, str) else tuple(one) for one in references]
+    ours = texts("translations", translations)
+    rows = texts("references", references) if isinstance(references, str) else references
+    each = enumerate([one] if isinstance(one, str) else one for one in rows)
+    theirs = [tuple(texts(f"references[{number}]", of_line)) or ("",) for number, of_line in each]
     if len(ours) != len(theirs) or not theirs:
         raise UserError(
             f"there are {len(ours)} translations and {len(theirs)} references, "
