@@ -2,14 +2,12 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import (
     exclusive_lock,
-    lock,
     read_at_most,
     read_json,
     whole_directory,
@@ -49,17 +47,6 @@ def test_one_process_holds_a_lock_and_a_killed_one_frees_it(tmp_path, holder):
     with exclusive_lock(path, "it", "leave it"):
         assert f"process {os.getpid()} on " in path.read_text()
     assert not path.exists()
-
-
-def test_those_who_wait_hold_a_lock_one_after_the_other(tmp_path):
-    def hold(_):
-        with lock(tmp_path / "folder" / "lock"):
-            os.close(os.open(tmp_path / "held", os.O_CREAT | os.O_EXCL))
-            (tmp_path / "held").unlink()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(hold, range(20)))
-    assert not list((tmp_path / "folder").iterdir())
 
 
 @pytest.mark.parametrize("write", [whole_file, whole_directory])
