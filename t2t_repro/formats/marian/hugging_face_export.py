@@ -217,15 +217,11 @@ class HuggingFaceModel:
             )
         if isinstance(search, MarianSearch) and search.word_penalty:
             yield f"transformers have no word penalty; here it is {search.word_penalty}"
-        if settings.forbidden_ids and "renormalize_logits" in self.generation:
+        keeps_pad = self._loses_pad and settings.forbid_pad and not settings.renormalize
+        if keeps_pad or (settings.forbidden_ids and "renormalize_logits" in self.generation):
             yield (
-                "scores leave Translator.forbidden_ids their probability here; transformers share "
-                "it among the other subwords"
-            )
-        if self._loses_pad and settings.forbid_pad and not settings.renormalize:
-            yield (
-                "scores leave PAD its probability here, though it is never written; transformers "
-                "share it among the other subwords"
+                "scores leave ids that are never written their probability here; transformers "
+                "share it among the others"
             )
         if self._own_positions:
             yield (

@@ -30,12 +30,6 @@ _SOFTMAX, _LOGITS_BIAS = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_b"
 _SHARED = "Wemb"
 _OWN_TABLES = {"source": "encoder_Wemb", "target": "decoder_Wemb"}
 
-_OTHER_DECODERS = {
-    "rnn": "a simple recurrent unit (SSRU), as in students for browsers",
-    "average-attention": "average attention",
-}
-"""What decodes in place of self-attention, by transformer-decoder-autoreg."""
-
 _ACTIVATIONS = {
     "relu": "relu", "swish": "swish", "gelu": "gelu", "sigmoid": "sigmoid", "": "linear",
 }  # fmt: skip
@@ -157,10 +151,9 @@ def _arguments(options: Fields) -> dict[str, Any]:
     """
     if options.value("type", "amun") != "transformer":
         raise options.refused("type", "'transformer' (others are RNNs, or have several encoders)")
-    cell = options.value("transformer-decoder-autoreg", "self-attention")
-    if cell != "self-attention":
-        what = _OTHER_DECODERS.get(cell, "another cell")
-        raise options.refused("transformer-decoder-autoreg", f"'self-attention', not {what}")
+    if options.value("transformer-decoder-autoreg", "self-attention") != "self-attention":
+        what = "'self-attention' (students for browsers have an SSRU)"
+        raise options.refused("transformer-decoder-autoreg", what)
     for name, expected in _REQUIRED.items():
         options.require(name, *expected)
     options.require_empty(*_REQUIRED_EMPTY)

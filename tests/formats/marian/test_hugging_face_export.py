@@ -154,7 +154,7 @@ def test_a_pad_that_is_never_written_has_no_other_name(subwords, tmp_path, renor
     assert theirs.config["vocab_size"] == subwords.size
     assert exported.generation["bad_words_ids"] == [[PAD_ID]]
     assert exported.generation.get("renormalize_logits", False) == renormalize
-    told = [line for line in exported.differences if line.startswith("scores leave PAD")]
+    told = [line for line in exported.differences if line.startswith("scores leave")]
     assert len(told) == (tied == "all" and not renormalize)
     source, target = subwords.encode(["the red bird", "a tree"])
     ours = model((tf.constant([source]), tf.constant([target])))[0].numpy()
@@ -278,7 +278,7 @@ def test_the_search_is_told(subwords):
     (difference,) = told(MarianSearch(6, 0.7, word_penalty=0.5)).differences
     assert "word penalty" in difference
     shares = told(BeamSearch(1), forbidden_ids=(2,), forbid_pad=True, renormalize=True)
-    assert any("forbidden_ids" in difference for difference in shares.differences)
+    assert any("scores leave" in difference for difference in shares.differences)
     sampling = told(Sampling())
     assert sampling.generation["num_beams"] == 1
     assert sampling.differences == ["Sampling is left out: transformers will translate greedily"]
