@@ -85,16 +85,13 @@ class Resampling:
     @contextmanager
     def _seeded(self) -> Iterator[None]:
         """Sets the seed in the environment, from which sacreBLEU reads it."""
-        before = os.environ.get(_SEED)
-        if self.seed is not None:
-            os.environ[_SEED] = str(self.seed)
+        before = {name: os.environ[name] for name in {_SEED} & {*os.environ}}
+        os.environ |= {} if self.seed is None else {_SEED: str(self.seed)}
         try:
             yield
         finally:
-            if before is not None:
-                os.environ[_SEED] = before
-            else:
-                os.environ.pop(_SEED, None)
+            os.environ.pop(_SEED, None)
+            os.environ |= before
 
 
 def _estimate(score: Score, result: Any) -> Estimate:
