@@ -12,12 +12,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_repro.command_line.text_lines import (
-    file_path,
-    named_input,
-    stream_input,
-    write_output,
-)
+from t2t_repro.command_line.text_lines import file_path, named_input, stream_input, write_output
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, naming, write_whole
 from t2t_repro.progress import Progress

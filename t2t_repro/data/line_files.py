@@ -16,17 +16,13 @@ from t2t_repro.errors import UserError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-COMPRESSED: Mapping[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".xz": lzma.open,
-    ".bz2": bz2.open,
-}
+COMPRESSED: Mapping[str, Callable] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 """How files are compressed that are read and written, by the ends of their names."""
 
-_STARTS = {rb"\x1f\x8b": ".gz", rb"\xfd7zXZ\0": ".xz", rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": ".bz2"}
-"""The first bytes of such a file; its name may be any."""
-
-_OTHERS = {
+_KINDS = {
+    rb"\x1f\x8b": ".gz",
+    rb"\xfd7zXZ\0": ".xz",
+    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": ".bz2",
     rb"PK(\x03\x04|\x05\x06)": "a zip archive: unzip -p FILE > TEXT",
     rb"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -d FILE",
     rb"7z\xbc\xaf\x27\x1c": "a 7z archive: 7z x FILE",
@@ -37,7 +33,7 @@ _OTHERS = {
     rb"\xff\xfe\0\0|\0\0\xfe\xff": "UTF-32: iconv -f UTF-32 -t UTF-8 FILE > TEXT",
     rb"\xff\xfe|\xfe\xff": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > TEXT",
 }
-"""The first bytes of files that are not read, and what to do with them."""
+"""The first bytes of compressed files, and of files that are not read: what to do with them."""
 
 
 def read_lines(path: Path | None, name: str | None = None) -> Iterator[str]:
@@ -80,30 +76,27 @@ def _opened(path: Path | None, name: str) -> Iterator[Any]:
     Raises:
         UserError: as in `read_lines`, also for what is read from it.
     """
-    kind = ""
     try:
         with ExitStack() as stack:
             file: Any = stack.enter_context(path.open("rb")) if path else sys.stdin.buffer
-            if kind := _kind(file, _STARTS):
+            while (kind := _kind(file)) in COMPRESSED:
                 file = stack.enter_context(COMPRESSED[kind](file))
-            if other := _kind(file, _OTHERS):
-                raise UserError(
-                    f"{name} is {other}; expected lines of UTF-8 text, plain or compressed "
-                    f"({', '.join(COMPRESSED)})."
-                )
+            if kind:
+                known = ", ".join(COMPRESSED)
+                raise UserError(f"{name} is {kind}; expected UTF-8 text, plain or in {known}.")
             yield file
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        message = f"{name} is not a whole {kind} file ({error}); fetch it again"
+        message = f"{name} is not a whole compressed file ({error}); fetch it again"
         if reason := getattr(error, "strerror", None):
             message = f"cannot read {name} ({reason}), expected a text file: check the name, which "
             message += f"is relative to {Path.cwd()}"
         raise UserError(message) from error
 
 
-def _kind(file: Any, starts: Mapping[bytes, str]) -> str:
-    """Returns what the first bytes of a file say; "" for anything else."""
+def _kind(file: Any) -> str:
+    """Returns what `_KINDS` says of the first bytes of a file; "" for anything else."""
     start = file.peek(512)
-    return next((kind for pattern, kind in starts.items() if re.match(pattern, start)), "")
+    return next((kind for pattern, kind in _KINDS.items() if re.match(pattern, start)), "")
 
 
 def check_line_counts(paths: Sequence[Path]) -> int:

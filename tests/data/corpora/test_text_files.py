@@ -62,7 +62,7 @@ def test_unusable_content_is_one_line_with_file_and_line(tmp_path, dev, name, co
 def test_damaged_files_are_named(tmp_path, dev, suffix):
     path = Path(write(tmp_path / f"x.{suffix}", b"a\tb\n" * 1000))
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UserError, match=rf"x\.{suffix} is not a whole \.{suffix} file"):
+    with pytest.raises(UserError, match=rf"x\.{suffix} is not a whole compressed file"):
         TextFilesCorpus(str(path), dev).prepare(tmp_path)
 
 
