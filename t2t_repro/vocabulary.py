@@ -59,7 +59,7 @@ class Tags:
         given, codes = _TAG.findall(front[0]), [*self.languages.values()]
         for tag in given:
             others = codes if _LANGUAGE.fullmatch(tag) else []
-            likely = [*dict.fromkeys([*get_close_matches(tag, self._known), *others])]
+            likely = [*dict.fromkeys([*get_close_matches(tag, self._known, cutoff=0.7), *others])]
             if tag not in self._known and likely:
                 return f"the model does not know {tag}, but {', '.join(likely[:20])}"
         is_missing = codes and not {*given} & {*codes}

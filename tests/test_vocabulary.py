@@ -22,7 +22,7 @@ MIXTURE = ["<2de>", "<2fr>", "<news>", "a"]
         (MIXTURE, "<news> <2fr> a", []),
         (MIXTURE, "<news> a", ["<2de>", "<2fr>"]),
         (MIXTURE, "<2de> <new> a", ["<new>", "<news>"]),
-        (MIXTURE, "<2de> <b>a</b>", []),
+        (MIXTURE, "<2de> <br> <b>a</b>", []),
         (["<news>"], "a", []),
         (["a"], ">>deu<< <2de> a", []),
     ],

@@ -23,7 +23,7 @@ _KINDS = {
     rb"\x1f\x8b": ".gz",
     rb"\xfd7zXZ\0": ".xz",
     rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": ".bz2",
-    rb"PK(\x03\x04|\x05\x06)": "a zip archive: unzip -p FILE > TEXT",
+    rb"PK(\x03\x04|\x05\x06)": "a zip archive or a document: unzip -p FILE > TEXT",
     rb"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -d FILE",
     rb"7z\xbc\xaf\x27\x1c": "a 7z archive: 7z x FILE",
     rb"(?s).{257}ustar": "a tar archive: tar -xf FILE",

@@ -320,9 +320,8 @@ class Translator:
             fault = self.tags.fault(line)
             if fault and fault not in self._faults and len(self._faults) < 10:
                 self._faults.add(fault)
-                logging.warning(
-                    f"{'a text' if first is None else f'line {first + index}'}: {fault}"
-                )
+                where = "a text" if first is None else f"line {first + index}"
+                logging.warning(f"{where}: {fault}")
 
     def _encode_prefixes(
         self,
