@@ -70,7 +70,7 @@ def _write(marian: "MarianModel", folder: Path, name: str, commit: str | None) -
     from t2t_repro.runs.model_directory import ModelDirectory
     from t2t_repro.runs.records import Ancestor, weights_hash, write_ancestry
     from t2t_repro.runs.weights import named_values, save_weights
-    from t2t_repro.vocabulary import Tags
+    from t2t_repro.text.tags import Tags
 
     config = marian.decoding + size_bindings(marian.model)
     checkpoint = f"{marian.weights}@{commit}" if commit else marian.weights

@@ -1,14 +1,7 @@
-"""The special ids, the same in all vocabularies, without a start symbol; tags of a vocabulary.
+"""The special ids, the same in all vocabularies; there is no start symbol."""
 
-A tag stands in front of a source: the code of the target language, or a corpus's of a `Mixture`.
-"""
-
-import re
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable
 from itertools import takewhile
-
-from absl import logging
 
 PAD_ID = 0
 EOS_ID = 1
@@ -20,53 +13,8 @@ CONTINUES = "##"
 NO_WORD = -1
 """The word number of EOS and PAD, which belong to no word."""
 
-_TAG = re.compile(r">>[^<>\s]+<<|<(?!0x)[^<>\s]+>")
-_LANGUAGE = re.compile(r"(?:>>([\w-]+)<<|<2([\w-]+)>)\s*")
-
 
 def text_ids(ids: Iterable[int]) -> list[int]:
     """Returns the ids of a sentence before its first EOS, without PAD."""
     before_end = takewhile(lambda token: token != EOS_ID, map(int, ids))
     return [token for token in before_end if token != PAD_ID]
-
-
-class Tags:
-    """The tags of a vocabulary, such as `>>deu<<`, `<2de>` or `<news>`.
-
-    Args:
-        pieces: the name of every id of the source.
-
-    Attributes:
-        languages: the tags of target languages, by the codes in them.
-    """
-
-    def __init__(self, pieces: Sequence[str]) -> None:
-        self._known = [piece for piece in pieces[UNK_ID + 1 :] if _TAG.fullmatch(piece)]
-        labels = filter(None, map(_LANGUAGE.fullmatch, self._known))
-        self.languages = {one[1] or one[2]: one[0] for one in labels}
-
-    def log(self) -> None:
-        """Logs the tags of target languages, if there are any."""
-        if self.languages:
-            codes = " ".join(self.languages.values())
-            logging.info(f"each line begins with the code of its target language: {codes}")
-
-    def fault(self, line: str) -> str:
-        """Returns what is wrong with the tags in front of a line; "" if nothing is known to be."""
-        front = re.match(rf"(\s*({_TAG.pattern}))*", line) if self._known else None
-        if not front or not line.strip():
-            return ""
-        given, codes = _TAG.findall(front[0]), [*self.languages.values()]
-        for tag in given:
-            others = codes if _LANGUAGE.fullmatch(tag) else []
-            likely = [*dict.fromkeys([*get_close_matches(tag, self._known, cutoff=0.7), *others])]
-            if tag not in self._known and likely:
-                return f"the model does not know {tag}, but {', '.join(likely[:20])}"
-        is_missing = codes and not {*given} & {*codes}
-        return f"no target language in front, expected {', '.join(codes[:20])}" * bool(is_missing)
-
-
-def languages_in_front(line: str) -> str:
-    """Returns the codes in front of a line, with the white space after each."""
-    text = line.lstrip()
-    return text.removesuffix(re.sub(f"^({_LANGUAGE.pattern})+", "", text))

@@ -9,7 +9,7 @@ from unicodedata import east_asian_width
 from sentencex import segment
 
 from t2t_repro.config.values import texts
-from t2t_repro.vocabulary import languages_in_front
+from t2t_repro.text.tags import languages_in_front
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator

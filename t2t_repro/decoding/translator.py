@@ -34,7 +34,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.model.ensemble import Combine, Ensemble, mean_probability
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.subword_model import SubwordPair
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, Tags
+from t2t_repro.text.tags import Tags
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 
 @runtime_checkable

@@ -11,7 +11,8 @@ from t2t_repro.decoding.search import Translation
 from t2t_repro.decoding.translator import Translator, TranslatorSettings
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword_model import shared
-from t2t_repro.vocabulary import EOS_ID, PAD_ID, Tags
+from t2t_repro.text.tags import Tags
+from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.decoding.random_translator import ODD_LINES
 
 ALPHA = 0.6

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro.vocabulary import Tags
+from t2t_repro.text.tags import Tags
 
 SPECIAL = ["<pad>", "</s>", "<unk>", "<0x0A>"]
 OPUS = [">>deu<<", ">>fra<<", ">>zho_Hans<<", "a"]
