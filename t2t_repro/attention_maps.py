@@ -8,12 +8,7 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import (
-    define_path,
-    define_trained_model,
-    find_checkpoint,
-    load_translator,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.files import write_whole
 
@@ -29,8 +24,8 @@ def main() -> None:
 
     if FLAGS.pictures:
         check_matplotlib()
-    checkpoint = find_checkpoint()
-    translator = load_translator(checkpoint)
+    checkpoint = shared.find_checkpoint()
+    translator = shared.load_translator(checkpoint)
     source, target, origin = FLAGS.source, FLAGS.target, "given"
     if target is None:
         target, origin = translator.translate([source])[0][0].text, "the model's own translation"
@@ -50,10 +45,10 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and draws the maps."""
-    define_trained_model()
+    shared.define_trained_model()
     flags.DEFINE_string("source", None, "A sentence.", required=True)
     flags.DEFINE_string("target", None, "Its translation; the model's own by default.")
-    define_path("output", None, "A folder for the page and the pictures.", is_required=True)
+    shared.define_path("output", None, "A folder for the page and the pictures.", is_required=True)
     flags.DEFINE_bool("pictures", True, "Draw PNG files too; needs matplotlib.")
     run(main)
 

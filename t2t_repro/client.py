@@ -15,15 +15,9 @@ from urllib.request import Request, urlopen
 
 from absl import flags, logging
 
+from t2t_repro.command_line import text_lines
 from t2t_repro.command_line.flags import check_model_name, define_path, define_split, split_language
 from t2t_repro.command_line.program import run
-from t2t_repro.command_line.text_lines import (
-    check_output,
-    converse,
-    read_input,
-    write_output,
-    written,
-)
 from t2t_repro.decoding.sentences import Row, translate_sentences
 from t2t_repro.errors import UserError
 
@@ -33,11 +27,11 @@ FLAGS = flags.FLAGS
 def main() -> None:
     """Runs the client on its flags."""
     check_model_name()
-    check_output()
+    text_lines.check_output()
     if not FLAGS.input and not FLAGS.output and sys.stdin.isatty():
-        converse(_translated)
+        text_lines.converse(_translated)
     else:
-        write_output(_translated(read_input(FLAGS.input)), FLAGS.output)
+        text_lines.write_output(_translated(text_lines.read_input(FLAGS.input)), FLAGS.output)
 
 
 def _translated(lines: Sequence[str]) -> Iterator[str]:
@@ -55,7 +49,7 @@ def _translated(lines: Sequence[str]) -> Iterator[str]:
             count = min(row["count"], FLAGS.n_best)
             finished = row.get("finished", [True] * len(row["score"]))
             best = list(zip(row["translation"], row["score"], finished, strict=True))[:count]
-        yield from written(number, best, FLAGS.scores)
+        yield from text_lines.written(number, best, FLAGS.scores)
 
 
 def _rows(texts: Sequence[str]) -> Iterator[dict[str, Any]]:

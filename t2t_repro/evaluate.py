@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import (
-    check_bindings,
-    define_ensemble,
-    define_path,
-    define_paths,
-    define_trained_model,
-    find_checkpoint,
-    load_translator,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.command_line.text_lines import check_output, one_line, read_input, write_output
 from t2t_repro.data.prepared import PreparedData, open_data
@@ -57,18 +49,18 @@ def main() -> None:
         systems.insert(0, _System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
     if FLAGS.reference:
         _check_aligned(systems, sources, references)
-    checkpoint = find_checkpoint() if FLAGS.model_dir else ""
+    checkpoint = shared.find_checkpoint() if FLAGS.model_dir else ""
     data = None
     if FLAGS.model_dir and not FLAGS.source:
         data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
         sources, references = data.text(FLAGS.split)
         _check_aligned(systems, sources, references)
-    check_bindings()
+    shared.check_bindings()
     import_tensorflow()
     from t2t_repro import experiment
 
     if FLAGS.model_dir:
-        translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
+        translator = shared.load_translator(checkpoint, ensemble=FLAGS.ensemble)
         if data:
             perplexity = _perplexity(translator, data)
         translations = [found[0].text for found in translator.translate(sources)]
@@ -188,15 +180,15 @@ def _keep(
 
 def cli() -> None:
     """Defines the flags, reads the command line, and evaluates."""
-    define_trained_model(is_required=False)
-    define_ensemble()
-    define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
+    shared.define_trained_model(is_required=False)
+    shared.define_ensemble()
+    shared.define_path("data_dir", None, "Of the run; <model_dir>/../data by default.")
     flags.DEFINE_string("split", "test", "The split of the data that is translated and scored.")
-    define_path("source", None, "A file to translate, instead of a split.")
+    shared.define_path("source", None, "A file to translate, instead of a split.")
     several = "Can be given several times; the columns of a .tsv file are references too."
-    define_paths("reference", f"A file with the reference translations. {several}")
-    define_paths("translations", "A file of translations to score as they are.")
-    define_path("baseline", None, "A file of translations to compare all others with.")
+    shared.define_paths("reference", f"A file with the reference translations. {several}")
+    shared.define_paths("translations", "A file of translations to score as they are.")
+    shared.define_path("baseline", None, "A file of translations to compare all others with.")
     flags.DEFINE_bool("confidence", False, "Add 95 % intervals by bootstrap, as sacreBLEU does.")
     tests = ["bootstrap", "randomisation"]
     flags.DEFINE_enum("significance", None, tests, "The paired test; bootstrap by default.")
@@ -204,7 +196,7 @@ def cli() -> None:
     flags.DEFINE_integer("seed", None, "Of the samples; sacreBLEU's by default.", lower_bound=1)
     styles = ["markdown", "json"]
     flags.DEFINE_enum("format", None, styles, "By default markdown for several systems.")
-    define_path("output", None, "Where a model's translations are written.")
+    shared.define_path("output", None, "Where a model's translations are written.")
     run(main)
 
 

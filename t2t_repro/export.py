@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import (
-    check_extra,
-    check_model_name,
-    check_new,
-    define_path,
-    define_trained_model,
-    find_checkpoint,
-    load_translator,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
 
@@ -44,14 +36,14 @@ def main() -> None:
             f"--weights={FLAGS.weights} with --format={FLAGS.format}: expected "
             f"{' or '.join(weights)}."
         )
-    check_new("export_dir", may_exist=FLAGS.format == "saved_model")
+    shared.check_new("export_dir", may_exist=FLAGS.format == "saved_model")
     if FLAGS.format == "saved_model":
-        check_model_name()
+        shared.check_model_name()
     if FLAGS.format == "ctranslate2":
-        check_extra("ctranslate2", "ctranslate2")
-    checkpoint = find_checkpoint()
+        shared.check_extra("ctranslate2", "ctranslate2")
+    checkpoint = shared.find_checkpoint()
     precision = "mixed_bfloat16" if FLAGS.weights == "bfloat16" else "float32"
-    translator = load_translator(checkpoint, precision)
+    translator = shared.load_translator(checkpoint, precision)
     if FLAGS.format == "saved_model":
         _write_saved_model(translator)
     elif FLAGS.format == "ctranslate2":
@@ -93,8 +85,8 @@ def _write_hugging_face(translator: "Translator", checkpoint: str) -> None:
 
 def cli() -> None:
     """Runs the command."""
-    define_trained_model()
-    define_path("export_dir", None, "The directory to write.", is_required=True)
+    shared.define_trained_model()
+    shared.define_path("export_dir", None, "The directory to write.", is_required=True)
     flags.DEFINE_enum("format", "saved_model", list(_WEIGHTS), "For which engine.")
     stored = _WEIGHTS["saved_model"]
     flags.DEFINE_enum("weights", "float32", stored, "How weights are stored.")

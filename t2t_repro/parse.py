@@ -8,12 +8,7 @@ warning, if the model's answer is not a tree of as many words. Round brackets be
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import (
-    define_path,
-    define_trained_model,
-    find_checkpoint,
-    load_translator,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.text_lines import check_output, read_input, write_output
 
@@ -24,7 +19,7 @@ def main() -> None:
     """Runs the parser on its flags."""
     check_output()
     lines = read_input(FLAGS.input)
-    translator = load_translator(find_checkpoint())
+    translator = shared.load_translator(shared.find_checkpoint())
     from t2t_repro.parsing.trees import NO_TREE, tree_of, words_of
 
     sentences = [words_of(line) for line in lines]
@@ -40,9 +35,9 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and parses."""
-    define_trained_model()
-    define_path("input", None, "A text file; standard input by default.")
-    define_path("output", None, "A text file; standard output by default.")
+    shared.define_trained_model()
+    shared.define_path("input", None, "A text file; standard input by default.")
+    shared.define_path("output", None, "A text file; standard output by default.")
     run(main)
 
 

@@ -11,13 +11,7 @@ import json
 
 from absl import flags
 
-from t2t_repro.command_line.flags import (
-    decoding_settings,
-    define_path,
-    define_trained_model,
-    find_checkpoint,
-    load_translator,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.resumable_lines import Block, Outputs, count_lines, work_in_blocks
 from t2t_repro.command_line.text_lines import check_output
@@ -30,8 +24,8 @@ def main() -> None:
     check_output()
     inputs = {"source": FLAGS.source, "target": FLAGS.target}
     total = count_lines(inputs)
-    checkpoint = find_checkpoint()
-    translator = load_translator(checkpoint)
+    checkpoint = shared.find_checkpoint()
+    translator = shared.load_translator(checkpoint)
 
     def work(block: Block) -> Outputs:
         scores = translator.score(block.texts["source"], block.texts["target"], first=block.first)
@@ -50,7 +44,7 @@ def main() -> None:
         "score",
         inputs,
         {"output": FLAGS.output},
-        lambda: decoding_settings(translator, checkpoint, ["tokens"]),
+        lambda: shared.decoding_settings(translator, checkpoint, ["tokens"]),
         work,
         total,
     )
@@ -58,10 +52,10 @@ def main() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and scores."""
-    define_trained_model()
-    define_path("source", None, "A text file, plain, .gz, .xz or .bz2.", is_required=True)
-    define_path("target", None, "Its translations, line by line.", is_required=True)
-    define_path("output", None, "A text file; standard output by default.")
+    shared.define_trained_model()
+    shared.define_path("source", None, "A text file, plain, .gz, .xz or .bz2.", is_required=True)
+    shared.define_path("target", None, "Its translations, line by line.", is_required=True)
+    shared.define_path("output", None, "A text file; standard output by default.")
     flags.DEFINE_bool("tokens", False, "Write JSON: every subword with its log-probability.")
     run(main)
 

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro.command_line.flags import (
-    check_extra,
-    check_model_name,
-    define_loading,
-    define_paths,
-    define_split,
-    find_checkpoint,
-    load_translator,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.errors import UserError
 
@@ -35,8 +27,8 @@ _KEY = "T2T_API_KEY"
 
 def main() -> None:
     """Runs the server on its flags."""
-    check_model_name()
-    check_extra("serve", "aiohttp", "babel")
+    shared.check_model_name()
+    shared.check_extra("serve", "aiohttp", "babel")
     if (api_key := os.environ.get(_KEY)) == "":
         raise UserError(f"the environment variable {_KEY} is empty: set a key, or unset it.")
     texts, model_dirs = FLAGS.direction, FLAGS.model_dir
@@ -77,18 +69,18 @@ def _load(model_dir: str) -> "Translator":
 
     from t2t_repro.decoding.translator import Translator
 
-    translator = load_translator(find_checkpoint(model_dir), model_dir=model_dir)
+    translator = shared.load_translator(shared.find_checkpoint(model_dir), model_dir=model_dir)
     settings = replace(translator.settings, workers=1)
     return Translator(translator.models, translator.subwords, settings)
 
 
 def cli() -> None:
     """Defines the flags, reads the command line, and serves."""
-    define_paths(
+    shared.define_paths(
         "model_dir", "The model directory of a training run; several, with --direction.", True
     )
-    define_loading()
-    define_split()
+    shared.define_loading()
+    shared.define_split()
     direction = "As en-de,de-en: what the model translates; en-*: to all languages of its tags."
     flags.DEFINE_multi_string("direction", [], f"{direction} One for each --model_dir.")
     flags.DEFINE_integer("max_characters", 50_000, "The most characters of a /translate.", 1)

@@ -18,14 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro.command_line.flags import (
-    check_experiment,
-    data_directory,
-    default_directory,
-    define_experiment,
-    define_path,
-    is_alone,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.training.signals import ended_by_signals
@@ -35,22 +28,22 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Runs the trainer on its flags."""
-    model_dir = Path(FLAGS.model_dir or default_directory("model"))
-    check_experiment()
-    if is_alone() and model_dir.exists():
+    model_dir = Path(FLAGS.model_dir or shared.default_directory("model"))
+    shared.check_experiment()
+    if shared.is_alone() and model_dir.exists():
         with ModelDirectory(model_dir).held("trainer"):
             pass
     import_tensorflow()
     from t2t_repro import experiment
 
-    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, data_directory())
-    experiment.train(settings, model_dir, data_directory())
+    settings = experiment.read(FLAGS.gin_file, FLAGS.gin_param, shared.data_directory())
+    experiment.train(settings, model_dir, shared.data_directory())
 
 
 def cli() -> None:
     """Defines the flags, reads the command line, and trains."""
-    define_experiment()
-    define_path("model_dir", None, "For the model; runs/<experiment>/model by default.")
+    shared.define_experiment()
+    shared.define_path("model_dir", None, "For the model; runs/<experiment>/model by default.")
     with ended_by_signals():
         run(main)
 

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
-from t2t_repro.command_line.flags import (
-    decoding_settings,
-    define_ensemble,
-    define_path,
-    define_split,
-    define_trained_model,
-    find_checkpoint,
-    load_translator,
-    split_language,
-)
+from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import run
 from t2t_repro.command_line.resumable_lines import Block, Outputs, count_lines, work_in_blocks
 from t2t_repro.command_line.text_lines import check_output, converse, file_path, written
@@ -38,8 +29,8 @@ def main() -> None:
     _check_flags()
     inputs = {"input": FLAGS.input} | ({"prefix": FLAGS.prefix} if FLAGS.prefix else {})
     total = count_lines(inputs)
-    checkpoint = find_checkpoint()
-    translator = load_translator(checkpoint, ensemble=FLAGS.ensemble)
+    checkpoint = shared.find_checkpoint()
+    translator = shared.load_translator(checkpoint, ensemble=FLAGS.ensemble)
     search = translator.settings.search
     beam_size = search.beam_size
     if not 1 <= FLAGS.n_best <= beam_size:
@@ -61,7 +52,7 @@ def main() -> None:
         "translate",
         inputs,
         {"output": FLAGS.output, **aligned},
-        lambda: decoding_settings(translator, checkpoint, used),
+        lambda: shared.decoding_settings(translator, checkpoint, used),
         lambda block: _translate(translator, block),
         total,
     )
@@ -70,7 +61,7 @@ def main() -> None:
 def _translate(translator: "Translator", block: Block) -> Outputs:
     """Translates a block, and aligns the translations if --alignments is given."""
     sources = block.texts["input"]
-    if (language := split_language()) is not None:
+    if (language := shared.split_language()) is not None:
         rows = translate_split(translator, sources, language)
         return {"output": list(_written(rows, block.first))}
     prefixes = block.texts.get("prefix")
@@ -93,7 +84,7 @@ def _written(rows: Sequence[Row], first: int) -> Iterator[str]:
 
 
 def _check_flags() -> None:
-    split_language()
+    shared.split_language()
     for flag in ("output", "alignments"):
         check_output(flag)
     if FLAGS.alignments and not file_path(FLAGS.output):
@@ -104,13 +95,17 @@ def _check_flags() -> None:
 
 def cli() -> None:
     """Defines the flags, reads the command line, and translates."""
-    define_trained_model()
-    define_ensemble()
-    define_split()
-    define_path("input", None, "A text file, plain, .gz, .xz or .bz2; standard input by default.")
-    define_path("prefix", None, "A text file: the beginning of each translation; can be blank.")
-    define_path("output", None, "A text file; standard output by default.")
-    define_path("alignments", None, "A file for the word alignments, in Pharaoh's format.")
+    shared.define_trained_model()
+    shared.define_ensemble()
+    shared.define_split()
+    shared.define_path(
+        "input", None, "A text file, plain, .gz, .xz or .bz2; standard input by default."
+    )
+    shared.define_path(
+        "prefix", None, "A text file: the beginning of each translation; can be blank."
+    )
+    shared.define_path("output", None, "A text file; standard output by default.")
+    shared.define_path("alignments", None, "A file for the word alignments, in Pharaoh's format.")
     flags.DEFINE_integer("n_best", 1, "Translations of each line.")
     scores = "Write 'line number <tab> score <tab> translation', marked if it is cut off."
     flags.DEFINE_bool("scores", False, scores)

@@ -15,19 +15,8 @@ from typing import Any
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
 
+from t2t_repro.config import gin_text
 from t2t_repro.config.checks import check_read, check_values, configurable
-from t2t_repro.config.gin_text import (
-    Reference,
-    Text,
-    bindings_in,
-    modules_in,
-    name_of,
-    name_today,
-    one_line_errors,
-    owner_of,
-    references_in,
-    statements,
-)
 from t2t_repro.config.known_names import check_names
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
@@ -99,7 +88,7 @@ def parse(
         own = _act(read_gin(path), str(path), beside, skip_unknown)
     own |= _act("\n".join(params), "--gin_param", beside, skip_unknown)
     if not skip_unknown:
-        with one_line_errors():
+        with gin_text.one_line_errors():
             gin.finalize()
     return own
 
@@ -194,15 +183,15 @@ def decoding_bindings(
         UserError: the file cannot be parsed, or refers to what is not among these configurables.
     """
     text = read_gin(config_gin)
-    bound = bindings_in(text, str(config_gin))
+    bound = gin_text.bindings_in(text, str(config_gin))
     trusted = (*_DECODING_ROOMS, *(name.partition(".")[0] for name in imports))
     kept: list[str] = []
     for name, value in bound.items():
-        if name in replaced or not _is_of(owner_of(name), trusted):
+        if name in replaced or not _is_of(gin_text.owner_of(name), trusted):
             continue
-        if isinstance(value, Reference) and value.is_macro:
+        if isinstance(value, gin_text.Reference) and value.is_macro:
             value = bound.get(value[1:], value)
-        for reference in references_in(value):
+        for reference in gin_text.references_in(value):
             if reference.is_macro or not _is_of(reference.selector, trusted):
                 raise UserError(
                     f"{config_gin} binds {name} = {value!r}, but {reference} is not known here: "
@@ -217,13 +206,13 @@ def decoding_bindings(
 
 def import_hint(text: str) -> str:
     """Returns how to import the modules that a configuration names, if it names any."""
-    flags = " ".join(f"--import={name}" for name in modules_in(text))
+    flags = " ".join(f"--import={name}" for name in gin_text.modules_in(text))
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
 
 
 def _all_statements(text: str, name: str, beside: Sequence[Path]) -> Iterator[Any]:
     """Yields the statements of a text and of all that it includes; imports its modules."""
-    for statement in statements(text, name):
+    for statement in gin_text.statements(text, name):
         yield statement
         if isinstance(statement, ImportStatement):
             _import(statement, name)
@@ -255,9 +244,9 @@ def _act(text: str, name: str, beside: Sequence[Path] = (), skip_unknown: bool =
         the names that the text itself binds.
     """
     lines, begin, own = text.splitlines(keepends=True), 0, set()
-    for statement in statements(text, name):
+    for statement in gin_text.statements(text, name):
         if isinstance(statement, BindingStatement):
-            own.add(today := name_today(written := name_of(statement)))
+            own.add(today := gin_text.name_today(written := gin_text.name_of(statement)))
             number = statement.location.line_num - 1
             lines[number] = lines[number].replace(written, today, 1)
         elif isinstance(statement, ImportStatement):
@@ -290,8 +279,8 @@ def _import_module(name: str, place: str) -> None:
 
 def _bind(lines: Sequence[str], begin: int, name: str, skip_unknown: bool) -> None:
     """Has gin act on some lines of a text; its errors have their numbers in the whole."""
-    with one_line_errors():
-        gin.parse_config(Text("\n" * begin + "".join(lines), name), skip_unknown)
+    with gin_text.one_line_errors():
+        gin.parse_config(gin_text.Text("\n" * begin + "".join(lines), name), skip_unknown)
 
 
 def _look_for_modules_in(*folders: Path) -> None:
