@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-_SMALL_FILES = (
-    "config.json", "generation_config.json", "vocab.json", "target_vocab.json", "source.spm",
-    "target.spm", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "adapter_config.json",
-)  # fmt: skip
-"""Files that a model can have beside its weights."""
+_FILES = ["*.json", "*.spm", "model.safetensors", "tf_model.h5"]
+"""What is downloaded of a model."""
 
 
 def main() -> None:
@@ -101,26 +97,19 @@ def _find_model() -> tuple[Path, str, str | None]:
             "the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de."
         )
     check_extra("hub", "huggingface_hub")
-    folder = _download(given, "model.safetensors", FLAGS.revision)
-    # The hub's cache names the folder after the commit.
-    if not (folder / "model.safetensors").exists():
-        folder = _download(given, "tf_model.h5", folder.name)
-    return folder, given, folder.name
-
-
-def _download(name: str, weights: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
-    files = [*_SMALL_FILES, weights]
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
+        folder = Path(snapshot_download(given, revision=FLAGS.revision, allow_patterns=_FILES))
     # ValueError: an impossible name. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:
         raise UserError(
-            f"--model={name} cannot be downloaded from the Hugging Face hub ({reason_of(error)}): "
+            f"--model={given} cannot be downloaded from the Hugging Face hub ({reason_of(error)}): "
             "check the name, --revision and the network, or give a directory with its files."
         ) from error
+    # The hub's cache names the folder after the commit.
+    return folder, given, folder.name
 
 
 def cli() -> None:

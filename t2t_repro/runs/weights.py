@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -22,12 +22,43 @@ _OURS = re.compile(
     r"(final_norm/|layer_\d+/around_\w+/norm/)(gamma|beta)|(encoder|decoder)/layer_\d+/"
     r"(\w+_attention/(query|key|value|output)|feed_forward/(inner|outer))/(kernel|bias)"
 )
+_OF_STACK = re.compile(
+    r"(encoder|decoder)/(?:final_norm|layer_(\d+)/(?:around_)?(\w+)/(\w+))/(\w+)"
+)
+
+
+class LayerWeight(NamedTuple):
+    """A weight of a stack.
+
+    Attributes:
+        stack: "encoder" or "decoder".
+        layer: the number of the layer in its stack, from 0; -1 for the norm after the last one.
+        sublayer: "self_attention", "memory_attention" or "feed_forward"; "" for that norm.
+        part: "query", "key", "value", "output"; "inner", "outer"; or "norm".
+        kind: "kernel" or "bias"; of a norm, "gamma" or "beta".
+        variable: its values.
+    """
+
+    stack: str
+    layer: int
+    sublayer: str
+    part: str
+    kind: str
+    variable: keras.Variable
 
 
 def name_of(weight: keras.Variable) -> str:
     """Returns a weight's name in its model, such as "encoder/layer_0/feed_forward/inner/bias"."""
     # Keras numbers the models of a process: their own names say nothing.
     return str(weight.path).partition("/")[2]
+
+
+def layer_weights(model: Transformer) -> Iterator[LayerWeight]:
+    """Lists the weights of both stacks."""
+    for weight in model.trainable_variables:
+        if found := _OF_STACK.fullmatch(name_of(weight)):
+            stack, layer, sublayer, part, kind = found.groups()
+            yield LayerWeight(stack, int(layer or -1), sublayer or "", part or "norm", kind, weight)
 
 
 def named_values(model: Transformer) -> dict[str, NDArray[np.float32]]:

@@ -66,14 +66,14 @@ def read_request(body: bytes, signatures: Mapping[str, Collection[str]], max_row
         raise _invalid(
             f"signature_name is {short(signature)}, expected one of {', '.join(signatures)}"
         )
-    names = signatures[signature]
-    in_rows = "instances" in document
+    names, in_rows = signatures[signature], "instances" in document
     if in_rows:
-        columns = _columns_of_rows(document["instances"], names)
+        rows_of_names = [_by_name(one, names) for one in _list_of(document["instances"])]
+        columns = {name: [row[name] for row in rows_of_names] for name in names}
     else:
-        columns = _columns(document["inputs"], names)
+        columns = _by_name(document["inputs"], names)
     for name, column in columns.items():
-        for text in column:
+        for text in _list_of(column):
             check_text(name, text)
     counts = {name: len(column) for name, column in columns.items()}
     rows = max(counts.values())
@@ -123,34 +123,19 @@ def write_answer(outputs: Columns, in_rows: bool) -> bytes:
     return json.dumps(answer, ensure_ascii=False).encode()
 
 
-def _columns(inputs: Any, names: Collection[str]) -> Columns:
-    """Reads the column form."""
-    if not isinstance(inputs, dict):
-        inputs = dict.fromkeys(names, inputs) if len(names) == 1 else {}
-    if inputs.keys() != set(names):
-        raise _invalid(f"'inputs' has {sorted(inputs)}, expected {sorted(names)}")
-    for name, column in inputs.items():
-        if not isinstance(column, list):
-            raise _invalid(f"input {name} is {short(column)}, expected a list of texts")
-    return inputs
+def _by_name(given: Any, names: Collection[str]) -> dict[str, Any]:
+    """Returns what is given for each input; what has no name is for the only input."""
+    if not isinstance(given, dict) and len(names) == 1:
+        given = dict.fromkeys(names, given)
+    if not isinstance(given, dict) or given.keys() != set(names):
+        raise _invalid(f"received {short(given)}, expected an object with {sorted(names)}")
+    return given
 
 
-def _columns_of_rows(instances: Any, names: Collection[str]) -> Columns:
-    """Reads the row form."""
-    if not isinstance(instances, list):
-        raise _invalid(f"'instances' is {short(instances)}, expected a list")
-    columns: Columns = {name: [] for name in names}
-    for instance in instances:
-        row = instance
-        if not isinstance(row, dict):
-            row = dict.fromkeys(names, row) if len(names) == 1 else {}
-        if row.keys() != columns.keys():
-            raise _invalid(
-                f"an instance is {short(instance)}, expected an object with {sorted(names)}"
-            )
-        for name, text in row.items():
-            columns[name].append(text)
-    return columns
+def _list_of(given: Any) -> list[Any]:
+    if not isinstance(given, list):
+        raise _invalid(f"received {short(given)}, expected a list")
+    return given
 
 
 def _invalid(message: str) -> RequestError:

@@ -29,7 +29,7 @@ Logits are ours. Marian's form differs in these points:
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,10 @@ from t2t_repro.formats.marian.weights import (
     SAFETENSORS,
     SHARED,
     SOFTMAX,
-    layer_weights,
+    their_name,
 )
 from t2t_repro.model.transformer import OWN_SOFTMAX, OWN_SOURCE_EMBEDDING, Transformer
-from t2t_repro.runs.weights import check_exportable
+from t2t_repro.runs.weights import LayerWeight, check_exportable, layer_weights
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 THEIR_EPSILON = 1e-5
@@ -223,11 +223,6 @@ class HuggingFaceModel:
                 "scores leave ids that are never written their probability here; transformers "
                 "share it among the others"
             )
-        if self._own_positions:
-            yield (
-                f"{SAFETENSORS} has the model's positions, which transformers load; a model that "
-                "they save again lacks them, and has transformers' own"
-            )
         if settings.rerank:
             yield "Translator.rerank is left out: transformers answer what their search finds"
 
@@ -258,16 +253,13 @@ def layers_as_marians(model: Transformer) -> dict[str, Array]:
     """
     order, scale = their_order(model), scale_for(model.config.norm_epsilon)
     weights: dict[str, Array] = {}
-    units = 0
-    for weight in layer_weights(model):
-        if weight.variable is None:
-            # A bias follows its matrix.
-            weights[weight.name] = np.zeros(units, np.float32)
-            continue
-        axis, power = _axis_and_power(weight.name, _depths(model))
-        value = np.array(weight.variable).T * np.float32(scale**power)
-        weights[weight.name] = value if axis is None else np.take(value, order, axis)
-        units = len(value)
+    for one in layer_weights(model):
+        axis, power = _axis_and_power(one, _depths(model)[one.stack])
+        value = np.array(one.variable).T * np.float32(scale**power)
+        weights[their_name(one)] = value if axis is None else np.take(value, order, axis)
+        if one.kind == "kernel":
+            bias = their_name(one._replace(kind="bias"))
+            weights.setdefault(bias, np.zeros(len(value), np.float32))
     return weights
 
 
@@ -275,20 +267,18 @@ def _depths(model: Transformer) -> dict[str, int]:
     return {"encoder": model.num_layers, "decoder": model.num_decoder_layers}
 
 
-def _axis_and_power(name: str, depths: Mapping[str, int]) -> tuple[int | None, int]:
+def _axis_and_power(one: LayerWeight, depth: int) -> tuple[int | None, int]:
     """Returns the axis of their weight that runs over d_model, and the power of s it is ours by."""
-    _, stack, _, number, *parts = name.split(".")
-    sublayer, part, kind = parts[0], *parts[-2:]
-    if part.endswith("layer_norm"):
-        is_last = part == "final_layer_norm" and int(number) == depths[stack] - 1
+    if one.part == "norm":
+        is_last = one.sublayer == "feed_forward" and one.layer == depth - 1
         return 0, int(not is_last)
     # Inputs of a stack, and the memory, are not scaled.
-    reads_input = sublayer == "self_attn" and number == "0"
-    reads_memory = sublayer == "encoder_attn" and part in ("k_proj", "v_proj")
+    reads_input = one.sublayer == "self_attention" and one.layer == 0
+    reads_memory = one.sublayer == "memory_attention" and one.part in ("key", "value")
     power = int(not reads_input and not reads_memory)
-    if part in ("out_proj", "fc2"):
+    if one.part in ("output", "outer"):
         return 0, power
-    return (1, -power) if kind == "weight" else (None, 0)
+    return (1, -power) if one.kind == "kernel" else (None, 0)
 
 
 def equal_exponent(search: BeamSearch, length: float) -> float:

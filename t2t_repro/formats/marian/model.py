@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_whole
-from t2t_repro.model.decoder import Decoder, DecoderLayer
-from t2t_repro.model.encoder import Encoder, EncoderLayer
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.model_json import parameter_count
 from t2t_repro.text.marian import MarianFile, MarianSubwords
@@ -99,12 +97,12 @@ class Weight(NamedTuple):
 
     Attributes:
         name: theirs.
-        variable: ours; None for a bias that our layer lacks.
+        variable: ours.
         side: whose vocabulary its rows belong to, if any: "source" or "target".
     """
 
     name: str
-    variable: keras.Variable | None
+    variable: keras.Variable
     side: str | None = None
 
 
@@ -128,55 +126,6 @@ def table_weights(
     if model.own_softmax is not None:
         yield Weight(softmax, model.own_softmax.table, "target")
     yield Weight(bias, model.logits_bias, "target")
-
-
-class LayerPart(NamedTuple):
-    """A layer with weights, within a layer of a stack.
-
-    Attributes:
-        stack: "encoder" or "decoder".
-        number: of the layer in its stack, from 0.
-        sublayer: "self_attention", "memory_attention" or "feed_forward".
-        name: "query", "key", "value", "output"; "inner", "outer"; or "norm".
-        layer: a Dense, or a LayerNorm.
-    """
-
-    stack: str
-    number: int
-    sublayer: str
-    name: str
-    layer: Any
-
-    def weights(self) -> tuple[keras.Variable, keras.Variable | None]:
-        """Returns the matrix or scale, and the bias, which is None where our layer has none."""
-        if self.name == "norm":
-            return self.layer.gamma, self.layer.beta
-        return self.layer.kernel, self.layer.bias
-
-
-def layer_parts(model: Transformer) -> Iterator[LayerPart]:
-    """Lists what has weights in the layers of both stacks."""
-    stacks: dict[str, Encoder | Decoder] = {"encoder": model.encoder, "decoder": model.decoder}
-    for stack, layers in stacks.items():
-        for number, layer in enumerate(layers.layers):
-            for sublayer, name, part in _parts_of(layer):
-                yield LayerPart(stack, number, sublayer, name, part)
-
-
-def _parts_of(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[str, str, Any]]:
-    attentions = [("self_attention", layer.self_attention, layer.around_self_attention)]
-    if isinstance(layer, DecoderLayer):
-        memory = layer.memory_attention, layer.around_memory_attention
-        attentions.append(("memory_attention", *memory))
-    for sublayer, attention, around in attentions:
-        yield sublayer, "query", attention.query_projection
-        yield sublayer, "key", attention.key_projection
-        yield sublayer, "value", attention.value_projection
-        yield sublayer, "output", attention.output_projection
-        yield sublayer, "norm", around.norm
-    yield "feed_forward", "inner", layer.feed_forward.inner
-    yield "feed_forward", "outer", layer.feed_forward.outer
-    yield "feed_forward", "norm", layer.around_feed_forward.norm
 
 
 class WeightsFile(NamedTuple):

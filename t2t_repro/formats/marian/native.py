@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.fields import Fields, check_unpacked_size, read_file
+from t2t_repro.formats.marian.fields import Fields, read_file
 from t2t_repro.formats.marian.model import MarianModel, MarianText
 from t2t_repro.formats.marian.native_model import NativeModel, parse_yaml
 from t2t_repro.formats.marian.native_text import read_vocabularies
@@ -57,7 +55,6 @@ def _unpacked(path: Path) -> Iterator[Path]:
 
 def _extract(archive: Path, folder: str) -> None:
     with zipfile.ZipFile(archive) as file:
-        check_unpacked_size(file)
         file.extractall(folder)
 
 
@@ -117,14 +114,8 @@ def _read(
 ) -> MarianModel:
     file = NativeModel(path)
     text = read_vocabularies(vocabularies, file.rows)
-    ids = text.source.ids, text.target.ids
-    if file.shares_embedding and not np.array_equal(*ids):
-        raise UserError(
-            f"{path} has one embedding for source and target, but EOS and UNK have other ids in "
-            f"{vocabularies[0]} than in {vocabularies[1]}: give its own vocabularies."
-        )
-    decoding = _decoding(decoder, text, is_ensemble)
-    return MarianModel(file.build(*ids), text, decoding, path.name)
+    model = file.build(text.source.ids, text.target.ids)
+    return MarianModel(model, text, _decoding(decoder, text, is_ensemble), path.name)
 
 
 def _decoding(fields: Fields, text: MarianText, is_ensemble: bool) -> str:

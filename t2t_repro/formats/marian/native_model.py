@@ -10,7 +10,6 @@ src/models/transformer.h):
 """
 
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,11 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from t2t_repro.formats.marian.fields import TIED, Fields, check_unpacked_size, read_file
-from t2t_repro.formats.marian.model import NEVER, Weight, WeightsFile, layer_parts, table_weights
+from t2t_repro.formats.marian.fields import TIED, Fields, read_file
+from t2t_repro.formats.marian.model import NEVER, Weight, WeightsFile, table_weights
 from t2t_repro.model.layer_config import LayerConfig, Normalization
 from t2t_repro.model.transformer import OWN_SOURCE_EMBEDDING, Transformer
+from t2t_repro.runs.weights import layer_weights
 
 _EXPECTED = "an .npz file that Marian wrote: copy it again"
 _OPTIONS = "special:model.yml"
@@ -37,9 +37,13 @@ _ACTIVATIONS = {
 _REQUIRED: dict[str, tuple[Any, ...]] = {
     "factors-combine": ("sum",),
     "transformer-attention-mask": ("default",),
+    # Others are recurrent, such as the SSRU of students for browsers.
+    "transformer-decoder-autoreg": ("self-attention",),
     "transformer-decoder-ffn-depth": (0, 2),
     "transformer-ffn-depth": (2,),
     "transformer-postprocess-emb": ("d", ""),
+    # Others are RNNs, or have several encoders.
+    "type": ("transformer",),
 }
 _REQUIRED_EMPTY = (
     "factors-dim-emb", "input-types", "lemma-dependency", "lemma-dim-emb", "right-left",
@@ -61,6 +65,7 @@ _STEPS: dict[Normalization, tuple[str, str, str]] = {"post": ("", "an", ""), "pr
 
 _SUBLAYERS = {"self_attention": "self", "memory_attention": "context", "feed_forward": "ffn"}
 _MATRICES = {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
+_KINDS = {"kernel": "W", "bias": "b", "gamma": "scale", "beta": "bias"}
 
 
 class NativeModel:
@@ -71,7 +76,6 @@ class NativeModel:
 
     Attributes:
         rows: the numbers of ids of source and target.
-        shares_embedding: whether source and target have one embedding.
 
     Raises:
         UserError: the file cannot be read, or its model is none that `Transformer` can be.
@@ -82,7 +86,6 @@ class NativeModel:
         text = arrays.pop(_OPTIONS)
         options = Fields(path, lambda _: parse_yaml(text.tobytes()), _EXPECTED)
         self._arguments = arguments = _arguments(options)
-        self.shares_embedding = arguments["tied_embeddings"] not in OWN_SOURCE_EMBEDDING
         target = arguments["vocab_size"] - 1
         self.rows = (arguments["source_vocab_size"] or target + 1) - 1, target
         if options.value("output-omit-bias"):
@@ -110,7 +113,6 @@ class NativeModel:
         self._file.check_names({weight.name for weight in weights})
         ids = {"source": source_ids, "target": target_ids}
         for name, variable, side in weights:
-            assert variable is not None
             shape = tuple(variable.shape)
             if side:
                 shape = (shape[0] - 1, *shape[1:])
@@ -126,21 +128,16 @@ def _weights_of(model: Transformer) -> Iterator[Weight]:
     """Lists the weights of a model by the names that they have in Marian."""
     yield from table_weights(model, _SHARED, _OWN_TABLES, _SOFTMAX, _LOGITS_BIAS)
     end = "_pre" if model.config.normalization == "pre" else ""
-    for part in layer_parts(model):
-        sublayer = _SUBLAYERS[part.sublayer]
-        name = f"{part.stack}_l{part.number + 1}_{sublayer}"
-        weight, bias = part.weights()
-        if part.name == "norm":
-            name = f"{name}_{'ffn' if sublayer == 'ffn' else 'Wo'}_ln"
-            yield Weight(f"{name}_scale{end}", weight)
-            yield Weight(f"{name}_bias{end}", bias)
+    for one in layer_weights(model):
+        kind, sublayer = _KINDS[one.kind], _SUBLAYERS.get(one.sublayer)
+        name = f"{one.stack}_l{one.layer + 1}_{sublayer}"
+        if sublayer is None:
+            name = f"{one.stack}_top_ln_{kind}"
+        elif one.part == "norm":
+            name = f"{name}_{'ffn' if sublayer == 'ffn' else 'Wo'}_ln_{kind}{end}"
         else:
-            yield Weight(f"{name}_W{_MATRICES[part.name]}", weight)
-            yield Weight(f"{name}_b{_MATRICES[part.name]}", bias)
-    for stack, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
-        if (norm := layers.final_norm) is not None:
-            yield Weight(f"{stack}_top_ln_scale", norm.gamma)
-            yield Weight(f"{stack}_top_ln_bias", norm.beta)
+            name = f"{name}_{kind}{_MATRICES[one.part]}"
+        yield Weight(name, one.variable)
 
 
 def _arguments(options: Fields) -> dict[str, Any]:
@@ -149,11 +146,6 @@ def _arguments(options: Fields) -> dict[str, Any]:
     Raises:
         UserError: there is none.
     """
-    if options.value("type", "amun") != "transformer":
-        raise options.refused("type", "'transformer' (others are RNNs, or have several encoders)")
-    if options.value("transformer-decoder-autoreg", "self-attention") != "self-attention":
-        what = "'self-attention' (students for browsers have an SSRU)"
-        raise options.refused("transformer-decoder-autoreg", what)
     for name, expected in _REQUIRED.items():
         options.require(name, *expected)
     options.require_empty(*_REQUIRED_EMPTY)
@@ -214,8 +206,6 @@ def _version(options: Fields) -> tuple[int, ...]:
 def _read_npz(path: Path) -> dict[str, NDArray]:
     if path.suffix == ".bin":
         raise ValueError("it is of Marian's binary format, as quantized students are")
-    with zipfile.ZipFile(path) as file:
-        check_unpacked_size(file)
     with np.load(path, allow_pickle=False) as arrays:
         # Other special members than the options are not of the model.
         names = [name for name in arrays.files if not name.startswith("special:")]

@@ -46,8 +46,6 @@ def read_vocabularies(paths: tuple[Path, Path], rows: tuple[int, int]) -> Marian
 
 
 def _read_side(path: Path, rows: int, splitter: Path) -> MarianSide:
-    if path.suffix == ".fsv":
-        raise UserError(f"{path} is a factored vocabulary, expected pieces: it cannot be imported.")
     if path.suffix == ".spm":
         return _of_sentencepiece(path, rows)
     is_map = path.suffix in (".yml", ".yaml", ".json")

@@ -4,7 +4,7 @@ PyTorch stores matrices as [outputs, inputs], the transpose of ours, and the bia
 one row. Rows of embeddings are in the order of the model's own vocabulary.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from t2t_repro.errors import UserError
-from t2t_repro.formats.marian.fields import MAX_BYTES, read_file, refuse_pointer
-from t2t_repro.formats.marian.model import Weight, WeightsFile, layer_parts, table_weights
+from t2t_repro.formats.marian.fields import read_file, refuse_pointer
+from t2t_repro.formats.marian.model import Weight, WeightsFile, table_weights
 from t2t_repro.model.positional_encoding import concatenated_sinusoids, halved_sinusoids
 from t2t_repro.model.transformer import Transformer
+from t2t_repro.runs.weights import LayerWeight, layer_weights
 from t2t_repro.vocabulary import PAD_ID
 
 SAFETENSORS, TF_WEIGHTS = "model.safetensors", "tf_model.h5"
@@ -50,26 +51,11 @@ _PARTS = {
 _KERAS_NAMES = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "beta": "bias"}
 
 
-def weights_of(model: Transformer) -> Iterator[Weight]:
-    """Lists all weights of a model.
-
-    Args:
-        model: built, with all that Marian's models have: biases in attention and of the logits.
-    """
-    yield from table_weights(model, SHARED, OWN_TABLES, SOFTMAX, LOGITS_BIAS)
-    yield from layer_weights(model)
-
-
-def layer_weights(model: Transformer) -> Iterator[Weight]:
-    """Lists the weights of all layers; `variable` is None for biases that a model lacks."""
-    for part in layer_parts(model):
-        name = _PARTS.get((part.sublayer, part.name))
-        if name is None:
-            name = f"{_ATTENTIONS[part.sublayer]}.{_PROJECTIONS[part.name]}"
-        name = f"model.{part.stack}.layers.{part.number}.{name}"
-        weight, bias = part.weights()
-        yield Weight(f"{name}.weight", weight)
-        yield Weight(f"{name}.bias", bias)
+def their_name(one: LayerWeight) -> str:
+    """Returns the name of a layer's weight in PyTorch's model."""
+    part = _PARTS.get((one.sublayer, one.part))
+    part = part or f"{_ATTENTIONS[one.sublayer]}.{_PROJECTIONS[one.part]}"
+    return f"model.{one.stack}.layers.{one.layer}.{part}.{_KERAS_NAMES.get(one.kind, one.kind)}"
 
 
 def read_weights(directory: Path) -> WeightsFile:
@@ -92,8 +78,6 @@ def read_weights(directory: Path) -> WeightsFile:
 
 
 def _read_tensors(path: Path) -> dict[str, NDArray]:
-    if (size := path.stat().st_size) > MAX_BYTES:
-        raise ValueError(f"it has {size:,} bytes, at most {MAX_BYTES:,} are read")
     return _read_h5(path) if path.name == TF_WEIGHTS else load_file(path)
 
 
@@ -146,19 +130,19 @@ def load_weights(model: Transformer, file: WeightsFile, rows: Mapping[str, NDArr
     """Gives a model the weights of a file.
 
     Args:
-        model: built, see `weights_of`.
+        model: built, with all that Marian's models have: biases in attention and of the logits.
         file: all of its weights. It may repeat tied embeddings, as PyTorch's model does.
         rows: for each side, their id of each of our ids: [ids], every one once.
 
     Raises:
         UserError: the file belongs to another model.
     """
-    weights = [*weights_of(model)]
+    weights = [*table_weights(model, SHARED, OWN_TABLES, SOFTMAX, LOGITS_BIAS)]
+    weights += [Weight(their_name(one), one.variable) for one in layer_weights(model)]
     known = {SHARED, SOFTMAX, *OWN_TABLES.values(), *POSITIONS, *(one.name for one in weights)}
     file.check_names(known)
     _share_tied(file, model)
     for name, variable, side in weights:
-        assert variable is not None
         shape = tuple(variable.shape)
         theirs = (1, *shape) if name == LOGITS_BIAS else shape if side else shape[::-1]
         value = file.value(name, theirs)

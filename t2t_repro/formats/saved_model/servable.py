@@ -16,7 +16,6 @@ from t2t_repro.decoding.search import UNFILLED_SCORE
 from t2t_repro.decoding.translator import Translator
 from t2t_repro.model.step_decoder import with_values
 from t2t_repro.model.transformer import Transformer
-from t2t_repro.text.subword_model import SubwordPair
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 
 Outputs = dict[str, tf.Tensor]
@@ -76,11 +75,6 @@ class Servable(tf.Module):
         # tf.saved_model.save, and written twice.
         search = functools.partial(self._search_sentences, translator)
         self._search = tf.function(search, autograph=False).__call__
-
-    @property
-    def subwords(self) -> SubwordPair:
-        """The subword models of source and target."""
-        return self._translator.subwords
 
     def signatures(self) -> dict[str, tf.types.experimental.GenericFunction]:
         """Returns the functions that a server offers, by name."""
@@ -233,7 +227,7 @@ class Servable(tf.Module):
             truncated: [batch] bool, as in `translate`.
         """
         settings = replace(self._translator.settings, search=Sampling(samples=1))
-        translator = Translator(self._translator.models, self.subwords, settings)
+        translator = Translator(self._translator.models, self._translator.subwords, settings)
         sentences = self._encoded(source)
         return self._best(sentences, *self._search_sentences(translator, sentences, 1, seeds=seed))
 

@@ -5,10 +5,8 @@ layout of ours, so loading is a matter of names. Only the embedding may be store
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -22,14 +20,22 @@ from t2t_repro.formats.tensor2tensor.hparams import (
     numbers_of_layers,
     read_hparams,
 )
-from t2t_repro.model.decoder import Decoder, DecoderLayer
-from t2t_repro.model.encoder import Encoder, EncoderLayer
 from t2t_repro.model.transformer import Transformer
-
-NamedVariables = Iterator[tuple[str, keras.Variable]]
+from t2t_repro.runs.weights import LayerWeight, layer_weights
 
 EMBEDDING_SHARD = re.compile(r"(transformer/symbol_modality_\d+_\d+/shared)/weights_(\d+)")
 TARGET_SPACE = f"{BODY}/target_space_embedding/kernel"
+
+_SUBLAYERS = {
+    "self_attention": "self_attention", "memory_attention": "encdec_attention",
+    "feed_forward": "ffn",
+}  # fmt: skip
+_PARTS = {
+    "query": "multihead_attention/q", "key": "multihead_attention/k",
+    "value": "multihead_attention/v", "output": "multihead_attention/output_transform",
+    "inner": "conv1", "outer": "conv2",
+}  # fmt: skip
+_KINDS = {"gamma": "layer_norm_scale", "beta": "layer_norm_bias"}
 
 MAX_LENGTH = 2048
 """Positions of the tables that `with_source_vector` makes; T2T trained on sentences up to 256."""
@@ -81,8 +87,8 @@ def transformer_from_t2t(
     model.build()
     model.embedding.table.assign(table)
     # Variables that the model has no place for, such as Adam's, are ignored.
-    for name, variable in _body_variables(model):
-        variable.assign(reader.read(name))
+    for one in layer_weights(model):
+        one.variable.assign(reader.read(_their_name(one, model.config.normalization)))
     return model if vector is None else with_source_vector(model, vector)
 
 
@@ -171,45 +177,13 @@ def _latest(folder: Path) -> Path:
     return folder / Path(state.model_checkpoint_path).name if state else folder
 
 
-def _body_variables(model: Transformer) -> NamedVariables:
-    """Pairs T2T's names with the variables of the encoder and the decoder."""
-    yield from _stack_variables(f"{BODY}/encoder", model.encoder)
-    yield from _stack_variables(f"{BODY}/decoder", model.decoder)
-
-
-def _stack_variables(name: str, stack: Encoder | Decoder) -> NamedVariables:
+def _their_name(one: LayerWeight, normalization: str) -> str:
+    """Returns T2T's name of a weight of encoder or decoder."""
     # T2T names a norm after the hook it runs in, and its pre-norm hook "prepostprocess".
-    is_pre = stack.config.normalization == "pre"
-    norm = f"{'layer_prepostprocess' if is_pre else 'layer_postprocess'}/layer_norm"
-    for i in range(stack.num_layers):
-        yield from _layer_variables(f"{name}/layer_{i}", norm, stack.layers[i])
-    if stack.final_norm:
-        yield from _norm_variables(f"{name}/{norm}", stack.final_norm)
-
-
-def _layer_variables(name: str, norm: str, layer: EncoderLayer | DecoderLayer) -> NamedVariables:
-    attentions = [("self_attention", layer.self_attention, layer.around_self_attention)]
-    if isinstance(layer, DecoderLayer):
-        attentions.append(
-            ("encdec_attention", layer.memory_attention, layer.around_memory_attention)
-        )
-    for kind, attention, around in attentions:
-        heads = f"{name}/{kind}/multihead_attention"
-        yield f"{heads}/q/kernel", attention.query_projection.kernel
-        yield f"{heads}/k/kernel", attention.key_projection.kernel
-        yield f"{heads}/v/kernel", attention.value_projection.kernel
-        yield f"{heads}/output_transform/kernel", attention.output_projection.kernel
-        yield from _norm_variables(f"{name}/{kind}/{norm}", around.norm)
-    network = layer.feed_forward
-    for conv, dense in (("conv1", network.inner), ("conv2", network.outer)):
-        yield f"{name}/ffn/{conv}/kernel", dense.kernel
-        yield f"{name}/ffn/{conv}/bias", dense.bias
-    yield from _norm_variables(f"{name}/ffn/{norm}", layer.around_feed_forward.norm)
-
-
-def _norm_variables(name: str, norm: keras.layers.LayerNormalization) -> NamedVariables:
-    yield f"{name}/layer_norm_scale", norm.gamma
-    yield f"{name}/layer_norm_bias", norm.beta
+    hook = "layer_prepostprocess" if normalization == "pre" else "layer_postprocess"
+    part = _PARTS.get(one.part, f"{hook}/layer_norm")
+    layer = f"layer_{one.layer}/{_SUBLAYERS[one.sublayer]}/" if one.sublayer else ""
+    return f"{BODY}/{one.stack}/{layer}{part}/{_KINDS.get(one.kind, one.kind)}"
 
 
 def _embedding_table(reader: _Checkpoint) -> NDArray[np.float32]:

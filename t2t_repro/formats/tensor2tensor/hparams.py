@@ -69,15 +69,9 @@ def read_hparams(path: Path) -> dict[str, Any]:
 
 def numbers_of_layers(shapes: Shapes) -> tuple[int, int]:
     """Counts the layers of encoder and decoder."""
-    encoder, decoder = (
-        {
-            match[1]
-            for match in map(re.compile(rf"{BODY}/{stack}/layer_(\d+)/").match, shapes)
-            if match
-        }
-        for stack in ("encoder", "decoder")
-    )
-    return len(encoder), len(decoder)
+    names = [re.match(rf"{BODY}/(encoder|decoder)/layer_\d+/", name) for name in shapes]
+    stacks = [found[1] for found in {name[0]: name for name in names if name}.values()]
+    return stacks.count("encoder"), stacks.count("decoder")
 
 
 def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
