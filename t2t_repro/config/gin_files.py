@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gin
 from gin.config_parser import BindingStatement, ImportStatement, IncludeStatement
@@ -77,16 +77,12 @@ def parse(
         UserError: as in `configure`.
     """
     gin.clear_config()
-    _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
-    _act("\n".join(defaults), "the configuration of the model directory")
-    own = set()
-    beside: Sequence[Path] = ()
-    if gin_file:
-        path = find_gin_file(gin_file)
-        beside = path.resolve().parents
-        _look_for_modules_in(beside[0])
-        own = _act(read_gin(path), str(path), beside, skip_unknown)
-    own |= _act("\n".join(params), "--gin_param", beside, skip_unknown)
+    own: set[str] = set()
+    for piece in _pieces_of(gin_file, params, defaults):
+        with gin_text.one_line_errors():
+            gin.parse_config(gin_text.Text(piece.text, piece.name), skip_unknown)
+        if piece.is_own:
+            own |= gin_text.bindings_in(piece.text, piece.name).keys()
     if not skip_unknown:
         with gin_text.one_line_errors():
             gin.finalize()
@@ -111,16 +107,8 @@ def check_before_import(gin_file: str | Path | None, params: Sequence[str]) -> N
     Raises:
         UserError: a file cannot be found or parsed, or a name does not exist.
     """
-    _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
-    beside: Sequence[Path] = ()
-    found: list[Any] = []
-    if gin_file:
-        path = find_gin_file(gin_file)
-        beside = path.resolve().parents
-        _look_for_modules_in(beside[0])
-        found += _all_statements(read_gin(path), str(path), beside)
-    found += _all_statements("\n".join(params), "--gin_param", beside)
-    check_names(found)
+    pieces = _pieces_of(gin_file, params)
+    check_names([one for piece in pieces for one in gin_text.statements(piece.text, piece.name)])
 
 
 def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
@@ -164,7 +152,7 @@ def import_modules(names: Sequence[str]) -> None:
     """
     _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
     for name in names:
-        _import_module(name, f"--import={name}")
+        _import(name, f"--import={name}")
 
 
 def decoding_bindings(
@@ -210,62 +198,62 @@ def import_hint(text: str) -> str:
     return f", or, if you trust the training run's own modules, give {flags}" if flags else ""
 
 
-def _all_statements(text: str, name: str, beside: Sequence[Path]) -> Iterator[Any]:
-    """Yields the statements of a text and of all that it includes; imports its modules."""
-    for statement in gin_text.statements(text, name):
-        yield statement
-        if isinstance(statement, ImportStatement):
-            _import(statement, name)
-        elif isinstance(statement, IncludeStatement):
-            yield from _all_statements(*_included(statement, name, beside), beside)
+class _Piece(NamedTuple):
+    """Lines of a gin file between two includes.
+
+    Attributes:
+        text: after as many empty lines as come before it in the file.
+        name: of the file, for errors.
+        is_own: whether the file is not an included one.
+    """
+
+    text: str
+    name: str
+    is_own: bool
 
 
-def _included(statement: IncludeStatement, name: str, beside: Sequence[Path]) -> tuple[str, str]:
-    """Returns text and name of an included file."""
-    place = f"gin: {name}, line {statement.location.line_num} includes {statement.filename}"
-    path = find_gin_file(statement.filename, beside)
-    text = read_gin(path, place)
-    _look_for_modules_in(path.resolve().parent)
-    return text, str(path)
+def _pieces_of(
+    gin_file: str | Path | None, params: Sequence[str], defaults: Sequence[str] = ()
+) -> Iterator[_Piece]:
+    """Yields the pieces of all that `parse` acts on, after the modules that they need."""
+    _look_for_modules_in(Path.cwd(), *_GIN_FOLDERS)
+    yield from _pieces("\n".join(defaults), "the configuration of the model directory", (), False)
+    beside: Sequence[Path] = ()
+    if gin_file:
+        path = find_gin_file(gin_file)
+        beside = path.resolve().parents
+        _look_for_modules_in(beside[0])
+        yield from _pieces(read_gin(path), str(path), beside)
+    yield from _pieces("\n".join(params), "--gin_param", beside)
 
 
-def _act(text: str, name: str, beside: Sequence[Path] = (), skip_unknown: bool = False) -> set[str]:
-    """Has gin act on a text, in pieces between its includes.
+def _pieces(text: str, name: str, beside: Sequence[Path], is_own: bool = True) -> Iterator[_Piece]:
+    """Yields the pieces of a text and of what it includes, with the names of today.
 
     gin itself would look for included files in a search path that can only be added to.
-
-    Args:
-        text: to be parsed.
-        name: of its file, for errors.
-        beside: folders in which included files are looked for first.
-        skip_unknown: see `parse`.
-
-    Returns:
-        the names that the text itself binds.
     """
-    lines, begin, own = text.splitlines(keepends=True), 0, set()
+    lines, begin = text.splitlines(keepends=True), 0
     for statement in gin_text.statements(text, name):
+        number = statement.location.line_num
         if isinstance(statement, BindingStatement):
-            own.add(today := gin_text.name_today(written := gin_text.name_of(statement)))
-            number = statement.location.line_num - 1
-            lines[number] = lines[number].replace(written, today, 1)
+            written = gin_text.name_of(statement)
+            today = gin_text.name_today(written)
+            lines[number - 1] = lines[number - 1].replace(written, today, 1)
         elif isinstance(statement, ImportStatement):
             # Before gin imports it: what gin raises is then about the text, not about the module.
-            _import(statement, name)
+            _import(statement.module, f"gin: {statement.format()!r} in {name}")
         elif isinstance(statement, IncludeStatement):
-            end = statement.location.line_num
-            _bind(lines[begin : end - 1], begin, name, skip_unknown)
-            begin = end
-            _act(*_included(statement, name, beside), beside, skip_unknown)
-    _bind(lines[begin:], begin, name, skip_unknown)
-    return own
+            yield _Piece("\n" * begin + "".join(lines[begin : number - 1]), name, is_own)
+            begin = number
+            place = f"gin: {name}, line {number} includes {statement.filename}"
+            path = find_gin_file(statement.filename, beside)
+            included = read_gin(path, place)
+            _look_for_modules_in(path.resolve().parent)
+            yield from _pieces(included, str(path), beside, is_own=False)
+    yield _Piece("\n" * begin + "".join(lines[begin:]), name, is_own)
 
 
-def _import(statement: ImportStatement, name: str) -> None:
-    _import_module(statement.module, f"gin: {statement.format()!r} in {name}")
-
-
-def _import_module(name: str, place: str) -> None:
+def _import(name: str, place: str) -> None:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -275,12 +263,6 @@ def _import_module(name: str, place: str) -> None:
             f"{place}: there is no module {error.name}; expected one beside the gin file, in the "
             "working directory, or in a folder of PYTHONPATH."
         ) from error
-
-
-def _bind(lines: Sequence[str], begin: int, name: str, skip_unknown: bool) -> None:
-    """Has gin act on some lines of a text; its errors have their numbers in the whole."""
-    with gin_text.one_line_errors():
-        gin.parse_config(gin_text.Text("\n" * begin + "".join(lines), name), skip_unknown)
 
 
 def _look_for_modules_in(*folders: Path) -> None:
