@@ -1,13 +1,14 @@
 """Trains a model: `python -m t2t_repro.trainer --gin_file=gin/base_ende.gin`.
 
 Prepares what is missing (download, cleaning, subwords, token stores), then trains; started again,
-it goes on where it stopped. SIGTERM (or Ctrl-C) makes it write a checkpoint after the update under
-way, or in place of a dev evaluation, and exit with 143 (130); a second one ends it at once.
+it goes on where it stopped. SIGTERM (or Ctrl-C) makes it write a checkpoint and exit with 143 (130)
+within 10 seconds, after the update or dev evaluation under way or without it; a second one ends it
+at once.
 
 Several processes, on one machine or many, train together where TF_CONFIG or Slurm's `srun` says so:
 each is given the same command, the first prepares the data and writes model and log. They wait for
 each other for an hour at most. If one is lost, the others exit with 143 within seconds; started
-again, as many as there are, they go on.
+again, as many as there are, they go on. A signal ends all of them after the same update.
 
 The log's `loss` is what is minimised: cross-entropy with label smoothing, less the entropy of the
 smoothing itself, so that 0 is the least. So it may lie below `nll`, the cross-entropy without label
