@@ -9,6 +9,7 @@ answered the requests that it received.
 
 import os
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -38,7 +39,8 @@ def main() -> None:
             "expected one --direction for each --model_dir, in the same order."
         )
     _check_port()
-    translators = list(map(_load, model_dirs))
+    checkpoints = list(map(shared.find_checkpoint, model_dirs))
+    translators = list(map(_load, model_dirs, checkpoints))
     import asyncio
 
     from t2t_repro.serving.libretranslate import read_directions
@@ -63,15 +65,11 @@ def _check_port() -> None:
         ) from error
 
 
-def _load(model_dir: str) -> "Translator":
+def _load(model_dir: str, checkpoint: str) -> "Translator":
     """Loads a model for several threads, each of which translates on one core."""
-    from dataclasses import replace
-
-    from t2t_repro.decoding.translator import Translator
-
-    translator = shared.load_translator(shared.find_checkpoint(model_dir), model_dir=model_dir)
+    translator = shared.load_translator(checkpoint, model_dir=model_dir)
     settings = replace(translator.settings, workers=1)
-    return Translator(translator.models, translator.subwords, settings)
+    return type(translator)(translator.models, translator.subwords, settings)
 
 
 def cli() -> None:
