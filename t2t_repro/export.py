@@ -79,8 +79,6 @@ def _write_hugging_face(translator: "Translator", checkpoint: str) -> None:
     exported.write(Path(FLAGS.export_dir), card)
     for difference in exported.differences:
         logging.warning(difference)
-    if not FLAGS.license:
-        logging.info("its model card says that the licence is unknown: --license names it")
 
 
 def cli() -> None:

@@ -77,7 +77,6 @@ def _write(marian: "MarianModel", folder: Path, name: str, commit: str | None) -
     directory.describe(marian.model, subwords, config, config)
     save_weights(marian.model, directory.checkpoints, 0)
     write_ancestry(directory.ancestry_json, [ancestor])
-    logging.info(f"{marian.weights} has {marian.model.count_params():,} parameters")
     Tags(subwords.source.pieces()).log()
 
 

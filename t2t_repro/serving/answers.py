@@ -42,42 +42,38 @@ class Answers:
 
     def translate(self, source: Sequence[str]) -> Columns:
         """Finds the best translation of each text."""
-        return self._best(source, None)
+        return self._best(source)
 
     def translate_from_prefix(self, source: Sequence[str], prefix: Sequence[str]) -> Columns:
         """Finds the best translation of each text that begins with its prefix."""
         return self._best(source, prefix)
 
-    def _best(self, source: Sequence[str], prefix: Sequence[str] | None) -> Columns:
-        found, truncated = self._translate(source, 1, prefix)
-        return {
-            "translation": [best.text for best, *_ in found],
-            "score": [best.score for best, *_ in found],
-            "finished": [best.finished for best, *_ in found],
-            "truncated": truncated,
-        }
-
-    def _translate(
-        self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
-    ) -> tuple[list[list[Translation]], list[bool]]:
-        """Returns the translations of each text, and whether it was cut off."""
-        if self._language is not None:
-            rows = translate_split(self._translator, source, self._language)
-            best = [[Translation(*row[:2], row.finished)] for row in rows]
-            return best, [row.truncated for row in rows]
-        found = self._translator.translate(source, n_best, prefix, first=None)
-        return found, self._translator.truncated(source, prefix)
-
     def translate_n_best(self, source: Sequence[str]) -> Columns:
         """Finds the beam's translations of each text; rows are filled up, `count` are real."""
-        beam_size = self._translator.settings.search.beam_size
-        found, truncated = self._translate(source, beam_size)
+        return self._n_best(source, self._translator.settings.search.beam_size)
+
+    def _best(self, source: Sequence[str], prefix: Sequence[str] | None = None) -> Columns:
+        found = self._n_best(source, 1, prefix)
+        of_text = "translation", "score", "finished"
+        best = {name: [first for first, *_ in found[name]] for name in of_text}
+        return {**best, "truncated": found["truncated"]}
+
+    def _n_best(
+        self, source: Sequence[str], n_best: int, prefix: Sequence[str] | None = None
+    ) -> Columns:
+        if self._language is not None:
+            rows = translate_split(self._translator, source, self._language)
+            found = [[Translation(*row[:2], row.finished)] for row in rows]
+            truncated = [row.truncated for row in rows]
+        else:
+            found = self._translator.translate(source, n_best, prefix, first=None)
+            truncated = self._translator.truncated(source, prefix)
         no_translation = Translation("", UNFILLED_SCORE)
-        full = [[*some, *[no_translation] * (beam_size - len(some))] for some in found]
+        full = [[*some, *[no_translation] * (n_best - len(some))] for some in found]
         return {
-            "translation": [[translation.text for translation in some] for some in full],
-            "score": [[translation.score for translation in some] for some in full],
-            "finished": [[translation.finished for translation in some] for some in full],
+            "translation": [[one.text for one in some] for some in full],
+            "score": [[one.score for one in some] for some in full],
+            "finished": [[one.finished for one in some] for some in full],
             "count": list(map(len, found)),
             "truncated": truncated,
         }

@@ -62,6 +62,7 @@ _ACTIVATIONS = {"silu": "swish", **{name: name for name in ACTIVATIONS.values()}
 """Names of activations in transformers, by Keras's."""
 
 _POSITIONS = ("interleaved", "halves", "concatenated")
+_SPECIAL_IDS = {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": PAD_ID}
 _COLUMN = "<pad_column>"
 _MEAN_LENGTH = 25.0
 
@@ -89,7 +90,6 @@ class HuggingFaceModel:
         self._longest_source = translator.max_source_length
         longest = translator.limit(translator.max_source_length)
         self._positions = max(translator.max_source_length, longest)
-        self._own_positions = POSITIONS * (model.positional_encoding.kind == "concatenated")
         self._mean_length = mean_length or _MEAN_LENGTH
         self._is_shared = model.tied_embeddings not in OWN_SOURCE_EMBEDDING
         self._has_softmax = model.tied_embeddings in OWN_SOFTMAX
@@ -140,8 +140,10 @@ class HuggingFaceModel:
             # A model with its own softmax ties nothing there, so a shared table is written twice.
             tables[OWN_TABLES["source"]] = model.source_embedding.looked_up()
             tables[OWN_TABLES["target"]] = target.copy()
-        sinusoids = model.positional_encoding.encode(np.arange(self._positions))
-        return tables | {name: np.array(sinusoids) for name in self._own_positions}
+        if model.positional_encoding.kind == "concatenated":
+            sinusoids = model.positional_encoding.encode(np.arange(self._positions))
+            tables |= {name: np.array(sinusoids) for name in POSITIONS}
+        return tables
 
     def _logits_bias(self) -> Array:
         """[1, rows of the target]; the bias of a lost PAD forbids it."""
@@ -176,9 +178,7 @@ class HuggingFaceModel:
             "dropout": layer.dropout,
             "attention_dropout": layer.attention_dropout,
             "activation_dropout": layer.relu_dropout,
-            "pad_token_id": PAD_ID,
-            "eos_token_id": EOS_ID,
-            "decoder_start_token_id": PAD_ID,
+            **_SPECIAL_IDS,
             "forced_eos_token_id": None,
         }
         for stack, depth in _depths(model).items():
@@ -190,9 +190,7 @@ class HuggingFaceModel:
     def _generation(self, translator: Translator) -> dict[str, Any]:
         search = translator.settings.search
         settings: dict[str, Any] = {
-            "pad_token_id": PAD_ID,
-            "eos_token_id": EOS_ID,
-            "decoder_start_token_id": PAD_ID,
+            **_SPECIAL_IDS,
             "bad_words_ids": [[one] for one in sorted({PAD_ID, *translator.forbidden})],
             # With the start symbol.
             "max_length": self._positions,

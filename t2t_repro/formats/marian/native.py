@@ -1,11 +1,10 @@
 """Reads a model as Marian itself wrote it: model.npz, vocabularies and decoder.yml."""
 
+import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.formats.marian.fields import Fields, read_file
@@ -48,14 +47,9 @@ def _unpacked(path: Path) -> Iterator[Path]:
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
-        read_file(path, lambda archive: _extract(archive, folder), _EXPECTED)
+        read_file(path, lambda archive: shutil.unpack_archive(archive, folder), _EXPECTED)
         inside = [*Path(folder).iterdir()]
         yield inside[0] if len(inside) == 1 and inside[0].is_dir() else Path(folder)
-
-
-def _extract(archive: Path, folder: str) -> None:
-    with zipfile.ZipFile(archive) as file:
-        file.extractall(folder)
 
 
 def _find(path: Path, vocabularies: Sequence[Path]) -> tuple[list[Path], tuple[Path, Path], Fields]:
@@ -72,7 +66,8 @@ def _find(path: Path, vocabularies: Sequence[Path]) -> tuple[list[Path], tuple[P
         decoders = [one for one in beside if one.exists()]
     else:
         decoders = _only(folder, "decoder.yml", "*decoder.yml") if path.is_dir() else [path]
-    fields = Fields(decoders[0], _read_yaml, _EXPECTED) if decoders else Fields(path, lambda _: {})
+    read = (lambda file: parse_yaml(file.read_bytes())) if decoders else (lambda _: {})
+    fields = Fields([*decoders, path][0], read, _EXPECTED)
     models = [path] if is_model else _beside(folder, fields.value("models", []))
     models = models or _only(folder, "model.npz", "*.npz")
     texts = [*vocabularies] or _beside(folder, fields.value("vocabs", []))
@@ -103,10 +98,6 @@ def _beside(folder: Path, names: Sequence[str]) -> list[Path]:
     """Returns the files of these names, which may have lain in another directory."""
     paths = [folder / name for name in names]
     return [path if path.exists() else folder / path.name for path in paths]
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    return parse_yaml(path.read_bytes())
 
 
 def _read(

@@ -64,9 +64,9 @@ def read_weights(directory: Path) -> WeightsFile:
     Raises:
         UserError: there is no such file, or it cannot be read.
     """
-    for name in (SAFETENSORS, TF_WEIGHTS):
+    for name, read in ((SAFETENSORS, load_file), (TF_WEIGHTS, _read_h5)):
         if (path := directory / name).exists():
-            return WeightsFile(path, read_file(path, _read_tensors))
+            return WeightsFile(path, read_file(path, read))
     refuse_pointer(directory / "pytorch_model.bin")
     raise UserError(
         f"{directory} has no {SAFETENSORS} or {TF_WEIGHTS} (a pytorch_model.bin is a pickle, which "
@@ -75,10 +75,6 @@ def read_weights(directory: Path) -> WeightsFile:
         "as T; [c.from_pretrained('NAME').save_pretrained('converted') for c in (M, T)]\", where "
         "NAME is its directory or its name on the hub, and give --model=converted."
     )
-
-
-def _read_tensors(path: Path) -> dict[str, NDArray]:
-    return _read_h5(path) if path.name == TF_WEIGHTS else load_file(path)
 
 
 def _read_h5(path: Path) -> dict[str, NDArray]:

@@ -23,9 +23,6 @@ Outputs = dict[str, tf.Tensor]
 SIGNATURES = ("serving_default", "nbest", "token_ids", "score")
 MORE_SIGNATURES = ("prefix", "sample", "alignment")
 
-PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "int8": "float32"}
-"""The precision of the computation, by the way in which weights are stored."""
-
 _LARGEST_INT8 = 127.0
 _TEXTS = tf.TensorSpec([None], tf.string)
 _SEEDS = tf.TensorSpec([None], tf.int64)
@@ -87,11 +84,7 @@ class Servable(tf.Module):
             "sample": (self.sample, [_TEXTS, _SEEDS]),
             "alignment": (self.align, [_TEXTS, _TEXTS]),
         }
-        functions = {name: table[name] for name in self._names}
-        return {
-            name: tf.function(function, inputs, autograph=False)
-            for name, (function, inputs) in functions.items()
-        }
+        return {name: tf.function(*table[name], autograph=False) for name in self._names}
 
     def translate(self, source: tf.Tensor) -> Outputs:
         """Translates texts: the signature "serving_default".
@@ -393,7 +386,7 @@ class StoredWeights(tf.Module):
 
     Args:
         model: its trainable weights are copied.
-        kind: one of `PRECISIONS`.
+        kind: "float32", "bfloat16" or "int8".
     """
 
     def __init__(self, model: Transformer, kind: str) -> None:

@@ -23,7 +23,7 @@ from t2t_repro.formats.tensor2tensor.hparams import (
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.runs.weights import LayerWeight, layer_weights
 
-EMBEDDING_SHARD = re.compile(r"(transformer/symbol_modality_\d+_\d+/shared)/weights_(\d+)")
+EMBEDDING_SHARD = re.compile(r"transformer/symbol_modality_\d+_\d+/shared/weights_(\d+)")
 TARGET_SPACE = f"{BODY}/target_space_embedding/kernel"
 
 _SUBLAYERS = {
@@ -123,9 +123,7 @@ def step_of_t2t(checkpoint: str | Path) -> int:
         UserError: the checkpoint cannot be read.
     """
     reader = _Checkpoint(Path(checkpoint))
-    if "global_step" not in reader.shapes:
-        return 0
-    return int(reader.read("global_step"))
+    return int(reader.read("global_step")) if "global_step" in reader.shapes else 0
 
 
 class _Checkpoint:
@@ -145,8 +143,11 @@ class _Checkpoint:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.folder = path if path.is_dir() else path.parent
+        state = tf.train.get_checkpoint_state(str(path))
+        # A folder that was moved names its old place.
+        prefix = path / Path(state.model_checkpoint_path).name if state else path
         try:
-            self._reader = tf.train.load_checkpoint(str(_latest(path) if path.is_dir() else path))
+            self._reader = tf.train.load_checkpoint(str(prefix))
             self.shapes: Shapes = self._reader.get_variable_to_shape_map()
         except (ValueError, RuntimeError, tf.errors.OpError) as error:
             raise UserError(
@@ -171,12 +172,6 @@ class _Checkpoint:
             ) from error
 
 
-def _latest(folder: Path) -> Path:
-    """Returns the prefix of the latest checkpoint, also of a folder that was moved."""
-    state = tf.train.get_checkpoint_state(str(folder))
-    return folder / Path(state.model_checkpoint_path).name if state else folder
-
-
 def _their_name(one: LayerWeight, normalization: str) -> str:
     """Returns T2T's name of a weight of encoder or decoder."""
     # T2T names a norm after the hook it runs in, and its pre-norm hook "prepostprocess".
@@ -189,16 +184,15 @@ def _their_name(one: LayerWeight, normalization: str) -> str:
 def _embedding_table(reader: _Checkpoint) -> NDArray[np.float32]:
     """Joins the shards of the shared embedding: [vocab, d_model]."""
     matches = filter(None, map(EMBEDDING_SHARD.fullmatch, reader.shapes))
-    shards = sorted((int(match[2]), match[1], match[0]) for match in matches)
-    numbers = [number for number, *_ in shards]
-    scopes = {scope for _, scope, _ in shards}
-    if len(scopes) != 1 or numbers != list(range(len(shards))):
+    shards = sorted((int(match[1]), match[0]) for match in matches)
+    numbers = [number for number, _ in shards]
+    if not shards or numbers != list(range(len(shards))):
         raise UserError(
-            f"{reader.path} has the embedding shards {numbers} in {len(scopes)} scopes, expected "
-            "transformer/symbol_modality_<vocab>_<width>/shared/weights_0, 1, ... in one: give a "
+            f"{reader.path} has the embedding shards {numbers}, expected "
+            "transformer/symbol_modality_<vocab>_<width>/shared/weights_0, 1, ...: give a "
             "complete checkpoint of a model whose source, target and softmax share one embedding."
         )
-    return np.concatenate([reader.read(name) for *_, name in shards])
+    return np.concatenate([reader.read(name) for _, name in shards])
 
 
 def _target_space_vector(

@@ -84,9 +84,14 @@ def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
     """
     layer = f"{BODY}/encoder/layer_0"
     attention = f"{layer}/self_attention/multihead_attention"
-    d_model, d_ff = _matrix(shapes, f"{layer}/ffn/conv1/kernel")
-    _, keys = _matrix(shapes, f"{attention}/k/kernel")
-    _, values = _matrix(shapes, f"{attention}/v/kernel")
+    names = f"{layer}/ffn/conv1/kernel", f"{attention}/k/kernel", f"{attention}/v/kernel"
+    try:
+        (d_model, d_ff), (_, keys), (_, values) = (shapes[name] for name in names)
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"the checkpoint lacks one of the matrices {', '.join(names)}, expected the variables "
+            "of a T2T Transformer (version 1.3 or later): give such a checkpoint."
+        ) from error
     heads = hparams["num_heads"]
     if not isinstance(heads, int) or heads < 1 or keys % heads or values % heads:
         raise UserError(
@@ -106,12 +111,3 @@ def layer_config(hparams: dict[str, Any], shapes: Shapes) -> LayerConfig:
         # Only a pre-norm model has a norm after its last layer.
         normalization="pre" if _FINAL_NORM in shapes else "post",
     )
-
-
-def _matrix(shapes: Shapes, name: str) -> tuple[int, int]:
-    if len(shape := shapes.get(name, [])) != 2:
-        raise UserError(
-            f"the checkpoint has no matrix {name}, expected the variables of a T2T Transformer "
-            "(version 1.3 or later): give such a checkpoint."
-        )
-    return shape[0], shape[1]
