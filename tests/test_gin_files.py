@@ -87,16 +87,11 @@ def parameters():
 
 
 @every_file
-def test_every_file_parses_and_every_line_of_it_has_an_effect(gin_file):
+def test_every_line_of_a_file_has_an_effect_and_a_whole_experiment_can_be_put_together(gin_file):
     configure_experiment(gin_file, [])
     LayerConfig()
     TrainingSchedule()
     BeamSearch()
-
-
-@every_file
-def test_every_whole_experiment_can_be_put_together(gin_file):
-    configure_experiment(gin_file, [])
     if not bound("prepare.corpus") or not bound("adam.learning_rate"):
         pytest.skip("a part of experiments, included by others")
     # The embedding has a row for every subword.

@@ -166,12 +166,6 @@ def test_an_empty_target_is_its_end_alone(model, subwords):
     assert PairAttention(model, subwords, "a", "").maps()[1].keys == [START]
 
 
-@pytest.mark.parametrize("blank", ["", " \t\n"])
-def test_an_empty_source_is_refused(model, subwords, blank):
-    with pytest.raises(UserError, match="source"):
-        PairAttention(model, subwords, blank, "a")
-
-
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_sentence_too_long_to_look_at_is_refused(model, subwords, side):
     pair = {"source": "a", "target": "a"} | {side: "a " * MAX_SUBWORDS}

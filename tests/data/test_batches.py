@@ -44,10 +44,6 @@ def rows_of(ids):
     return ids.reshape(-1, ids.shape[2])
 
 
-def numbers_of(ids):
-    return [int(row[0]) - 2 for row in rows_of(ids) if row[0]]
-
-
 def unpadded(row):
     return row[row != 0].tolist()
 
@@ -102,20 +98,6 @@ def test_an_epoch_from_batch_k_on_is_the_tail_of_the_epoch(store, micro_batches)
         assert_same(arrays(batches.epoch(1, first)), whole[first:])
     # A run that was stopped after the last batch begins there.
     assert arrays(batches.epoch(1, len(whole))) == []
-
-
-def order(batches, epoch):
-    return [numbers_of(source) for source, *_ in arrays(batches.epoch(epoch, 0))]
-
-
-def test_the_order_is_a_function_of_seed_and_epoch_alone(store):
-    batches = batches_of(store, 1)
-    first = order(batches, 0)
-    assert order(batches_of(store, 1), 0) == first
-    assert order(batches, 1) != first
-    assert order(batches_of(store, 1, seed=2), 0) != first
-    # Not only the batches' order: who shares a batch with whom changes too.
-    assert {frozenset(batch) for batch in order(batches, 1)} != {frozenset(b) for b in first}
 
 
 def test_the_report_counts_what_the_first_epoch_holds(store):

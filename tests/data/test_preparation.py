@@ -18,7 +18,6 @@ from tests.token_stores import read_pair
 from text_variants import TextVariants
 
 SUBWORDS = SubwordTraining(vocab_size=300, character_coverage=1.0)
-SOURCE_SUBWORDS = dataclasses.replace(SUBWORDS, vocab_size=295)
 ODD_PAIRS = [
     ("one\u2028line", "eine\u2028Zeile"),
     ("carriage\rreturn", "Wagen\rrücklauf"),
@@ -269,12 +268,3 @@ class OwnCorpus:
 def test_items_that_are_not_pairs_of_lines_are_shown(tmp_path, item):
     with pytest.raises(UserError, match=r"OwnCorpus\.read yields .* split 'dev'"):
         Preparation(OwnCorpus(item), subwords=SUBWORDS).run(tmp_path / "data")
-
-
-def test_two_vocabularies_are_trained_on_a_side_each(repetitive, tmp_path):
-    data = dataclasses.replace(repetitive, source_subwords=SOURCE_SUBWORDS).run(tmp_path / "data")
-    assert [model.size for model in data.subwords] == [295, 300]
-    assert data.store("train").vocab_sizes == (295, 300)
-    source, target = data.text("dev")
-    ids = data.subwords.source.encode(source)[0], data.subwords.target.encode(target)[0]
-    assert read_pair(data.store("dev"), 0) == ids

@@ -1,4 +1,4 @@
-"""Beam search against drawn trees, against enumeration, and against a slow, plain search.
+"""Beam search against a drawn tree, against enumeration, and against a slow, plain search.
 
 All models here are tables. A prefix is a node of the tree in which the root has the number 0 and
 the child of node n by the id i has the number n·vocab + 1 + i; row n of a table has the log-probs
@@ -51,10 +51,6 @@ def log_prob(tree: Tree, text: str) -> float:
     prefixes = [" ".join(words[:i]) for i in range(len(words))]
     probs = [tree.get(p, {"</s>": 1.0})[w] for p, w in zip(prefixes, words, strict=True)]
     return float(np.sum(np.log(probs)))
-
-
-def score(tree: Tree, text: str, alpha: float) -> float:
-    return log_prob(tree, text) / ((5 + len(text.split())) / 6) ** alpha
 
 
 def random_tables(seed: int, batch: int, vocab: int, depth: int) -> np.ndarray:
@@ -182,7 +178,7 @@ def assert_same(result: SearchResult, expected: SearchResult) -> None:
     assert int(result.steps) == int(expected.steps)
 
 
-# Drawn trees. Ids that are not listed have the probability 0.
+# A drawn tree. Ids that are not listed have the probability 0.
 
 SHORT_OR_LONG: Tree = {
     "": {"a": 0.55, "b": 0.45},
@@ -190,12 +186,6 @@ SHORT_OR_LONG: Tree = {
     "b": {"b": 1.0},
     "b b": {"b": 1.0},
     "b b b": {"</s>": 0.65, "a": 0.35},
-}
-LATE_WINNER: Tree = {
-    "": {"a": 0.6, "b": 0.4},
-    "a": {"</s>": 0.7, "a": 0.3},
-    **{" ".join("b" * length): {"b": 1.0} for length in range(1, 6)},
-    "b b b b b b": {"</s>": 1.0},
 }
 
 
@@ -206,16 +196,6 @@ def test_penalties_are_equation_14_and_a_power():
     np.testing.assert_allclose(power, [1, *lengths[1:] ** 0.7], rtol=1e-6)
 
 
-def test_length_penalty_changes_the_winner_and_each_length_keeps_its_own():
-    tree = SHORT_OR_LONG
-    table = table_of(tree, depth=8)
-    short, long = "a </s>", "b b b </s>"
-    for alpha, order in ((0.0, (short, long)), (1.0, (long, short))):
-        expected = [(score(tree, text, alpha), ids_of(text)) for text in order]
-        assert expected[0] > expected[1]
-        assert_row(search(table, 8, beam_size=2, alpha=alpha, n_best=2), 0, expected)
-
-
 def test_row_stops_when_nothing_alive_can_win():
     tree = SHORT_OR_LONG
     result = search(table_of(tree, depth=8), 8, beam_size=2, alpha=0.0)
@@ -223,17 +203,6 @@ def test_row_stops_when_nothing_alive_can_win():
     assert log_prob(tree, "b b b") > log_prob(tree, "a </s>") > log_prob(tree, "b b b a")
     assert int(result.steps) == 4
     assert_row(result, 0, [(log_prob(tree, "a </s>"), ids_of("a </s>"))])
-
-
-def test_row_goes_on_while_the_limit_still_allows_a_better_score():
-    tree = LATE_WINNER
-    early, late = "a </s>", "b b b b b b </s>"
-    # By the penalty of its present length, "b b" has lost; by that of its final length it wins.
-    assert score(tree, "b b", 1.0) < score(tree, early, 1.0) < score(tree, late, 1.0)
-    table = table_of(tree, depth=8)
-    for limit, winner in ((8, late), (7, late), (6, early)):
-        result = search(table, limit, beam_size=2, alpha=1.0)
-        assert_row(result, 0, [(score(tree, winner, 1.0), ids_of(winner))])
 
 
 @pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (4, 3)])

@@ -110,14 +110,6 @@ def write(model, path):
     return tf.train.Checkpoint(model=model).save(str(path))
 
 
-def test_the_average_of_copies_is_the_copy_bit_for_bit(tmp_path):
-    model = tiny_model()
-    randomize(model)
-    other = tiny_model(seed=1)
-    average_weights(other, [write(model, tmp_path / "step")] * 3)
-    assert_same(copies(other), copies(model))
-
-
 def test_the_average_is_the_mean(tmp_path):
     model, paths, values = tiny_model(), [], []
     for seed in range(3):

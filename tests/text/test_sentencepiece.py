@@ -66,13 +66,6 @@ def test_the_cache_is_bounded_and_forgetting_changes_nothing(subwords, monkeypat
     assert max(map(len, fresh._word_ids)) <= 4
 
 
-def test_a_block_has_the_ids_of_its_lines(subwords):
-    lines = ["", *sentences(50, seed=2), "  a  b ", "🦄"]
-    ids, lengths = subwords.encode_block(lines)
-    parts = np.split(ids, np.cumsum(lengths)[:-1])
-    assert [part.tolist() for part in parts] == subwords.encode(lines)
-
-
 def test_decoding_reads_up_to_eos_and_takes_any_ids(subwords):
     (ids,) = subwords.encode(["der Hund schläft"])
     padded = [PAD_ID, *ids, *ids, PAD_ID]

@@ -1,8 +1,7 @@
-"""Files of subword models: their kind, their pairs, and pieces that two have in common."""
+"""Files of subword models: their kind, and their pairs."""
 
 import itertools
 
-import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
@@ -12,7 +11,6 @@ from t2t_repro.text.subword_model import (
     SOURCE_SUBWORDS,
     TARGET_SUBWORDS,
     SubwordPair,
-    matching_ids,
     open_pair,
     open_subwords,
     shared,
@@ -57,13 +55,3 @@ def test_a_directory_has_the_files_of_one_pair(tmp_path, subwords):
         else:
             with pytest.raises(UserError, match=str(folder)):
                 open_pair(folder)
-
-
-def test_pieces_of_one_vocabulary_are_found_in_another(models, tmp_path):
-    plain, tagged = models["plain"], models["tagged"]
-    pieces = tagged.pieces()
-    expected = [pieces.index(piece) if piece in pieces else -1 for piece in plain.pieces()]
-    np.testing.assert_array_equal(matching_ids(plain, tagged), expected)
-    # PAD and EOS have other names in T2T's vocabularies.
-    t2t = T2TSubwords(write(tmp_path / "v", VOCABULARY))
-    assert matching_ids(plain, t2t)[:3].tolist() == [0, 1, -1]

@@ -18,12 +18,6 @@ BEFORE = RunState(
 )
 
 
-def test_updates_and_epochs_are_counted():
-    state = RunState(step=7, epoch=1, batch=2).after_update().after_update()
-    assert state == RunState(step=9, epoch=1, batch=4)
-    assert state.after_epoch() == RunState(step=9, epoch=2)
-
-
 @pytest.mark.parametrize(
     ("criterion", "nll", "score", "after"),
     [

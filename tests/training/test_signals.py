@@ -36,17 +36,6 @@ with signals.stop_requested(lambda: print("saved", flush=True)):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_is_noted(number):
-    before = signal.getsignal(number)
-    with stop_requested() as stop:
-        assert not stop()
-        os.kill(os.getpid(), number)
-        assert stop()
-        assert stop.number == number
-    assert signal.getsignal(number) == before
-
-
 def test_work_that_need_not_be_finished_is_interrupted():
     def wait():
         with stop.interrupting():

@@ -1,22 +1,15 @@
 """The generated corpus of the quick start, a module beside its gin file."""
 
-import itertools
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from generated_corpus import GeneratedCorpus
 from t2t_repro.data.corpora.corpus import Pair
 
 NOWHERE = Path("/nonexistent")
-
-
-def small(**sizes: int) -> GeneratedCorpus:
-    return GeneratedCorpus(**{"train_size": 300, "dev_size": 40, "test_size": 50} | sizes)
 
 
 def read(corpus: GeneratedCorpus, split: str) -> list[Pair]:
@@ -57,19 +50,3 @@ def test_the_corpus_stays_the_same(full):
         "On November 11, 2015, there was £90.25 in the account.",
         "Am 11. November 2015 waren 90,25 £ auf dem Konto.",
     )
-
-
-@settings(max_examples=15)
-@given(
-    sizes=st.fixed_dictionaries(
-        {name: st.integers(1, 300) for name in ("train_size", "dev_size", "test_size")}
-    ),
-    seed=st.integers(),
-)
-def test_splits_have_the_sizes_asked_for_and_share_no_sentence(sizes, seed):
-    corpus = GeneratedCorpus(seed=seed, **sizes)
-    splits = {split: read(corpus, split) for split in corpus.splits}
-    assert {f"{split}_size": len(pairs) for split, pairs in splits.items()} == sizes
-    for one, other in itertools.combinations(splits.values(), 2):
-        for side in (0, 1):
-            assert not {pair[side] for pair in one} & {pair[side] for pair in other}
