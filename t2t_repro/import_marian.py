@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-_FILES = ["*.json", "*.spm", "model.safetensors", "tf_model.h5"]
-"""What is downloaded of a model."""
+_FILES = ["*.json", "*.spm", "model.safetensors"]
+"""What is downloaded of a model; older ones have tf_model.h5 alone."""
 
 
 def main() -> None:
@@ -101,13 +101,15 @@ def _find_model() -> tuple[Path, str, str | None]:
 
     try:
         folder = Path(snapshot_download(given, revision=FLAGS.revision, allow_patterns=_FILES))
+        if not (folder / "model.safetensors").exists():
+            # The hub's cache names the folder after the commit.
+            snapshot_download(given, revision=folder.name, allow_patterns="tf_model.h5")
     # ValueError: an impossible name. OSError: no network.
     except (HfHubHTTPError, ValueError, OSError) as error:
         raise UserError(
             f"--model={given} cannot be downloaded from the Hugging Face hub ({reason_of(error)}): "
             "check the name, --revision and the network, or give a directory with its files."
         ) from error
-    # The hub's cache names the folder after the commit.
     return folder, given, folder.name
 
 

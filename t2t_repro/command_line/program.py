@@ -76,8 +76,9 @@ def import_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
     # Half a million objects are made, none is garbage.
     gc.disable()
     # Keras would import it for plots that nobody draws here.
@@ -91,7 +92,6 @@ def import_tensorflow() -> None:
         gc.enable()
         os.dup2(kept, 2)
         os.close(kept)
-        os.close(nowhere)
 
 
 class AboveBars(io.TextIOBase):

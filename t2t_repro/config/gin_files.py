@@ -23,9 +23,8 @@ from t2t_repro.files import read_at_most
 
 _MOST_BYTES = 2**20
 _PACKAGE = Path(__file__).parents[1]
-_EXPERIMENTS = _PACKAGE, _PACKAGE.parent
-"""In which of them there is a folder gin/: the package, or its checkout."""
 _GIN_FOLDERS = _PACKAGE / "gin", _PACKAGE.parent / "gin"
+"""Of the installed package, or of its checkout."""
 _DECODING_ROOMS = (
     "t2t_repro.decoding",
     "t2t_repro.evaluation",
@@ -121,7 +120,7 @@ def find_gin_file(given: str | Path, beside: Sequence[Path] = ()) -> Path:
     Returns:
         its path; what was given, if there is no such file.
     """
-    folders = [Path(), *beside, *_EXPERIMENTS, *_GIN_FOLDERS]
+    folders = [Path(), *beside, *(one.parent for one in _GIN_FOLDERS), *_GIN_FOLDERS]
     return next((f / given for f in folders if (f / given).is_file()), Path(given))
 
 

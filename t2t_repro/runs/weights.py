@@ -105,7 +105,8 @@ def check_same_weights(model: keras.Model, checkpoint: str) -> None:
     more = [
         path
         for number, path in _paths(view, view.children(0).get("model", 0))
-        if nodes[number].attributes and number not in matched
+        # Keras's `compile`, which callbacks need, makes the optimizer a part of the model.
+        if nodes[number].attributes and number not in matched and path.split("/")[0] != "optimizer"
     ]
     lacking = [name_of(weight) for weight in model.weights if id(weight) not in restored]
     for what, names in (("has, unlike the model,", more), ("lacks", lacking)):

@@ -38,7 +38,6 @@ class Callbacks:
 
     def __post_init__(self) -> None:
         self._last: dict[str, float] = {}
-        self._has_warned = False
         if self.callbacks:
             # Callbacks read the optimizer there, W&B's for the learning rate.
             self.model.compile(self.optimizer)
@@ -67,12 +66,10 @@ class Callbacks:
         }
         for callback in self.callbacks:
             callback.on_train_batch_end(step - 1, dict(self._last))
-        if self.model.stop_training and not self._has_warned:
-            self._has_warned = True
-            logging.warning(
-                "train: a callback has set stop_training, which does not end a run: bind "
-                "TrainingSchedule.patience or TrainingSchedule.steps"
-            )
+        if self.model.stop_training:
+            message = "a callback has set stop_training, which does not end a run: bind "
+            message += "TrainingSchedule.patience or TrainingSchedule.steps"
+            logging.log_first_n(logging.WARNING, message, 1)
 
     def evaluation(self, step: int, scores: Mapping[str, float]) -> None:
         """Reports a dev evaluation after update `step`."""

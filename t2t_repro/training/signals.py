@@ -121,12 +121,9 @@ def _watch(arrivals: socket.socket, end_now: Callable[[], None] | None) -> None:
     """Reports the first signal; ends the process at the second, or when its time is over."""
     if not (first := arrivals.recv(1)):
         return
-    name = signal.Signals(first[0]).name
-    if end_now:
-        logging.info("%s: ending within 10 seconds; a second signal ends at once", name)
-        arrivals.settimeout(_SECONDS)
-    else:
-        logging.info("%s: ending after this update; a second signal ends at once", name)
+    when = "within 10 seconds" if end_now else "after this update"
+    logging.info(f"{signal.Signals(first[0]).name}: ending {when}; a second signal ends at once")
+    arrivals.settimeout(_SECONDS if end_now else None)
     try:
         number = arrivals.recv(1)
     except TimeoutError:

@@ -11,7 +11,7 @@ class Untranslated:
     def __init__(self, *_):
         pass
 
-    def translate(self, lines):
+    def translate(self, lines, first=1):
         return [[Translation(line, 0.0)] for line in lines]
 
 

@@ -227,6 +227,8 @@ def test_killed_and_resumed_repeats_what_was_lost(tmp_path, batches, uninterrupt
     with pytest.raises(KeyboardInterrupt):
         begin(tmp_path, Meddling(batches, 4, kill), every_steps=2).go()
     assert written(tmp_path) == [2]
+    # TensorBoard reads files in the order of their names: the second, then a counter.
+    time.sleep(1)
     second = begin(tmp_path, batches, every_steps=2)
     assert second.go().step == 6
     assert_same(state_of(second), end)

@@ -4,12 +4,16 @@ A field that decides weights, ids or what is computed of them is honoured, or re
 other field is harmless where its value is false, null, 0 or empty; otherwise a warning names it.
 """
 
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from absl import logging
+from safetensors import SafetensorError
 
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_json
@@ -23,6 +27,12 @@ TIED = {
 Content = TypeVar("Content")
 
 _POINTER = b"version https://git-lfs"
+# What the libraries that read these files raise where one is damaged; RuntimeError and KeyError are
+# h5py's and SentencePiece's.
+_DAMAGED = (
+    OSError, ValueError, RuntimeError, KeyError, EOFError, SafetensorError, yaml.YAMLError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 _SAVED = "what save_pretrained of MarianMTModel and MarianTokenizer write: copy the directory again"
 
 
@@ -40,8 +50,7 @@ def read_file(path: Path, read: Callable[[Path], Content], expected: str = _SAVE
     refuse_pointer(path)
     try:
         return read(path)
-    # Libraries raise errors of many kinds for damaged files.
-    except Exception as error:
+    except _DAMAGED as error:
         raise UserError(
             f"{path} cannot be used ({reason_of(error)}); expected {expected}."
         ) from error
