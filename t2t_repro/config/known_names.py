@@ -38,13 +38,11 @@ def check_names(statements: Collection[Any]) -> None:
         references = [ref.name for ref in references_in(one.value) if not ref.is_macro]
         for name in [owner_of(owner), *references] if dot else references:
             if name not in configurables() and not configurable(name):
-                names = sorted(configurables())
-                close = ", ".join(get_close_matches(name, names, cutoff=0.5) or names)
-                raise UserError(f"{place}: there is no {name}; expected {close}.")
+                close = get_close_matches(name, configurables(), cutoff=0.5) or configurables()
+                raise UserError(f"{place}: there is no {name}; expected {', '.join(close)}.")
         known = parameters_of(owner_of(owner)) or configurables().get(owner_of(owner))
         if dot and known and parameter not in known:
-            valid = ", ".join(known)
-            raise UserError(f"{place}: {owner} has no {parameter}; expected one of {valid}.")
+            raise UserError(f"{place}: {owner} has no {parameter}; expected {', '.join(known)}.")
 
 
 @functools.cache
