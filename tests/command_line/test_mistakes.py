@@ -33,6 +33,11 @@ EARLY = {
     "no input": ("translate", [MODEL, "--input=nowhere"], "--input=nowhere"),
     "unaligned pairs": ("score", [MODEL, "--source=one", "--target=two"], "--target=two has 2"),
     "unaligned": ("evaluate", ["--translations=one", "--reference=two"], "one has 1 lines"),
+    "unlike references": (
+        "evaluate",
+        ["--translations=one", "--reference=one", "--reference=two"],
+        "--reference=two has 2 lines",
+    ),
     "too few checkpoints": ("average", [MODEL, "--last=2"], "--last"),
     "no data": ("evaluate", [MODEL], "data"),
     "no model to serve": ("serve", ["--model_dir=nowhere", "--rest_port=0"], "nowhere"),

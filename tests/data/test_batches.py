@@ -100,6 +100,13 @@ def test_an_epoch_from_batch_k_on_is_the_tail_of_the_epoch(store, micro_batches)
     assert arrays(batches.epoch(1, len(whole))) == []
 
 
+def test_the_order_is_a_function_of_seed_and_epoch_alone(store):
+    begun = ((1, 0), (1, 0), (1, 1), (2, 0))
+    orders = [batches_of(store, 1, seed=seed).plan(epoch).order.tolist() for seed, epoch in begun]
+    assert orders[0] == orders[1]
+    assert len({*map(tuple, orders)}) == 3
+
+
 def test_the_report_counts_what_the_first_epoch_holds(store):
     batches = batches_of(store, 3, is_static=True)
     report, made = batches.report(), arrays(batches.epoch(0, 0))

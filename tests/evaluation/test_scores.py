@@ -34,7 +34,6 @@ ALL = [*HIGHER, ter]
         (chrf_plus_plus, CHRF(word_order=2), ()),
         (ter, TER(), ()),
         (bleu, BLEU(tokenize="char", lowercase=True), ("tokenize='char'", "lowercase=True")),
-        (chrf, CHRF(char_order=3, whitespace=True), ("char_order=3", "whitespace=True")),
         (ter, TER(normalized=True, no_punct=True), ("normalized=True", "no_punct=True")),
     ],
 )
@@ -51,7 +50,6 @@ def test_bleu_chrf_and_ter_are_sacrebleu_s_own_with_its_settings(metric, theirs,
     ("reference", "tokenizer", "is_asian"),
     [
         ("我有2个苹果，她读了2本书。", "zh", "yes"),
-        ("我有iPhone，也有苹果电脑。", "zh", "yes"),
         ("彼女は本を2冊読みました。", "char", "yes"),
         ("เธออ่านหนังสือสองเล่ม", "char", "no"),
         ("그녀는 책 두 권을 읽었다.", "13a", "no"),

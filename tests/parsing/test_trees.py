@@ -144,8 +144,6 @@ def test_a_tree_without_words_is_left_out_with_a_warning(tmp_path, caplog, faile
         ("(TOP (S (NN a))\n(TOP (S (NN b))))", 2, "a root, TOP, inside of .* begins in line 1?"),
         ("((S (NN a))\n( (S (NN b))))", 2, "a root, without a label, inside of"),
         ("(S\n (NN a) b)", 1, r"\(S \(NN a\) b\) is not a tag and a word, or a label and"),
-        ("(NP a b)", 1, r"\(NP a b\) is not a tag and a word"),
-        ("(TOP a)", 1, r"\(TOP a\) is not a tag and a word"),
         ("(S (NP (NN a))\n (NN))", 2, r"\(NN\) is not a tag and a word"),
         ("(S (NN a))\nremark\n", 2, "'remark' stands outside of any bracket"),
     ],

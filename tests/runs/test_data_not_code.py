@@ -164,7 +164,6 @@ def test_bindings_as_of_a_model_that_marian_trained(directory):
     [
         {"vocab_size": 10**12},
         {"num_layers": 10**9},
-        {"num_decoder_layers": 1000},
         {"config": {"d_model": 10**9}},
         {"config": {"unknown": 3}},
         {"max_length": 10**7, "positional_encoding": "learned"},

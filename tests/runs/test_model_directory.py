@@ -84,7 +84,6 @@ def test_a_file_that_is_missing_is_named(copy, name):
     ("file", "named"),
     [
         ("config.json", "import_marian --model={}"),
-        ("model.npz", "import_marian --model={}"),
         ("model.ckpt-7.index", "import_t2t --checkpoint={}"),
         ("1/saved_model.pb", "SavedModel"),
         ("model.bin", "CTranslate2"),

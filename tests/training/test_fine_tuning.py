@@ -325,6 +325,12 @@ def test_parts_are_named_as_paths_have_them(frozen):
     assert left == names(model, *frozen)
 
 
+@pytest.mark.parametrize("name", ["encoder/layer_2", "encoder/lay", ""])
+def test_an_unknown_part_is_an_error_that_lists_those_there_are(name):
+    with pytest.raises(UserError, match=r"names '.*', expected parts of the model: embedding, enc"):
+        updated_weights(tiny_model(num_layers=2), [name])
+
+
 def test_frozen_weights_stay_bit_equal_and_all_others_move():
     """And the moving average of a frozen weight is the weight."""
     step = tiny_step(

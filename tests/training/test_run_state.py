@@ -28,7 +28,6 @@ BEFORE = RunState(
         ("score", 3.2, 10.0, {"nll_of_best_score": 3.2, "stale": 0}),
         ("nll", 2.0, 5.0, {"best_nll": 2.0, "stale": 0}),
         ("nll", 4.0, 12.0, {"best_score": 12.0, "nll_of_best_score": 4.0, "stale": 3}),
-        ("nll", math.nan, math.nan, {"stale": 3}),
         ("score", math.nan, math.nan, {"stale": 3}),
     ],
 )
