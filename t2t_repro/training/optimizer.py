@@ -60,13 +60,17 @@ class SummedUpdate:
         average: follows every update.
 
     Raises:
-        UserError: the optimizer overrides `apply`, or scales the loss.
+        UserError: the optimizer overrides `apply`.
     """
 
     def __init__(
         self, optimizer: keras.Optimizer, variables: list[keras.Variable], average: MovingAverage
     ) -> None:
-        _check_optimizer(optimizer)
+        if type(optimizer).apply is not keras.Optimizer.apply:
+            raise UserError(
+                f"the optimizer {type(optimizer).__name__} overrides `apply`, expected one that "
+                "defines `update_step` alone."
+            )
         # Keras's hook for the sum over replicas, which has been taken already.
         optimizer._all_reduce_sum_gradients = list
         self._strategy = tf.distribute.get_strategy()
@@ -74,6 +78,7 @@ class SummedUpdate:
         self._variables = variables
         self._average = average
         self._has_been_usable = tf.Variable(True, trainable=False)
+        self._is_changing = tf.Variable(False, trainable=False)
 
     def __call__(self, gradients: list[tf.Tensor], is_usable: tf.Tensor) -> None:
         """Updates the weights; called outside of replicas.
@@ -85,29 +90,31 @@ class SummedUpdate:
             gradients: one per variable, the same on every replica.
             is_usable: whether the loss and the norm of the gradients are finite.
         """
-        has_been_usable = self._has_been_usable & is_usable
+        # In this order, for `stop`: it sees the change that this update begins, or prevents it.
+        with tf.control_dependencies([is_usable]):
+            begun = self._is_changing.assign(True)
+        with tf.control_dependencies(self._strategy.experimental_local_results(begun)):
+            has_been_usable = tf.identity(self._has_been_usable) & is_usable
         self._has_been_usable.assign(has_been_usable)
 
-        def update() -> None:
+        def update() -> tf.Tensor:
             self._strategy.run(self._apply, args=(gradients,))
             self._average.update(self._optimizer.iterations)
+            return tf.constant(True)
 
-        tf.cond(has_been_usable, update, lambda: None)
+        with tf.control_dependencies([tf.cond(has_been_usable, update, lambda: False)]):
+            self._is_changing.assign(False)
+
+    def stop(self) -> None:
+        """Lets no later update change anything, nor the one whose gradients are computed.
+
+        Another thread calls it. It waits for an update that has begun to change the weights.
+        """
+        self._has_been_usable.assign(False)
+        while self._is_changing.numpy():
+            # What the update under way has overwritten.
+            self._has_been_usable.assign(False)
 
     def _apply(self, gradients: list[tf.Tensor]) -> None:
         """Applies the gradients on one replica."""
         self._optimizer.apply(gradients, self._variables)
-
-
-def _check_optimizer(optimizer: keras.Optimizer) -> None:
-    """Checks that an update is Keras's own `apply`, which calls `update_step`."""
-    if type(optimizer).apply is not keras.Optimizer.apply:
-        raise UserError(
-            f"the optimizer {type(optimizer).__name__} overrides `apply`, expected one that "
-            "defines `update_step` alone."
-        )
-    if optimizer.loss_scale_factor:
-        raise UserError(
-            f"the optimizer has loss_scale_factor={optimizer.loss_scale_factor}, expected none: "
-            "train in mixed_bfloat16, which needs none."
-        )

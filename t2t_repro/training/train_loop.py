@@ -3,6 +3,7 @@
 import contextlib
 import math
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -67,6 +68,7 @@ class TrainLoop:
         self._unread: _Update | None = None
         # Of the variables, unless an update has been made since.
         self._state = RunState()
+        self._saving = threading.Lock()
         self._stop = StopRequest()
         self._stop_at = math.inf
         self.stopped_by: int | None = None
@@ -135,8 +137,9 @@ class TrainLoop:
         began = time.monotonic()
         share = None
         self._state = state.awaiting_evaluation()
-        changing = self.step.changing if self.step.average.values else contextlib.nullcontext()
-        with self.log.evaluating(), changing, self.step.average.in_place():
+        # The average is in the place of the weights.
+        saving = self._saving if self.step.average.values else contextlib.nullcontext()
+        with self.log.evaluating(), saving, self.step.average.in_place():
             with contextlib.suppress(Interrupted), self._stop.interrupting():
                 share = self.evaluation.share()
             shares = self.workers.gather(share)
@@ -148,7 +151,8 @@ class TrainLoop:
         self.log.evaluation(state.step, scores, time.monotonic() - began)
         evaluated = state.after_evaluation(scores, self.schedule.criterion)
         if not evaluated.stale:
-            self.checkpoints.save_best(evaluated)
+            with self._saving:
+                self.checkpoints.save_best(evaluated)
         self._state = evaluated
         return evaluated
 
@@ -156,16 +160,17 @@ class TrainLoop:
         self._read_last_update()
         # The updates before a checkpoint are not made again, so they have to be reported first.
         self.log.flush()
-        with self.step.changing:
+        with self._saving:
             self.checkpoints.save(state)
             self._state = state
 
     def _end_now(self) -> None:
         """Saves the state before the update under way, which has taken too long.
 
-        Another thread calls it, then ends the process. The main thread changes nothing more.
+        Another thread calls it, then ends the process. The main thread saves nothing more.
         """
-        self.step.changing.acquire()
+        self._saving.acquire()
+        self.step.apply.stop()
         state = self._state
         if int(self.step.optimizer.iterations) > state.step:
             state = state.after_update()

@@ -8,7 +8,6 @@ micro-batches than replicas. The sum over replicas and the optimizer stay outsid
 compiles.
 """
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -92,8 +91,7 @@ class TrainStep:
         average: of the weights, which follows every update.
         updated: the variables that an update changes.
         frozen: the parts that it does not change.
-        changing: held while variables change. Who holds it in another thread can save them, also
-            during the minutes in which the gradients of a large batch are computed.
+        apply: updates the weights, once the gradients are summed.
 
     Raises:
         UserError: the optimizer does more than update, the model has no such part to freeze, or no
@@ -124,14 +122,12 @@ class TrainStep:
         self.average = MovingAverage(
             self.model.trainable_variables, self.averaging or MovingAverageSettings(None)
         )
-        self.changing = threading.Lock()
-        self._update = SummedUpdate(self.optimizer, self.updated, self.average)
-        self._apply = tf.function(self._update.__call__, autograph=False)
+        self.apply = SummedUpdate(self.optimizer, self.updated, self.average)
         batch = [tf.TensorSpec([len(self.own_micro_batches), None, None], tf.int32)] * 2
         capacity = tf.TensorSpec([2], tf.int32)
         step, vote = tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float32)
-        self._sum_all = tf.function(
-            self._sum, input_signature=[step, *batch, capacity, vote], autograph=False
+        self._update_all = tf.function(
+            self._update, input_signature=[step, *batch, capacity, vote], autograph=False
         )
         one = [tf.TensorSpec([1, None, None], tf.int32)] * 2
         self._try_all = tf.function(self._try, input_signature=[*one, capacity], autograph=False)
@@ -162,26 +158,17 @@ class TrainStep:
         if capacity is None:
             capacity = capacity_needed(source, target)
         vote = tf.constant(asks_to_stop, tf.float32)
-        number = tf.constant(step, tf.int64)
-        result, gradients, is_usable = self._sum_all(number, source, target, capacity, vote)
-        with self.changing:
-            self._apply(gradients, is_usable)
-        return result
+        return self._update_all(tf.constant(step, tf.int64), source, target, capacity, vote)
 
-    def _sum(
-        self, *step_batch_and_vote: tf.Tensor
-    ) -> tuple[StepResult, list[tf.Tensor], tf.Tensor]:
-        """Computes the gradient of a global batch; arguments as in `_gradients`.
-
-        Returns:
-            the report, the gradients, and whether they are usable.
-        """
+    def _update(self, *step_batch_and_vote: tf.Tensor) -> StepResult:
+        """Updates the weights by the gradient of a global batch; arguments as in `_gradients`."""
         *reported, gradients = self.strategy.run(self._gradients, args=step_batch_and_vote)
         sums, votes = self._first_of(reported)
         norm = tf.linalg.global_norm(self._first_of(gradients))
         is_usable = tf.math.is_finite(sums.loss) & tf.math.is_finite(norm)
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-        result = StepResult(
+        self.apply(gradients, is_usable)
+        return StepResult(
             loss=sums.loss / sums.tokens,
             nll=sums.nll / sums.tokens,
             gradient_norm=norm,
@@ -189,7 +176,6 @@ class TrainStep:
             stop_votes=votes,
             usable=tf.cast(is_usable, tf.float32),
         )
-        return result, gradients, is_usable
 
     def _gradients(
         self,

@@ -225,11 +225,6 @@ def test_mixed_bfloat16_learns(one_device):
 # Mistakes
 
 
-def test_an_optimizer_that_scales_the_loss():
-    with pytest.raises(UserError, match=r"loss_scale_factor=.*mixed_bfloat16"):
-        tiny_step(optimizer=lambda: keras.optimizers.Adam(0.1, loss_scale_factor=8.0))
-
-
 def test_an_optimizer_that_applies_gradients_in_a_way_of_its_own():
     inner = keras.optimizers.Adam(0.1)
     with pytest.raises(UserError, match="LossScaleOptimizer"):
