@@ -23,6 +23,9 @@ from t2t_repro.training.train_step import StepResult
 # Speed is measured over at least so many updates: the host reads results later than they are there.
 _LEAST_UPDATES = 10
 
+# The first update can take some seconds more than the others; after so many, that matters little.
+_FIRST_SECONDS = 20.0
+
 
 class MetricsLog(AbstractContextManager["MetricsLog"]):
     """Reports a training run to the terminal, to TensorBoard and to callbacks.
@@ -109,10 +112,9 @@ class MetricsLog(AbstractContextManager["MetricsLog"]):
         self._marks.append((time.monotonic() - self._began - self._paused, self._tokens))
         self._bar.update(1)
         self._callbacks.update(step, result)
-        # The first one tells how long the run will take.
         if self._schedule.logs(step):
             self._report(step, result, tokens / capacity)
-        elif step == self._first_step + 1:
+        elif not self._progress and self._marks[-1][0] >= _FIRST_SECONDS:
             self._show(step, result)
 
     def _report(self, step: int, result: StepResult, real_share: float) -> None:

@@ -52,6 +52,19 @@ def test_speed_is_of_several_updates_and_leaves_evaluations_out(tmp_path, clock)
     assert speeds[20] == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize(("seconds", "shown"), [(86.0, 1), (9.0, 3), (0.1, 50)])
+def test_the_first_line_comes_soon_however_long_an_update_takes(
+    tmp_path, clock, caplog, seconds, shown
+):
+    with caplog.at_level("INFO"), log_of(tmp_path, 1000, log_every=50) as log:
+        for step in range(1, 51):
+            clock.append(seconds)
+            log.update(step, RESULT, tokens=100, capacity=120)
+    assert f"step {shown}/1000" in caplog.messages[0]
+    assert f"{seconds:.2g} s/update" in caplog.messages[0]
+    assert len(caplog.messages) == len({shown, 50})
+
+
 def test_a_run_that_goes_on_replaces_what_was_reported_later(tmp_path):
     for start, stop, loss in ((0, 8, 1.0), (5, 10, 2.0), (8, 11, 3.0)):
         with log_of(tmp_path, 11, state=RunState(step=start)) as log:
