@@ -62,9 +62,8 @@ def _write_saved_model(translator: "Translator") -> None:
     if translator.settings.rerank:
         logging.warning("Translator.rerank is left out: a servable answers what its search finds")
     export_dir = Path(FLAGS.export_dir)
-    version = next_version(export_dir)
     servable = Servable(translator, FLAGS.weights, FLAGS.add_signature)
-    write_saved_model(servable, export_dir, version, FLAGS.model_name)
+    write_saved_model(servable, export_dir, next_version(export_dir), FLAGS.model_name)
 
 
 def _write_hugging_face(translator: "Translator", checkpoint: str) -> None:

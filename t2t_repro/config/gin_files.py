@@ -17,13 +17,12 @@ from gin.config_parser import BindingStatement, ImportStatement, IncludeStatemen
 
 from t2t_repro.config import gin_text
 from t2t_repro.config.checks import check_read, check_values, configurable
-from t2t_repro.config.known_names import check_names
+from t2t_repro.config.known_names import PACKAGE, check_names
 from t2t_repro.errors import UserError, reason_of
 from t2t_repro.files import read_at_most
 
 _MOST_BYTES = 2**20
-_PACKAGE = Path(__file__).parents[1]
-_GIN_FOLDERS = _PACKAGE / "gin", _PACKAGE.parent / "gin"
+_GIN_FOLDERS = PACKAGE / "gin", PACKAGE.parent / "gin"
 """Of the installed package, or of its checkout."""
 _DECODING_ROOMS = (
     "t2t_repro.decoding",

@@ -16,7 +16,7 @@ from t2t_repro.config.checks import configurable, parameters_of
 from t2t_repro.config.gin_text import name_of, name_today, owner_of, references_in
 from t2t_repro.errors import UserError
 
-_PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
 _CONFIGURABLE = "gin.configurable"
 
 
@@ -53,7 +53,7 @@ def configurables() -> dict[str, list[str]]:
     """
     classes: dict[str, ast.ClassDef] = {}
     found: dict[str, list[str]] = {}
-    for path in sorted(_PACKAGE.rglob("*.py")):
+    for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if f"@{_CONFIGURABLE}" in text:
             body = ast.parse(text).body

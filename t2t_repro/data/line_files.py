@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,18 +106,23 @@ def check_line_counts(paths: Sequence[Path]) -> int:
     Raises:
         UserError: a file is empty or unusable (see `read_lines`), or the numbers of lines differ.
     """
-    counts = [sum(1 for _ in read_lines(path)) for path in paths]
-    if 0 in counts:
-        raise UserError(f"{paths[counts.index(0)]} is empty; expected one sentence a line")
-    if len(set(counts)) > 1:
-        received = ", ".join(
-            f"{path} has {count} lines" for path, count in zip(paths, counts, strict=True)
-        )
+    counts = {path: _count_lines(path, path.exists() and path.stat().st_mtime_ns) for path in paths}
+    fewest = min(counts, key=counts.__getitem__)
+    if not counts[fewest]:
+        raise UserError(f"{fewest} is empty; expected one sentence a line")
+    if len(set(counts.values())) > 1:
+        received = ", ".join(f"{path} has {count} lines" for path, count in counts.items())
         raise UserError(
-            f"{received}: line {min(counts) + 1} has no partner; aligned files need the same "
+            f"{received}: line {counts[fewest] + 1} has no partner; aligned files need the same "
             "number of lines, line n of one translating line n of the other"
         )
-    return counts[0]
+    return counts[fewest]
+
+
+@cache
+def _count_lines(path: Path, changed: int) -> int:
+    """Counts the lines of a file; a start asks for them up to three times."""
+    return sum(1 for _ in read_lines(path))
 
 
 def identify(path: Path) -> dict[str, Any]:
