@@ -56,7 +56,7 @@ def test_speed_is_of_several_updates_and_leaves_evaluations_out(tmp_path, clock)
 def test_the_first_line_comes_soon_however_long_an_update_takes(
     tmp_path, clock, caplog, seconds, shown
 ):
-    with caplog.at_level("INFO"), log_of(tmp_path, 1000, log_every=50) as log:
+    with caplog.at_level("INFO", logger="absl"), log_of(tmp_path, 1000, log_every=50) as log:
         for step in range(1, 51):
             clock.append(seconds)
             log.update(step, RESULT, tokens=100, capacity=120)
