@@ -24,6 +24,7 @@ from t2t_repro.data.prepared import PreparedData
 from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401
+from t2t_repro.decoding.tree_grammar import TreeGrammar  # noqa: F401
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.paper_bleu import paper_bleu  # noqa: F401
 from t2t_repro.evaluation.scores import Metric, Score, bleu, chrf

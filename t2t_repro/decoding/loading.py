@@ -12,6 +12,7 @@ from t2t_repro.decoding.marian_search import MarianSearch  # noqa: F401 (for gin
 from t2t_repro.decoding.minimum_bayes_risk import MinimumBayesRisk  # noqa: F401 (for gin)
 from t2t_repro.decoding.sampling import Sampling  # noqa: F401 (for gin)
 from t2t_repro.decoding.translator import Translator
+from t2t_repro.decoding.tree_grammar import TreeGrammar  # noqa: F401 (for gin)
 from t2t_repro.errors import UserError
 from t2t_repro.runs.model_directory import ModelDirectory
 

@@ -80,6 +80,72 @@ class DecodingConstraints(NamedTuple):
     normalized: bool = False
 
 
+class Grammar(Protocol):
+    """Says which ids may come next in a hypothesis; `TreeGrammar` is one.
+
+    Gin binds what makes it from the subwords, a class or a function of yours:
+    `Translator.grammar = @my_project.MyGrammar`. All states are nested tensors [batch, beam, ...].
+    """
+
+    def begin(self, source: tf.Tensor, limits: tf.Tensor, beam_size: int) -> Any:
+        """Returns the state of hypotheses without ids.
+
+        Args:
+            source: [batch, source_length] int32 ids, EOS last, then PAD.
+            limits: [batch] int32, the most ids that a hypothesis may have, EOS included.
+            beam_size: hypotheses of a sentence.
+        """
+        ...
+
+    def after(self, state: Any, ids: tf.Tensor) -> Any:
+        """Returns the state after one more id of every hypothesis; PAD changes nothing.
+
+        Args:
+            state: before it.
+            ids: [batch, beam] int32. Hypotheses that do not exist have any ids.
+        """
+        ...
+
+    def allowed(self, state: Any) -> tf.Tensor:
+        """Returns which ids may come next, [batch, beam, vocab] bool: at least one."""
+        ...
+
+
+class GrammaticalModel(NamedTuple):
+    """A model whose hypotheses follow a grammar; to a search, a `StepModel` like any other.
+
+    Its scores are log-probabilities, -inf of what may not come next. The other ids keep the
+    probability that the model gives them, so a score is still log P.
+
+    Attributes:
+        model: scores the next id. Its cache is the first of two here.
+        grammar: says what may come next. Its state is the second.
+        normalized: whether the model's scores are added up as they are; see `DecodingConstraints`.
+    """
+
+    model: StepModel
+    grammar: Grammar
+    normalized: bool = False
+
+    def make_room(self, cache: Cache, positions: int) -> Cache:
+        """Enlarges the model's cache by so many steps."""
+        of_model, state = cache
+        return self.model.make_room(of_model, positions), state
+
+    def step(
+        self, ids: tf.Tensor, parents: tf.Tensor, position: tf.Tensor, cache: Cache
+    ) -> tuple[tf.Tensor, Cache]:
+        """Scores the next id of every hypothesis; see `StepModel`."""
+        scores, of_model = self.model.step(ids, parents, position, cache[0])
+        log_p = tf.cast(scores, tf.float32)
+        if not self.normalized:
+            log_p = tf.nn.log_softmax(log_p)
+        before = tf.nest.map_structure(lambda one: tf.gather(one, parents, batch_dims=1), cache[1])
+        state = self.grammar.after(before, ids)
+        is_allowed = self.grammar.allowed(state)
+        return tf.where(is_allowed, log_p, float("-inf")), (of_model, state)
+
+
 class SearchResult(NamedTuple):
     """The hypotheses that a search found, the best of every row first; samples as drawn.
 

@@ -1,6 +1,6 @@
 """Text in, text out: subwords, batches of similar length, search (paper, section 6.1)."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal, Protocol, runtime_checkable
@@ -25,9 +25,13 @@ from t2t_repro.decoding.pair_scores import PairScore, PairScorer
 from t2t_repro.decoding.random_numbers import keys_of
 from t2t_repro.decoding.search import (
     UNFILLED_SCORE,
+    Cache,
     DecodingConstraints,
+    Grammar,
+    GrammaticalModel,
     Search,
     SearchResult,
+    StepModel,
     Translation,
 )
 from t2t_repro.errors import UserError
@@ -74,6 +78,8 @@ class TranslatorSettings:
         ensemble: makes one score of several models' log-probabilities.
         trained_length: the most subwords of a source in training, EOS included; a longer source is
             translated with a warning.
+        grammar: makes, from the subwords, what says which ids may come next, such as
+            `TreeGrammar`; None lets all come.
 
     Raises:
         UserError: a value is out of range, or not a search.
@@ -92,6 +98,7 @@ class TranslatorSettings:
     forbidden_ids: tuple[Annotated[int, Range(least=0, most=2**31 - 1)], ...] = ()
     ensemble: Combine = mean_probability
     trained_length: Annotated[int, Range(least=1)] | None = None
+    grammar: Callable[[SubwordPair], Grammar] | None = None
 
 
 class Translator:
@@ -123,6 +130,7 @@ class Translator:
         self._ensemble = Ensemble(tuple(models), self.settings.ensemble, without_pad)
         pad = [PAD_ID] * self.settings.forbid_pad
         self.forbidden = tuple(sorted({*self.settings.forbidden_ids, *pad}))
+        self._grammar = self.settings.grammar and self.settings.grammar(subwords)
         # Sinusoids have no last position.
         self._max_positions = self._ensemble.longest or 2**31 - 1
         self.max_source_length = min(self.settings.max_source_length, self._max_positions)
@@ -376,13 +384,18 @@ class Translator:
             seeds: see `DecodingConstraints`.
         """
         limits = self.limits(tf.math.count_nonzero(source != PAD_ID, axis=1, dtype=tf.int32))
-        decoder = self._ensemble.decoder(self._beam_size)
-        cache = decoder.begin(source)
+        is_normalized = len(self.models) > 1
+        model: StepModel = (decoder := self._ensemble.decoder(self._beam_size))
+        cache: Cache = decoder.begin(source)
+        if self._grammar:
+            model = GrammaticalModel(decoder, self._grammar, is_normalized)
+            cache = cache, self._grammar.begin(source, limits, self._beam_size)
+            is_normalized = True
         constraints = DecodingConstraints(
-            keys_of(source), prefix, seeds, self.forbidden, normalized=len(self.models) > 1
+            keys_of(source), prefix, seeds, self.forbidden, is_normalized
         )
         return self.settings.search.search(
-            decoder, cache, limits, tf.reduce_max(limits), n_best, constraints
+            model, cache, limits, tf.reduce_max(limits), n_best, constraints
         )
 
     def _translations(

@@ -75,13 +75,10 @@ def test_the_model_parses_what_it_was_trained_on(run):
     assert (score.name, strict.name) == ("bracket F1", "strict bracket F1")
     assert 50 < strict.value <= score.value <= 100
     # The printed trees are trees, of the words that were given.
+    assert (share.name, share.value) == ("share of trees", 100)
     trees = [tree_of(words_of(source), line) for source, line in zip(sources, symbols, strict=True)]
-    made = [tree for tree in trees if tree != NO_TREE]
-    assert (share.name, share.value) == ("share of trees", 100 * len(made) / len(trees))
-    (run / "made.trees").write_text("\n".join(made))
-    found = [" ".join(parsed.words) for _, parsed in read_trees(run / "made.trees")]
-    assert found == [s for s, tree in zip(sources, trees, strict=True) if tree != NO_TREE]
-    assert len(found) >= 15
+    (run / "made.trees").write_text("\n".join(trees))
+    assert [" ".join(one.words) for _, one in read_trees(run / "made.trees")] == list(sources)
 
 
 def test_the_words_are_put_into_the_tree():

@@ -126,7 +126,11 @@ def train(
         sys.argv += [f"{name}={value}" for name, value in given.items()]
         runpy.run_module("t2t_repro.trainer", run_name="__main__", alter_sys=True)
 
-    return run_workers(count, work)
+    statuses = run_workers(count, work)
+    # Shown where a test fails.
+    for index, status in enumerate(statuses):
+        print(f"worker {index} ended with {status}:", (folder / f"log.{index}").read_text()[-2000:])
+    return statuses
 
 
 def error_in(log: Path) -> str:
