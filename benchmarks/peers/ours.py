@@ -68,10 +68,11 @@ def decoder(
 def decoder_on_any_cores(
     arguments: argparse.Namespace, size: ModelSize, variant: str
 ) -> Callable[[Sequence[NDArray]], Iterator[Sequence[int]]]:
-    """Makes what translates the sentences.
+    """Makes what translates the sentences, as many batches at a time as there are cores.
 
+    Every batch is a call of one worker, as in `serve`: with more workers a call would halve it.
     Variants: "whole", all sentences in one call, batched as the library does; "saved_model", every
-    batch a request to the exported model, as many at a time as there are cores.
+    batch a request to the exported model.
     """
     if variant not in ("", "whole", "saved_model"):
         raise NotImplementedError(f"no variant {variant!r}")
@@ -81,20 +82,21 @@ def decoder_on_any_cores(
     model = random_model(size, "float32" if is_int8 else dtype)
     never_end(model)
     subwords = _Recorder(subword_model(arguments.work, size.subwords))
-    translator = Translator(
-        [model], shared(subwords), TranslatorSettings(_FixedLength(arguments.beam))
-    )
+    workers = None if variant == "whole" else 1
+    settings = TranslatorSettings(_FixedLength(arguments.beam), workers=workers)
+    translator = Translator([model], shared(subwords), settings)
     if variant == "saved_model":
         return _served(translator, dtype)
-    path = arguments.work / f"sources_{arguments.size}.txt"
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = (arguments.work / f"sources_{arguments.size}.txt").read_text("utf-8").splitlines()
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
     def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
         subwords.seen.clear()
         asked = lines[: sum(map(len, sources))]
         at_once = len(asked) if variant == "whole" else ROWS
-        for first in range(0, len(asked), at_once):
-            translator.translate(asked[first : first + at_once])
+        batches = [asked[first : first + at_once] for first in range(0, len(asked), at_once)]
+        # The longest first, as the translator does.
+        list(pool.map(translator.translate, reversed(batches)))
         yield from subwords.seen
 
     return decode
@@ -115,7 +117,6 @@ def _served(
         return outputs["translation_ids"].numpy()
 
     def decode(sources: Sequence[NDArray]) -> Iterator[Sequence[int]]:
-        # The longest first, as the translator does.
         found = list(pool.map(translate, reversed(sources)))
         for ids in reversed(found):
             yield from ids.tolist()
