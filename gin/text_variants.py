@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import gin
 
-from t2t_repro.config.values import Seed, validated
+from t2t_repro.config.values import Seed, Share, validated
 from t2t_repro.data.cleaning import CAPITALS, WORDS, CleaningReport
-from t2t_repro.data.corpora.altered import Share
 from t2t_repro.data.corpora.corpus import Pair
 
 

@@ -121,6 +121,7 @@ fi
     echo "include '$gin_file'"
     echo "prepare.corpus = @Mixture()"
     if [ "$method" = noise ]; then
+        echo "import noised_source"
         echo "Mixture.corpora = {'real': @real/TextFilesCorpus(), 'back': @NoisedSource()}"
         echo "NoisedSource.corpus = @back/TextFilesCorpus()"
     else

@@ -141,7 +141,6 @@ def check_experiment() -> None:
     from t2t_repro.data import corpora  # noqa: F401 (for gin)
     from t2t_repro.data.preparation import Preparation, prepare_corpus
     from t2t_repro.evaluation import scores  # noqa: F401 (for gin)
-    from t2t_repro.parsing import treebank  # noqa: F401 (for gin)
 
     check_before_import(FLAGS.gin_file, FLAGS.gin_param)
     parse(FLAGS.gin_file, FLAGS.gin_param, skip_unknown=True)

@@ -31,6 +31,12 @@ _DECODING_ROOMS = (
     "t2t_repro.parsing.bracket_f1",
 )
 _EVALUATE = "evaluate"
+_IMPLIED = {
+    "NoisedSource": "noised_source",
+    "TfdsCorpus": "tfds_corpus",
+    "TreebankCorpus": "t2t_repro.parsing.treebank",
+}
+"""Modules that a gin file need not import, by what it names: older gin files do not."""
 _MOST_CHARACTERS = 2**20
 
 
@@ -231,6 +237,8 @@ def _pieces(text: str, name: str, beside: Sequence[Path], is_own: bool = True) -
     gin itself would look for included files in a search path that can only be added to.
     """
     lines, begin = text.splitlines(keepends=True), 0
+    for module in [_IMPLIED[one] for one in _IMPLIED if one in text]:
+        _import(module, name)
     for statement in gin_text.statements(text, name):
         number = statement.location.line_num
         if isinstance(statement, BindingStatement):

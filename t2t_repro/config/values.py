@@ -47,6 +47,7 @@ class Range:
 Count = Annotated[int, Range(least=1, most=_MOST_INT)]
 Seed = Annotated[int, Range(least=0, most=2**32 - 1)]
 Rate = Annotated[float, Range(least=0, below=1)]
+Share = Annotated[float, Range(least=0, most=1)]
 Positive = Annotated[float, Range(above=0, most=_MOST_FLOAT)]
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
-from t2t_repro.config.values import Range, validated
+from t2t_repro.config.values import Range, Share, validated
 from t2t_repro.errors import UserError
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import FlatIds, SubwordPair, open_subwords
@@ -64,7 +64,7 @@ class SubwordDropout:
         UserError: a value is out of range.
     """
 
-    probability: Annotated[float, Range(least=0, most=1)] = 0.1
+    probability: Share = 0.1
     sides: Sequence[Side] = ("source", "target")
     workers: Annotated[int, Range(least=1, most=1024)] | None = None
 

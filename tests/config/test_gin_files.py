@@ -139,6 +139,16 @@ def test_annotations_of_the_user_s_own_functions_are_checked():
             configure(None, [f"free.rate = {value}"], ["free"])
 
 
+def test_older_gin_files_need_not_import_corpora_that_are_beside_gin_files_now():
+    corpora = ("TfdsCorpus", "NoisedSource")
+    params = ["prepare.corpus = @NoisedSource()", "NoisedSource.corpus = @TfdsCorpus()"]
+    configure(None, [*params, "TfdsCorpus.source_language = 'fr'"], ["prepare"])
+    assert [gin.get_configurable(one).__module__ for one in corpora] == [
+        "tfds_corpus",
+        "noised_source",
+    ]
+
+
 def test_later_bindings_win_and_nothing_of_an_earlier_experiment_stays(gin_file):
     params = ["TrainingSchedule.steps = 2", "TrainingSchedule.log_every = 7"]
     schedule = experiment.read(gin_file, params).run.schedule

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t_repro.data.corpora.altered import NoisedSource, Reversed
+from noised_source import NoisedSource
+from t2t_repro.data.corpora import Reversed
 
 
 class Pairs:

@@ -22,6 +22,12 @@ _READ_BATCH = 1024
 class TfdsCorpus:
     """A translation data set of TensorFlow Datasets (TFDS), e.g. WMT 2014.
 
+    In gin::
+
+        import tfds_corpus
+        prepare.corpus = @TfdsCorpus()
+        TfdsCorpus.name = 'wmt14_translate/de-en'
+
     TFDS looks for the data in `data_dir`, in the folder of the environment variable TFDS_DATA_DIR,
     or in its default folder, and downloads and prepares them if they are missing. They may be
     stored as TFRecords or as ArrayRecords.
