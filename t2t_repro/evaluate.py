@@ -10,6 +10,7 @@ its data are also written to the model directory. With a baseline, sacreBLEU tes
 differences are significant.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ from absl import flags, logging
 from t2t_repro.command_line import flags as shared
 from t2t_repro.command_line.program import import_tensorflow, run
 from t2t_repro.command_line.text_lines import check_output, one_line, read_input, write_output
+from t2t_repro.data.line_files import check_line_counts
 from t2t_repro.data.prepared import PreparedData, open_data
 from t2t_repro.errors import UserError
 
@@ -48,13 +50,14 @@ def main() -> None:
     if FLAGS.baseline:
         systems.insert(0, _System(FLAGS.baseline, read_input(FLAGS.baseline, "baseline")))
     if FLAGS.reference:
-        _check_aligned(systems, sources, references)
+        files = [_System(f"--source={FLAGS.source}", sources)] if FLAGS.source else []
+        _check_aligned([*systems, *files], references)
     checkpoint = shared.find_checkpoint() if FLAGS.model_dir else ""
     data = None
     if FLAGS.model_dir and not FLAGS.source:
         data = open_data(Path(FLAGS.data_dir or Path(FLAGS.model_dir).parent / "data"))
         sources, references = data.text(FLAGS.split)
-        _check_aligned(systems, sources, references)
+        _check_aligned(systems, references)
     shared.check_bindings()
     import_tensorflow()
     from t2t_repro import experiment
@@ -100,20 +103,14 @@ def _references() -> "Sequence[str | tuple[str, ...]]":
         rows = [line.split("\t", parts) for line in lines]
         if wrong := [number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])]:
             raise UserError(f"{name}, line {wrong[0]}: expected {len(rows[0])} columns, as before.")
-        _check_aligned([_System(name, lines)], [], columns[0] if columns else lines)
+        _check_aligned([_System(name, lines)], columns[0] if columns else lines)
         columns += zip(*rows, strict=True)
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def _check_aligned(
-    systems: Sequence[_System], sources: Sequence[str], references: Sequence[Any]
-) -> None:
-    for system in [*systems, _System(f"--source={FLAGS.source}", sources or references)]:
-        if len(system.translations) != len(references):
-            raise UserError(
-                f"{system.name} has {len(system.translations)} lines, the reference has "
-                f"{len(references)}: expected files in which line n belongs to line n."
-            )
+def _check_aligned(texts: Sequence[_System], references: Sequence[Any]) -> None:
+    counts = {one.name: len(one.translations) for one in texts}
+    check_line_counts(counts | {"the reference": len(references)})
 
 
 def _perplexity(translator: "Translator", data: PreparedData) -> float | None:
@@ -134,7 +131,9 @@ def _estimates(scores: "Sequence[Sequence[Score]]") -> "Sequence[Sequence[Estima
     """Adds the intervals and p-values of the flags to the scores, by system and metric."""
     from t2t_repro.evaluation.significance import Estimate, Resampling
 
-    resampling = Resampling(FLAGS.significance or "bootstrap", FLAGS.samples, FLAGS.seed)
+    if FLAGS.seed:
+        os.environ["SACREBLEU_SEED"] = str(FLAGS.seed)
+    resampling = Resampling(FLAGS.significance or "bootstrap", FLAGS.samples)
     if FLAGS.baseline:
         by_metric = zip(*scores, strict=True)
         compared = [resampling.compare(of_metric, FLAGS.confidence) for of_metric in by_metric]

@@ -14,7 +14,6 @@ import keras
 import tensorflow as tf
 
 # What only gin files name.
-from t2t_repro.attention.pictures import attention_images  # noqa: F401
 from t2t_repro.config.checks import check_bound
 from t2t_repro.config.gin_files import configure, value_of
 from t2t_repro.config.values import Seed, validated

@@ -1,27 +1,23 @@
-"""Attention maps as pictures, drawn with matplotlib: PNG files, and images for TensorBoard."""
+"""Attention maps as pictures, drawn with matplotlib."""
 
 import importlib.util
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import gin
 import numpy as np
 from numpy.typing import NDArray
 
-from t2t_repro.attention.maps import AttentionMap, PairAttention
-from t2t_repro.config.values import Count
-from t2t_repro.data.prepared import PreparedData
+from t2t_repro.attention.maps import AttentionMap
 from t2t_repro.errors import UserError
-from t2t_repro.model.transformer import Transformer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Lengths are in inches.
-_CELL = 0.12  # Fits letters of 6.5 points.
+CELL = 0.12
+"""Size of a cell: fits letters of 6.5 points."""
 _SMALLEST_NAMED_CELL = 0.075
-_LARGEST_IN_OVERVIEW = 3.0
 _MARGIN = 0.35
 _TITLE = 0.3
 _SMALLEST_PANEL = 1.2
@@ -35,32 +31,6 @@ _LETTER = 0.47
 
 _LONGEST_LABEL = 16
 _MOST_COLUMNS = 4
-
-
-@gin.configurable(denylist=["model", "data"])
-def attention_images(
-    model: Transformer, data: PreparedData, sentence: Count = 1
-) -> Callable[[], list[tuple[str, NDArray[np.uint8]]]]:
-    """Draws the attention in a dev sentence and its reference, for TensorBoard.
-
-    For gin: `DevEvaluation.images = @attention_images`.
-
-    Args:
-        model: the Transformer.
-        data: its dev split is read.
-        sentence: number of the dev sentence, from 1.
-
-    Returns:
-        a function that draws with the model's current weights, and returns names and pixels
-        [height, width, 3].
-
-    Raises:
-        UserError: the sentence is too long, or matplotlib is missing.
-    """
-    check_matplotlib()
-    source, target = data.text("dev")
-    pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
-    return lambda: [(f"attention/{one.kind}", overview(one)) for one in pair.maps()]
 
 
 def check_matplotlib() -> None:
@@ -78,29 +48,13 @@ def layer_picture(attention: AttentionMap, layer: int) -> bytes:
     weights = attention.weights[layer]
     heads = [f"head {head + 1}" for head in range(len(weights))]
     title = f"{attention.title}, layer {layer + 1}"
-    figure = _draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, _CELL)
+    figure = draw(attention, weights, heads, min(len(heads), _MOST_COLUMNS), title, CELL)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=_DOTS_PER_INCH)
     return file.getvalue()
 
 
-def overview(attention: AttentionMap) -> NDArray[np.uint8]:
-    """Draws all layers, a row each, with all heads; returns pixels [height, width, 3].
-
-    Long sentences are drawn smaller, and without words that would not be legible.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    layers, heads, queries, keys = attention.weights.shape
-    panels = attention.weights.reshape(layers * heads, queries, keys)
-    names = [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(heads)]
-    cell = min(_CELL, _LARGEST_IN_OVERVIEW / max(queries, keys))
-    canvas = FigureCanvasAgg(_draw(attention, panels, names, heads, attention.title, cell))
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
-
-
-def _draw(
+def draw(
     attention: AttentionMap,
     panels: NDArray[np.float32],
     names: Sequence[str],
@@ -108,7 +62,16 @@ def _draw(
     title: str,
     cell: float,
 ) -> "Figure":
-    """Draws panels [panels, query_length, key_length]; outer ones are labelled with subwords."""
+    """Draws panels; outer ones are labelled with subwords.
+
+    Args:
+        attention: whose panels they are.
+        panels: [panels, query_length, key_length].
+        names: of the panels.
+        columns: of panels.
+        title: of the whole.
+        cell: size of a weight's square, in inches; small ones have no labels.
+    """
     from matplotlib.figure import Figure
 
     rows = -(-len(panels) // columns)

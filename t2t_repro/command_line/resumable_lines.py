@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_repro.command_line.text_lines import file_path, named_input, stream_input, write_output
+from t2t_repro.data.line_files import check_line_counts
 from t2t_repro.errors import UserError
 from t2t_repro.files import exclusive_lock, naming, write_whole
 from t2t_repro.progress import Progress
@@ -204,9 +205,7 @@ def count_lines(inputs: Mapping[str, str | None]) -> int | None:
         for flag, path in inputs.items()
         if file_path(path) and (os.path.isfile(str(path)) or not os.path.exists(str(path)))
     }
-    if len(set(counts.values())) > 1:
-        received = ", ".join(f"{name} has {count} lines" for name, count in counts.items())
-        raise UserError(f"{received}; expected the same number: line n belongs to line n.")
+    check_line_counts(counts)
     return next(iter(counts.values()), None)
 
 

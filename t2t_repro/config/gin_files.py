@@ -35,6 +35,7 @@ _IMPLIED = {
     "NoisedSource": "noised_source",
     "TfdsCorpus": "tfds_corpus",
     "TreebankCorpus": "t2t_repro.parsing.treebank",
+    "attention_images": "attention_images",
 }
 """Modules that a gin file need not import, by what it names: older gin files do not."""
 _MOST_CHARACTERS = 2**20

@@ -7,7 +7,7 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -26,12 +26,8 @@ _KINDS = {
     rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": ".bz2",
     rb"PK(\x03\x04|\x05\x06)": "a zip archive or a document: unzip -p FILE > TEXT",
     rb"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -d FILE",
-    rb"7z\xbc\xaf\x27\x1c": "a 7z archive: 7z x FILE",
     rb"(?s).{257}ustar": "a tar archive: tar -xf FILE",
     rb"PAR1[\x15\x19\x1c\x2c]": "a Parquet table: write its texts, one a line, with pandas",
-    rb"ARROW1\0\0|\xff{4}": "an Arrow table: write its texts, one a line, with datasets",
-    rb"%PDF-": "a PDF: pdftotext FILE",
-    rb"\xff\xfe\0\0|\0\0\xfe\xff": "UTF-32: iconv -f UTF-32 -t UTF-8 FILE > TEXT",
     rb"\xff\xfe|\xfe\xff": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > TEXT",
 }
 """The first bytes of compressed files, and of files that are not read: what to do with them."""
@@ -100,28 +96,31 @@ def _kind(file: Any) -> str:
     return next((kind for pattern, kind in _KINDS.items() if re.match(pattern, start)), "")
 
 
-def check_line_counts(paths: Sequence[Path]) -> int:
-    """Returns the number of lines of one file, or of each of several aligned files.
+def check_line_counts(counts: Mapping[str, int]) -> None:
+    """Checks that texts which belong together line by line have as many lines.
+
+    Args:
+        counts: the number of lines of each text, by its name.
 
     Raises:
-        UserError: a file is empty or unusable (see `read_lines`), or the numbers of lines differ.
+        UserError: the numbers differ.
     """
-    counts = {path: _count_lines(path, path.exists() and path.stat().st_mtime_ns) for path in paths}
-    fewest = min(counts, key=counts.__getitem__)
-    if not counts[fewest]:
-        raise UserError(f"{fewest} is empty; expected one sentence a line")
-    if len(set(counts.values())) > 1:
-        received = ", ".join(f"{path} has {count} lines" for path, count in counts.items())
-        raise UserError(
-            f"{received}: line {counts[fewest] + 1} has no partner; aligned files need the same "
-            "number of lines, line n of one translating line n of the other"
-        )
-    return counts[fewest]
+    if len({*counts.values()}) > 1:
+        received = ", ".join(f"{name} has {count} lines" for name, count in counts.items())
+        raise UserError(f"{received}; expected the same number: line n belongs to line n.")
+
+
+def count_lines(path: Path) -> int:
+    """Counts the lines of a file; a start asks for them up to three times.
+
+    Raises:
+        UserError: the file is unusable (see `read_lines`).
+    """
+    return _count_lines(path, path.exists() and path.stat().st_mtime_ns)
 
 
 @cache
 def _count_lines(path: Path, changed: int) -> int:
-    """Counts the lines of a file; a start asks for them up to three times."""
     return sum(1 for _ in read_lines(path))
 
 

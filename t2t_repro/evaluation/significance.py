@@ -4,17 +4,13 @@ The figures equal those of its command line (--confidence, --paired-bs, --paired
 sacreBLEU's metrics, whose `Score` has segments; other metrics have the score alone.
 """
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from sacrebleu.significance import PairedTest
 
 from t2t_repro.evaluation.scores import Score
-
-_SEED = "SACREBLEU_SEED"
 
 
 class Estimate(NamedTuple):
@@ -40,14 +36,12 @@ class Resampling:
 
     Attributes:
         test: paired "bootstrap" (Koehn 2004), or approximate "randomisation" (Riezler and Maxwell
-            2005).
+            2005). sacreBLEU's seed is 12345, or in the environment variable SACREBLEU_SEED.
         samples: their number; by default sacreBLEU's: 1,000, for randomisation 10,000.
-        seed: of the samples; by default SACREBLEU_SEED's, or sacreBLEU's 12345.
     """
 
     test: Literal["bootstrap", "randomisation"] = "bootstrap"
     samples: int | None = None
-    seed: int | None = None
 
     def estimate(self, score: Score) -> Estimate:
         """Estimates the 95 % interval of one system's score, by bootstrap."""
@@ -64,16 +58,15 @@ class Resampling:
         segments = [score.segments for score in scores if score.segments]
         if len(segments) < len(scores):
             return [Estimate(score) for score in scores]
-        with self._seeded():
-            test = PairedTest(
-                [(str(number), one.translations) for number, one in enumerate(segments)],
-                {"": segments[0].metric},
-                segments[0].references,
-                "bs" if self.test == "bootstrap" else "ar",
-                self.samples or 0,
-                0 if with_interval and self.test == "randomisation" else -1,
-            )
-            signatures, results_by_name = test()
+        test = PairedTest(
+            [(str(number), one.translations) for number, one in enumerate(segments)],
+            {"": segments[0].metric},
+            segments[0].references,
+            "bs" if self.test == "bootstrap" else "ar",
+            self.samples or 0,
+            0 if with_interval and self.test == "randomisation" else -1,
+        )
+        signatures, results_by_name = test()
         (of_metric,) = signatures.values()
         _, results = results_by_name.values()
         signature = segments[0].signature(of_metric)
@@ -81,17 +74,6 @@ class Resampling:
             _estimate(score._replace(signature=signature), result)
             for score, result in zip(scores, results, strict=True)
         ]
-
-    @contextmanager
-    def _seeded(self) -> Iterator[None]:
-        """Sets the seed in the environment, from which sacreBLEU reads it."""
-        before = {name: os.environ[name] for name in {_SEED} & {*os.environ}}
-        os.environ |= {} if self.seed is None else {_SEED: str(self.seed)}
-        try:
-            yield
-        finally:
-            os.environ.pop(_SEED, None)
-            os.environ |= before
 
 
 def _estimate(score: Score, result: Any) -> Estimate:

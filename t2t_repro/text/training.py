@@ -250,6 +250,4 @@ def _training_failure(message: str, vocab_size: int) -> str:
             f"SubwordTraining.vocab_size is {vocab_size}, but special ids, bytes and characters "
             f"need {too_low[1]}; set SubwordTraining.vocab_size higher or character_coverage lower."
         )
-    if "!sentences_.empty()" in message or "all_chars_count" in message:
-        return "the subword model got no text to learn from; expected sentences in the corpus."
     return f"SentencePiece cannot train with these settings: {' '.join(message.split())}"

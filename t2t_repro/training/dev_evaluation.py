@@ -31,7 +31,7 @@ class DevEvaluationSettings:
         sentences: how many of the first dev sentences are translated, of a mixture those of every
             corpus; all by default.
         images: (model, data) -> a function that draws images for TensorBoard, which is called at
-            every evaluation; such as `attention_images`.
+            every evaluation; such as `attention_images` in gin/attention_images.py.
 
     Raises:
         UserError: a value is out of range.

@@ -5,8 +5,9 @@ import io
 import numpy as np
 import pytest
 
+from attention_images import overview
 from t2t_repro.attention.maps import AttentionMap
-from t2t_repro.attention.pictures import check_matplotlib, layer_picture, overview
+from t2t_repro.attention.pictures import check_matplotlib, layer_picture
 from t2t_repro.errors import UserError
 
 WORDS = [r"$\frac{$", "$x$", "<b>", "a" * 50, "Ω"]

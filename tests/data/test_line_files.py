@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t_repro.data.line_files import check_line_counts, read_lines
+from t2t_repro.data.line_files import count_lines, read_lines
 
 
 def write(path: Path, content: str | bytes) -> str:
@@ -25,7 +25,7 @@ def test_lines_end_at_newlines_only_and_lose_nothing_else(tmp_path, suffix):
     # The content says how it is compressed, not the name.
     path = Path(write(tmp_path / f"x{suffix}", content)).rename(tmp_path / "x.gz")
     assert list(read_lines(path)) == ["a\u2028b", "", " c \x85\x0b\x1c", "lone\rreturn", "last"]
-    assert check_line_counts([path]) == 5
+    assert count_lines(path) == 5
 
 
 line = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])).filter(
@@ -47,4 +47,4 @@ def test_any_lines_written_are_read_back_and_counted(tmp_path_factory, lines, en
     path = tmp_path_factory.mktemp("lines") / "x"
     write(path, "\ufeff" * mark + end.join(lines) + end * closed)
     assert list(read_lines(path)) == lines
-    assert check_line_counts([path]) == len(lines)
+    assert count_lines(path) == len(lines)

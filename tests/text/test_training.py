@@ -99,7 +99,6 @@ def test_the_largest_possible_vocabulary_is_named_and_works(tmp_path):
     ("recipe", "corpus", "message"),
     [
         (SubwordTraining(vocab_size=100), ["Hund"], r"need \d+; set SubwordTraining.vocab_size"),
-        (SubwordTraining(), ["", " "], "no text"),
     ],
 )
 def test_what_cannot_be_trained_says_why(tmp_path, recipe, corpus, message):

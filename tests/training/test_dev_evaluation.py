@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_repro.attention.pictures import attention_images
+from attention_images import attention_images
 from t2t_repro.errors import UserError
 from t2t_repro.evaluation.perplexity import HeldOutLoss
 from t2t_repro.evaluation.scores import bleu, ter

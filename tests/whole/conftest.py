@@ -60,6 +60,7 @@ def task_run(tmp_path_factory) -> Run:
                 [
                     *("--translations=test.target", "--baseline=test.source", "--samples=100"),
                     *("--reference=test.source", "--reference=columns.tsv", "--format=json"),
+                    "--seed=7",
                 ],
                 "",
             ),

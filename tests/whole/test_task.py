@@ -55,7 +55,7 @@ def test_systems_are_compared(task_run):
     baseline, system = json.loads(task_run.outcomes["compare"].out)
     assert (baseline["system"], system["system"]) == ("test.source", "test.target")
     assert [one["value"] for one in system["scores"]] == [pytest.approx(100)] * 2
-    assert "nrefs:3" in system["scores"][0]["signature"]
+    assert {"nrefs:3", "seed:7"} <= {*system["scores"][0]["signature"].split("|")}
     assert system["scores"][0]["p_value"] < 0.05
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import gin
 
 from t2t_repro.data.corpora.corpus import Pair, given_splits
-from t2t_repro.data.line_files import check_line_counts, identify, read_lines
+from t2t_repro.data.line_files import check_line_counts, count_lines, identify, read_lines
 from t2t_repro.errors import UserError
 
 Entry = str | Sequence[str]
@@ -76,7 +76,7 @@ class TextFilesCorpus:
         """
         for split, entries in self._files.items():
             for paths in entries:
-                check_line_counts(paths)
+                check_line_counts({str(path): count_lines(path) for path in paths})
                 if not any(source.strip() and target.strip() for source, target in _read(paths)):
                     raise UserError(
                         f"{' and '.join(map(str, paths))}: no line has text on both sides, "

@@ -139,14 +139,8 @@ def read_marian_config(directory: Path) -> MarianConfig:
         directory: with config.json, and perhaps generation_config.json.
 
     Raises:
-        UserError: a file is missing, the model is one that `Transformer` cannot be, or it is an
-            adapter.
+        UserError: a file is missing, or the model is one that `Transformer` cannot be.
     """
-    if (adapter := directory / "adapter_config.json").exists():
-        raise UserError(
-            f"{directory} is an adapter of {Fields(adapter).value('base_model_name_or_path')}, "
-            "expected a whole model: load it with peft, and save what merge_and_unload returns."
-        )
     config = Fields(directory / CONFIG)
     # Older models have the settings of the search in config.json.
     generation = Fields(directory / GENERATION) if (directory / GENERATION).exists() else config

@@ -101,12 +101,6 @@ def test_config_has_no_say_in_the_search_where_there_is_a_generation_config(fold
     assert not caplog.records
 
 
-def test_an_adapter_is_no_model(tmp_path):
-    change(tmp_path, {"base_model_name_or_path": "opus-mt-en-de"}, "adapter_config.json")
-    with pytest.raises(UserError, match="adapter of opus-mt-en-de"):
-        read_marian_config(tmp_path)
-
-
 def test_unknown_fields_are_named_once_unless_they_say_nothing(folder, caplog):
     nothing: dict[str, Any] = {"new": False, "newer": None, "other": 0, "another": "", "last": {}}
     change(folder, nothing)

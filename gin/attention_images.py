@@ -1,0 +1,66 @@
+"""Pictures of attention for TensorBoard, drawn at every dev evaluation."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import gin
+import numpy as np
+from numpy.typing import NDArray
+
+from t2t_repro.config.values import Count
+
+if TYPE_CHECKING:
+    from t2t_repro.attention.maps import AttentionMap
+    from t2t_repro.data.prepared import PreparedData
+    from t2t_repro.model.transformer import Transformer
+
+_LARGEST = 3.0
+"""Most inches of a panel."""
+
+
+@gin.configurable(denylist=["model", "data"])
+def attention_images(
+    model: "Transformer", data: "PreparedData", sentence: Count = 1
+) -> Callable[[], list[tuple[str, NDArray[np.uint8]]]]:
+    """Draws the attention in a dev sentence and its reference, for TensorBoard.
+
+    For gin: `DevEvaluation.images = @attention_images`.
+
+    Args:
+        model: the Transformer.
+        data: its dev split is read.
+        sentence: number of the dev sentence, from 1.
+
+    Returns:
+        a function that draws with the model's current weights, and returns names and pixels
+        [height, width, 3].
+
+    Raises:
+        UserError: the sentence is too long, or matplotlib is missing.
+    """
+    # Here, since a gin file is checked before TensorFlow is imported.
+    from t2t_repro.attention.maps import PairAttention
+    from t2t_repro.attention.pictures import check_matplotlib
+
+    check_matplotlib()
+    source, target = data.text("dev")
+    pair = PairAttention(model, data.subwords, source[sentence - 1], target[sentence - 1])
+    return lambda: [(f"attention/{one.kind}", overview(one)) for one in pair.maps()]
+
+
+def overview(attention: "AttentionMap") -> NDArray[np.uint8]:
+    """Draws all layers, a row each, with all heads; returns pixels [height, width, 3].
+
+    Long sentences are drawn smaller, and without words that would not be legible.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from t2t_repro.attention.pictures import CELL, draw
+
+    layers, heads, queries, keys = attention.weights.shape
+    panels = attention.weights.reshape(layers * heads, queries, keys)
+    names = [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(heads)]
+    cell = min(CELL, _LARGEST / max(queries, keys))
+    canvas = FigureCanvasAgg(draw(attention, panels, names, heads, attention.title, cell))
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
