@@ -33,7 +33,6 @@ _DECODING_ROOMS = (
 _EVALUATE = "evaluate"
 _IMPLIED = {
     "NoisedSource": "noised_source",
-    "TfdsCorpus": "tfds_corpus",
     "TreebankCorpus": "t2t_repro.parsing.treebank",
     "attention_images": "attention_images",
 }

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t2t_repro.data.corpora.tfds import TfdsCorpus
 from t2t_repro.evaluation.paper_bleu import at_compounds, moses_words, paper_bleu
 from t2t_repro.evaluation.scores import bleu
 from tests.real_corpora import corpus_folder
-from tfds_corpus import TfdsCorpus
 
 HYPOTHESES = [
     "Das „rich-text“-Format wurde gestern in Baden-Württemberg eingeführt – sehr gut.",

@@ -3,5 +3,6 @@
 from t2t_repro.data.corpora.altered import Reversed
 from t2t_repro.data.corpora.mixture import Mixture
 from t2t_repro.data.corpora.text_files import TextFilesCorpus
+from t2t_repro.data.corpora.tfds import TfdsCorpus
 
-__all__ = ["Mixture", "Reversed", "TextFilesCorpus"]
+__all__ = ["Mixture", "Reversed", "TextFilesCorpus", "TfdsCorpus"]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 import tensorflow_datasets as tfds
 
-import tfds_corpus
+from t2t_repro.data.corpora import tfds as tfds_corpus
 from t2t_repro.data.corpora.corpus import held_out_pairs
+from t2t_repro.data.corpora.tfds import TfdsCorpus
 from t2t_repro.errors import UserError
 from tests.real_corpora import corpus_folder
-from tfds_corpus import TfdsCorpus
 
 TRAIN_SIZE = 50
 

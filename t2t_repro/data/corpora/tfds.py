@@ -24,7 +24,6 @@ class TfdsCorpus:
 
     In gin::
 
-        import tfds_corpus
         prepare.corpus = @TfdsCorpus()
         TfdsCorpus.name = 'wmt14_translate/de-en'
 
