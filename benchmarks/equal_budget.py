@@ -1,21 +1,22 @@
 """Trains the same model on the same text in several toolkits, and compares what they translate.
 
-    python benchmarks/equal_budget.py --tfds=<data_dir> --output=equal_budget.jsonl
+    python benchmarks/equal_budget.py --tfds=<data_dir>
 
 WMT14 English→German as TensorFlow Datasets has it, or a part of it: `--tfds` is its folder; without
 it, where `TfdsCorpus` looks. One joint BPE for all, learned by t2t_repro; the others read its
 pieces as words. The same updates, real target tokens an update, dropout, schedule, label smoothing,
 mean of the last checkpoints and beam. newstest2013 ("dev") and newstest2014 ("test") are
-translated, and scored by sacreBLEU against t2t_repro's with paired bootstrap resampling.
+translated, and scored by sacreBLEU: means over the seeds that are done, and a paired bootstrap of
+every two toolkits.
 
-Every step is done once: started again, it goes on where it was killed. Toolkits one at a time, or
-side by side: `--toolkits=fairseq`; what is compared are those that are done. Ours is trained twice,
-with T2T's initialisation and with fairseq's.
+Every step is done once: started again, it goes on where it was killed. Toolkits and seeds one at a
+time, or side by side: `--toolkits=fairseq --seed=2`; what is compared are those that are done. Ours
+is trained three times: with T2T's initialisation, with fairseq's, and with what else of
+gin/small.gin is not in its text, subwords and budget.
 """
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -29,12 +30,12 @@ from t2t_repro.data.prepared import open_data
 from t2t_repro.text.subword_model import FlatIds, SubwordModel
 from t2t_repro.vocabulary import UNK_ID
 from toolkits import fairseq_commands as fairseq
-from toolkits import opennmt_commands as opennmt
+from toolkits import marian_commands as marian
 from toolkits import our_commands as ours
+from toolkits import over_seeds
 from toolkits.recipe import Recipe
 from toolkits.steps import (
     Facts,
-    append_new_row,
     end_with_its_children,
     hours,
     once,
@@ -61,19 +62,32 @@ RECIPE = Recipe(
 SAVE_EVERY = 300
 """Updates between two checkpoints, each with a dev evaluation."""
 
-OURS_BEGUN_AS_FAIRSEQ = f"{OURS}@fairseq_initialization"
+_SMALL = """
+LayerConfig.initialization = 'fairseq'
+InverseSquareRoot.peak = 0.0015
+adam.clip_norm = 1.0
+Checkpoints.every_steps = 500
+"""
+"""Where gin/small.gin differs from the recipe, its text, subwords and precision apart."""
 
-TOKENS = {OURS: 2048, OURS_BEGUN_AS_FAIRSEQ: 2048, "opennmt_tf": 2080, "fairseq": 2200}
+_BINDINGS = {
+    OURS: "",
+    f"{OURS}@fairseq_initialization": "LayerConfig.initialization = 'fairseq'\n",
+    f"{OURS}@small": _SMALL,
+}
+"""Of gin, behind the recipe's: what is trained with t2t_repro."""
+
+TOKENS = {**dict.fromkeys(_BINDINGS, 2048), "fairseq": 2200, "marian": 1812}
 """Of a batch, as each toolkit counts them: 2,000 real target tokens on average in all."""
 
-_FAIRSEQ_BATCHES = ["--max-tokens", str(TOKENS["fairseq"]), "--clip-norm", "0"]
-# With its usual multiple, 8, batches are smaller than they may be.
-_FAIRSEQ_BATCHES += ["--required-batch-size-multiple", "1"]
-# None at the ends of epochs.
-_FAIRSEQ_CHECKPOINTS = ["--save-interval", "1000", "--validate-interval", "1000"]
-_FAIRSEQ_CHECKPOINTS += ["--save-interval-updates", str(SAVE_EVERY)]
-_FAIRSEQ_CHECKPOINTS += ["--validate-interval-updates", str(SAVE_EVERY)]
-_FAIRSEQ_CHECKPOINTS += ["--keep-interval-updates", str(RECIPE.averaged)]
+# With its usual multiple, 8, batches are smaller than they may be. No checkpoints at the ends of
+# epochs.
+_FAIRSEQ = f"""
+    --max-tokens {TOKENS["fairseq"]} --clip-norm 0 --required-batch-size-multiple 1
+    --save-interval 1000 --save-interval-updates {SAVE_EVERY}
+    --validate-interval 1000 --validate-interval-updates {SAVE_EVERY}
+    --keep-interval-updates {RECIPE.averaged}
+""".split()
 
 _LANGUAGES = ("en", "de")
 _SCORED = ("dev", "test")
@@ -95,7 +109,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run_dir", type=Path, default=DEFAULT_DIRECTORY / "equal_budget")
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
-    parser.add_argument("--output", type=Path, help="JSON lines are appended to it, too")
     arguments = parser.parse_args()
     toolkits = arguments.toolkits.split(",")
     if not set(toolkits) <= _RUNS.keys():
@@ -107,11 +120,11 @@ def main() -> None:
         python = make_environment(arguments.env_dir, toolkit.partition("@")[0])
         folder = run_dir / toolkit / f"seed_{arguments.seed}"
         found = _RUNS[toolkit](python, run_dir, folder, arguments.seed)
-        line = {"toolkit": toolkit, "seed": arguments.seed, **found}
-        print(json.dumps(line), flush=True)
-        if arguments.output:
-            append_new_row(arguments.output, line)
-    compare(run_dir, arguments.seed)
+        line = json.dumps({"toolkit": toolkit, "seed": arguments.seed, **found})
+        print(line, flush=True)
+        write_text(folder / over_seeds.FACTS, line)
+    for split in _SCORED:
+        print("", *over_seeds.report(run_dir, split, [*TOKENS]), sep="\n", flush=True)
 
 
 def prepare(run_dir: Path, tfds: str | None) -> None:
@@ -126,7 +139,7 @@ def prepare(run_dir: Path, tfds: str | None) -> None:
 
 
 def write_pieces(run_dir: Path) -> None:
-    """Writes every split as pieces, what is scored as text, and OpenNMT-tf's vocabulary."""
+    """Writes every split as pieces, what is scored as text, and Marian's vocabulary."""
     data, to = open_data(run_dir / "data"), run_dir / "pieces"
     pieces = data.subwords.target.pieces()
     for split in ("train", *_SCORED):
@@ -138,7 +151,7 @@ def write_pieces(run_dir: Path) -> None:
             if split in _SCORED:
                 write_lines(run_dir / f"{split}.{language}", lines)
     # Without PAD, EOS and UNK, the first three.
-    write_lines(to / opennmt.VOCABULARY, opennmt.vocabulary(pieces[UNK_ID + 1 :]))
+    write_lines(to / marian.VOCABULARY, marian.vocabulary(pieces[UNK_ID + 1 :]))
 
 
 def as_pieces(pieces: Sequence[str], sentences: FlatIds) -> Iterator[str]:
@@ -154,7 +167,7 @@ def as_text(subwords: SubwordModel, lines: Sequence[str]) -> list[str]:
     return [subwords.decode([ids.get(piece, UNK_ID) for piece in line.split()]) for line in lines]
 
 
-def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str = "") -> Facts:
+def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str) -> Facts:
     """Trains, averages and translates with t2t_repro.
 
     Args:
@@ -189,24 +202,20 @@ def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str
     return {**ours.training_facts(log.read_text(encoding="utf-8"), share), **hours(log)}
 
 
-def run_opennmt(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
-    """The same with OpenNMT-tf, see `run_ours`."""
-    pieces, log = run_dir / "pieces", folder / "train.log"
-    files = folder / "description.py", folder / "settings.yml"
-    budget = folder / "model", TOKENS["opennmt_tf"], SAVE_EVERY
-    write_text(files[0], opennmt.model_text(RECIPE))
-    write_text(files[1], opennmt.settings_text(RECIPE, pieces, *budget))
-    trained = once(folder / "trained.json", opennmt.train, python, files, seed, log)
-    last, average = RECIPE.averaged, folder / "average"
-    averaging = python, files, last, average, folder / "average.log"
-    once(folder / "averaged.json", opennmt.average, *averaging)
+def run_marian(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
+    """The same with Marian, see `run_ours`."""
+    pieces, model, average = run_dir / "pieces", folder / "model", folder / "average.npz"
+    options = marian.training_options(RECIPE, TOKENS["marian"], SAVE_EVERY)
+    texts = {"train": pieces / "train", "valid": pieces / "dev"}
+    training = python, texts, model, [*options, f"--seed={seed}"]
+    trained = once(folder / "trained.json", marian.train, *training)
+    once(folder / "averaged.json", marian.average, model, RECIPE.averaged, average)
     for split in _SCORED:
-        source, to = pieces / f"{split}.en", folder / f"{split}.pieces"
-        its_log = folder / f"translate_{split}.log"
-        translate = opennmt.translate, python, files, average, source, to, its_log
-        once(folder / f"{split}.json", *translate)
+        files = average, pieces / marian.VOCABULARY, pieces / f"{split}.en"
+        to = folder / f"{split}.pieces"
+        once(folder / f"{split}.json", marian.translate, python, RECIPE, *files, to)
         _write_text(run_dir, list(read_lines(to)), folder / f"{split}.de")
-    return {**trained, **hours(log)}
+    return {**trained, **hours(model / "train.log")}
 
 
 def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
@@ -214,7 +223,7 @@ def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
     pieces, model, data = run_dir / "pieces", folder / "model", run_dir / "pieces" / "fairseq"
     prefixes = {"train": pieces / "train", "valid": pieces / "dev", "test": pieces / "test"}
     once(pieces / "fairseq.json", fairseq.preprocess, python, prefixes, _LANGUAGES, data)
-    options = [*fairseq.training_options(RECIPE), *_FAIRSEQ_BATCHES, *_FAIRSEQ_CHECKPOINTS]
+    options = [*fairseq.training_options(RECIPE), *_FAIRSEQ]
     trained = once(folder / "trained.json", fairseq.train, python, data, model, options, seed)
     average = folder / "average.pt"
     once(folder / "averaged.json", fairseq.average, python, model, RECIPE.averaged, average)
@@ -227,28 +236,14 @@ def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
 
 
 _RUNS: dict[str, Callable[[Path, Path, Path, int], Facts]] = {
-    OURS: run_ours,
-    OURS_BEGUN_AS_FAIRSEQ: partial(run_ours, bindings="LayerConfig.initialization = 'fairseq'\n"),
-    "opennmt_tf": run_opennmt,
+    **{one: partial(run_ours, bindings=text) for one, text in _BINDINGS.items()},
     "fairseq": run_fairseq,
+    "marian": run_marian,
 }
 
 
 def _write_text(run_dir: Path, pieces: Sequence[str], to: Path) -> None:
     write_lines(to, as_text(open_data(run_dir / "data").subwords.target, pieces))
-
-
-def compare(run_dir: Path, seed: int) -> None:
-    """Prints sacreBLEU's figures of all toolkits that are done; the first is the baseline."""
-    for split in _SCORED:
-        paths = [Path(toolkit, f"seed_{seed}", f"{split}.de") for toolkit in TOKENS]
-        first, *others = [str(path) for path in paths if (run_dir / path).is_file()]
-        options = [f"--reference={split}.de", "--confidence"]
-        options += [f"--baseline={first}"] if others else [f"--translations={first}"]
-        options += [f"--translations={path}" for path in others]
-        print(f"\n{split}\n", flush=True)
-        evaluate = [sys.executable, "-m", "t2t_repro.evaluate", *options]
-        subprocess.run(evaluate, cwd=run_dir, check=True)
 
 
 if __name__ == "__main__":

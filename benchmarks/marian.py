@@ -93,18 +93,15 @@ def train(python: Path, options: argparse.Namespace, run_dir: Path) -> None:
     shutil.rmtree(model, ignore_errors=True)
     model.mkdir()
     source, target, others = _VOCABULARIES[options.vocabulary]
-    sizes = {
-        "enc-depth": options.encoder_layers,
-        "dec-depth": options.decoder_layers,
-        "dim-emb": options.d_model,
-        "transformer-dim-ffn": 2 * options.d_model,
-    }
-    arguments = [f"--{name}={value}" for name, value in sizes.items()]
-    arguments += ["--after", f"{options.updates}u", "--cpu-threads", "1", *others]
+    arguments = f"""
+        --enc-depth {options.encoder_layers} --dec-depth {options.decoder_layers}
+        --dim-emb {options.d_model} --transformer-dim-ffn {2 * options.d_model}
+        --after {options.updates}u --cpu-threads 1
+    """.split()
     files: list[str | Path] = ["--model", model / "model.npz", "--vocabs", model / source]
     files += [model / target, "--train-sets", run_dir / "train.en", run_dir / "train.de"]
     log = run_dir / "train.log"
-    call(python, ["-m", "pymarian", "train", *_TRAINING, *arguments, *files], log)
+    call(python, ["-m", "pymarian", "train", *_TRAINING, *arguments, *others, *files], log)
 
 
 def answer(python: Path, options: argparse.Namespace, run_dir: Path) -> None:

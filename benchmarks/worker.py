@@ -72,10 +72,12 @@ def _timed(do_round: Round) -> dict[str, float]:
 
 def _training(arguments: argparse.Namespace) -> Round:
     """Steps over the fixed list of batches; the loss is waited for after every one."""
-    name, _ = _split(arguments.peer)
+    name, variant = _split(arguments.peer)
     peer = importlib.import_module(f"peers.{name}")
-    train = peer.training_step(SIZES[arguments.size], arguments.dtype)
     batches = load_training(arguments.work, arguments.size, arguments.batches)
+    if hasattr(peer, "training_round"):
+        return peer.training_round(SIZES[arguments.size], arguments.dtype, variant, batches)
+    train = peer.training_step(SIZES[arguments.size], arguments.dtype)
 
     def do_round() -> float:
         for batch in batches:

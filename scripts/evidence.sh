@@ -2,7 +2,7 @@
 # The figures on quality in EXPERIMENTS.md, from nothing. Interrupted, the same command goes on.
 #
 #   bash scripts/evidence.sh multi30k     5 hours of one core   Multi30k en→de, three seeds
-#   bash scripts/evidence.sh news         5                     three toolkits on the same news text
+#   bash scripts/evidence.sh news         9 a seed (--seed)     three toolkits on the same news text
 #   bash scripts/evidence.sh table_3     11 (two at a time)     Table 3 in small, 20 rows of three seeds
 #   bash scripts/evidence.sh parsing      2                     constituency parsing on CRAFT's trees
 #
@@ -18,7 +18,7 @@ case "$part" in
         ;;
     news)
         source scripts/environment.sh base
-        python benchmarks/equal_budget.py --run_dir=runs/news --output=runs/news/scores.jsonl "$@"
+        python benchmarks/equal_budget.py --run_dir=runs/news "$@"
         ;;
     table_3) bash scripts/reproduce_table3.sh --scale "$@" ;;
     parsing) bash scripts/reproduce_parsing_craft.sh "$@" ;;

@@ -6,29 +6,47 @@ Label smoothing is PyTorch's own (its Trainer's takes a second pass over the log
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from transformers import MarianConfig, MarianMTModel
 
-from peers.torch_training import smoothed_loss, updates
-from work import EOS_ID, OUTPUT_TOKENS, PAD_ID, Batch, ModelSize
+from work import EOS_ID, LABEL_SMOOTHING, LEARNING_RATE, OUTPUT_TOKENS, PAD_ID, Batch, ModelSize
 
 
 def training_step(size: ModelSize, dtype: str) -> Callable[[Batch], float]:
     """See `peers`."""
     model = _model(size)
 
-    def loss_of(source: Tensor, shifted: Tensor, target: Tensor) -> Tensor:
-        found = model(
-            input_ids=source,
-            attention_mask=source != PAD_ID,
-            decoder_input_ids=shifted,
-            use_cache=False,
-        )
-        return smoothed_loss(found.logits, target)
+    if dtype not in ("float32", "bfloat16"):
+        raise NotImplementedError(f"no {dtype}")
+    precision = torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16")
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True
+    )
+    model.train()
 
-    return updates(model, loss_of, dtype)
+    def train(batch: Batch) -> float:
+        shifted = np.pad(batch.target[:, :-1], ((0, 0), (1, 0)))
+        ids = [torch.from_numpy(x).long() for x in (batch.source, shifted, batch.target)]
+        optimizer.zero_grad(set_to_none=True)
+        with precision:
+            loss = _loss(model, *ids)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return train
+
+
+def _loss(model: MarianMTModel, source: Tensor, shifted: Tensor, target: Tensor) -> Tensor:
+    """Label-smoothed cross entropy, the mean over target tokens; [batch, length] ids."""
+    mask = source != PAD_ID
+    found = model(input_ids=source, attention_mask=mask, decoder_input_ids=shifted, use_cache=False)
+    logits, labels = found.logits.flatten(0, 1), target.flatten()
+    return cross_entropy(logits, labels, ignore_index=PAD_ID, label_smoothing=LABEL_SMOOTHING)
 
 
 def decoder(

@@ -6,6 +6,7 @@ A training that was killed goes on with its last epoch's checkpoint.
 import json
 import re
 import shutil
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from toolkits.recipe import Recipe
 from toolkits.steps import Facts, call
 
 _HERE = Path(__file__).parent
+_REPORT = re.compile(r" \| train_inner \| (\{.*\})")
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
 
 
@@ -38,25 +40,18 @@ def preprocess(
 
 def training_options(recipe: Recipe) -> list[str]:
     """Translates a recipe into options of fairseq-train."""
-    sizes = {
-        "embed-dim": recipe.d_model,
-        "ffn-embed-dim": recipe.d_ff,
-        "layers": recipe.num_layers,
-        "attention-heads": recipe.num_heads,
-    }
-    options = ["--task", "translation", "--arch", "transformer", "--share-all-embeddings"]
-    for side in ("encoder", "decoder"):
-        for name, size in sizes.items():
-            options += [f"--{side}-{name}", str(size)]
-    options += ["--dropout", str(recipe.dropout)]
-    options += ["--attention-dropout", "0", "--activation-dropout", "0"]
-    options += ["--criterion", "label_smoothed_cross_entropy"]
-    options += ["--label-smoothing", str(recipe.label_smoothing)]
-    options += ["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"]
-    options += ["--adam-eps", str(recipe.adam_epsilon), "--weight-decay", "0"]
-    options += ["--lr-scheduler", "inverse_sqrt", "--lr", str(recipe.learning_rate)]
-    options += ["--warmup-updates", str(recipe.warmup_steps), "--warmup-init-lr", "1e-07"]
-    return [*options, "--max-update", str(recipe.steps)]
+    return f"""
+        --task translation --arch transformer --share-all-embeddings
+        --dropout {recipe.dropout} --attention-dropout 0 --activation-dropout 0
+        --criterion label_smoothed_cross_entropy --label-smoothing {recipe.label_smoothing}
+        --optimizer adam --adam-betas (0.9,0.98) --adam-eps {recipe.adam_epsilon} --weight-decay 0
+        --lr-scheduler inverse_sqrt --lr {recipe.learning_rate} --warmup-init-lr 1e-07
+        --warmup-updates {recipe.warmup_steps} --max-update {recipe.steps}
+        --encoder-layers {recipe.num_layers} --decoder-layers {recipe.num_layers}
+        --encoder-embed-dim {recipe.d_model} --decoder-embed-dim {recipe.d_model}
+        --encoder-ffn-embed-dim {recipe.d_ff} --decoder-ffn-embed-dim {recipe.d_ff}
+        --encoder-attention-heads {recipe.num_heads} --decoder-attention-heads {recipe.num_heads}
+    """.split()
 
 
 def search_options(recipe: Recipe) -> list[str]:
@@ -92,32 +87,16 @@ def training_facts(log: str) -> Facts:
         log: of all calls, one behind the other.
 
     Returns:
-        updates, epochs, target tokens of an update and of a second, and hours of training alone.
+        updates, epochs, and target tokens of an update and of a second: the means, and the middle
+        one, of all reports.
     """
-    ends = sorted(_by_epoch(log, "train", "train_num_updates").items())
-    tokens = _by_epoch(log, "train", "train_wpb")
-    seconds = sum(_by_epoch(log, "train", "train_train_wall").values())
-    starts = [0.0, *(end for _, end in ends)]
-    total = sum(
-        (end - start) * tokens[epoch] for start, (epoch, end) in zip(starts, ends, strict=False)
-    )
-    epochs, updates = ends[-1]
+    rows = [json.loads(row) for row in _REPORT.findall(log)]
     return {
-        "updates": int(updates),
-        "epochs": epochs,
-        "target_tokens_per_update": round(total / updates),
-        "target_tokens_per_second": round(total / seconds),
-        "training_hours": round(seconds / 3600, 3),
+        "updates": int(rows[-1]["num_updates"]),
+        "epochs": rows[-1]["epoch"],
+        "target_tokens_per_update": round(statistics.mean(float(row["wpb"]) for row in rows)),
+        "target_tokens_per_second": round(statistics.median(float(row["wps"]) for row in rows)),
     }
-
-
-def _logged(log: str, tag: str) -> list[Facts]:
-    return [json.loads(row) for row in re.findall(rf" \| {tag} \| (\{{.*\}})", log)]
-
-
-def _by_epoch(log: str, tag: str, name: str) -> dict[int, float]:
-    """Returns a logged figure of every epoch; of one that was done twice, that of the last time."""
-    return {row["epoch"]: float(row[name]) for row in _logged(log, tag)}
 
 
 def average(python: Path, model: Path, last: int, to: Path) -> None:

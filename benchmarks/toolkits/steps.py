@@ -57,20 +57,6 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def append_row(path: Path, row: Facts) -> None:
-    """Appends a row to a file of JSON lines, and makes its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-
-
-def append_new_row(path: Path, row: Facts) -> None:
-    """Appends a row unless it is there: what is done already says the same again."""
-    rows = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    if json.dumps(row) not in rows:
-        append_row(path, row)
-
-
 def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
     """Runs a toolkit's Python on as many threads as there are cores for this process.
 
@@ -105,7 +91,8 @@ def call(python: Path, arguments: Sequence[str | Path], log: Path) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         row = {"wall": round(time.monotonic() - began, 1), "cpu": round(cpu, 1)}
-        append_row(_times(log), row)
+        with _times(log).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
     if done.returncode:
         called = " ".join(map(str, arguments[:2]))
         raise UserError(f"{called} failed with exit status {done.returncode}; see {log}")

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sacrebleu import corpus_bleu
 
 from tables import tables
 from tests.processes import CHECKOUT
+from toolkits.over_seeds import report
 from work import SIZES, Batch, save_training, training_file
 
 BENCHMARKS = CHECKOUT / "benchmarks"
@@ -61,3 +63,24 @@ def test_the_last_of_two_measurements_counts():
     lines = [{"benchmark": "input", "case": "plan", "value": v, "unit": "s"} for v in (1, 2)]
     assert "| – | 2 |" in tables(lines)
     assert "| – | 1 |" not in tables(lines)
+
+
+def test_toolkits_are_compared_over_the_seeds_that_both_have(tmp_path: Path):
+    references = [f"this is line {number} of the text" for number in range(40)]
+    (tmp_path / "test.de").write_text("\n".join(references) + "\n")
+    wrong = {("good", 1): 4, ("good", 2): 8, ("poor", 1): 20, ("poor", 2): 24, ("poor", 3): 40}
+    lines = {}
+    for (toolkit, seed), count in wrong.items():
+        lines[toolkit, seed] = ["another line"] * count + references[count:]
+        folder = tmp_path / toolkit / f"seed_{seed}"
+        folder.mkdir(parents=True)
+        (folder / "test.de").write_text("\n".join(lines[toolkit, seed]) + "\n")
+        (folder / "facts.json").write_text(json.dumps({"cpu_hours": seed}))
+    found = "\n".join(report(tmp_path, "test", ["good", "poor", "missing"]))
+    one, two = (corpus_bleu(lines["good", seed], [references]).score for seed in (1, 2))
+    # The half width for n = 2: t / sqrt(2) times the deviation, which is the difference / sqrt(2).
+    cell = f"{(one + two) / 2:.2f} ± {12.71 * abs(one - two) / 2:.2f}"
+    assert f"| good | 2 | {cell} |" in found
+    both = [lines[toolkit, 1] + lines[toolkit, 2] for toolkit in ("good", "poor")]
+    better, worse = (corpus_bleu(each, [references * 2]).score for each in both)
+    assert f"| good − poor | {better - worse:+.2f} (p 0.0" in found
