@@ -1,10 +1,11 @@
 """A grammar of linearised trees: what a search writes is a tree of as many leaves as words.
 
 A Transformer cannot count: without it, half of the outputs of a small parser are no trees of their
-sentences. Constrained decoding of linearised trees: Vinyals et al. (2015), section 3.2, whose
-outputs were malformed in 1.5 % of sentences; their decoder was not constrained.
+sentences. A tag dictionary (Ratnaparkhi 1996) keeps leaves and words side by side: a decoder that
+has skipped a word finds no tag for the next one.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import gin
@@ -22,10 +23,11 @@ _CLOSE = "/"
 
 
 class TreeState(NamedTuple):
-    """What hypotheses have written, [batch, beam] each, with one dimension more for brackets."""
+    """What hypotheses have written, [batch, beam] each, some with one dimension more."""
 
     room: tf.Tensor  # int32: the most ids that may still come, EOS included
     words: tf.Tensor  # int32: the words that have no leaf yet
+    classes: tf.Tensor  # [batch, beam, 1 + source_length] int32: the n-th word from the end
     depth: tf.Tensor  # int32: the number of open brackets
     brackets: tf.Tensor  # [batch, beam, most_brackets] int32: the id that closes each, then PAD
     is_filled: tf.Tensor  # bool: whether the innermost open bracket has something in it
@@ -45,12 +47,18 @@ class TreeGrammar:
     Args:
         subwords: of a treebank. A word is what begins with SentencePiece's mark of a space; a
             symbol that is not one subword cannot be written.
+        tags: words that have certain tags only, such as {"DT": "a the", "IN RB": "about"}: tags,
+            and the words that have one of these, separated by spaces. It holds for words that are
+            one subword. gin/tag_dictionary.py makes it from a treebank.
+        other_tags: the tags of all other words, separated by spaces; "" for any.
 
     Raises:
         UserError: the target's vocabulary has no closing symbol.
     """
 
-    def __init__(self, subwords: SubwordPair) -> None:
+    def __init__(
+        self, subwords: SubwordPair, tags: Mapping[str, str] | None = None, other_tags: str = ""
+    ) -> None:
         source, target = subwords
         symbols = list(map(_symbol, target.pieces()))
         ids = {symbol: number for number, symbol in enumerate(symbols) if symbol}
@@ -61,21 +69,45 @@ class TreeGrammar:
                 "TreeGrammar found no label and its closing symbol, such as NP and /NP, among the "
                 "subwords: it is for models of treebanks; bind Translator.grammar = None."
             )
-        is_tag = [symbol == _CLOSE or not symbol.startswith(_CLOSE) for symbol in symbols]
         self._closing = np.array(closing, np.int32)
         self._closes = np.isin(np.arange(len(symbols)), [one for one in closing if one != PAD_ID])
-        self._is_leaf = np.array(is_tag) & (np.array(symbols) != "") & (self._closing == PAD_ID)
+        is_tag = [one == _CLOSE or one[:1] not in ("", _CLOSE) for one in symbols]
+        self._is_leaf = np.array(is_tag) & (self._closing == PAD_ID)
         self._begins_word = np.array(source.word_marks.marked, np.int32)
+        # [classes, vocab]: which leaves the words of a class may have; class 0 is of other words.
+        rows = [self._leaves(one.split(), ids) for one in (other_tags, *(tags or {}))]
+        self._leaves_of = np.stack(rows)
+        class_of = {
+            SPACE_MARK + word: number
+            for number, words in enumerate((tags or {}).values(), start=1)
+            for word in words.split(" ")
+        }
+        self._class_of = np.array([class_of.get(one, 0) for one in source.pieces()], np.int32)
+
+    def _leaves(self, tags: list[str], ids: Mapping[str, int]) -> np.ndarray:
+        """Returns which leaves are among these tags, [vocab]; all where none is."""
+        known = np.isin(np.arange(len(self._is_leaf)), [ids[tag] for tag in tags if tag in ids])
+        return self._is_leaf & known if (self._is_leaf & known).any() else self._is_leaf
 
     def begin(self, source: tf.Tensor, limits: tf.Tensor, beam_size: int) -> TreeState:
         """Returns the state of hypotheses without ids; see `Grammar`."""
-        words = tf.reduce_sum(tf.gather(self._begins_word, source), axis=1)
-        room, words = (tf.tile(one[:, None], [1, beam_size]) for one in (limits, words))
-        nothing = tf.zeros_like(words)
+        begins = tf.gather(self._begins_word, source)
+        words = tf.reduce_sum(begins, axis=1, keepdims=True)
+        # [batch, source_length]: a piece's word, counted from the last one, which is 1.
+        word = 1 + words - tf.cumsum(begins, axis=1)
+        numbers = tf.range(1 + tf.shape(source)[1])
+        is_of = (word[:, None] == numbers[:, None]) & (source > EOS_ID)[:, None]
+        pieces = tf.math.count_nonzero(is_of, axis=2, dtype=tf.int32)
+        found = tf.where(is_of, tf.gather(self._class_of, source)[:, None], 0)
+        classes = tf.where(pieces == 1, tf.reduce_sum(found, axis=2), 0)
+        room, words, classes = (
+            tf.repeat(one[:, None], beam_size, axis=1) for one in (limits, words[:, 0], classes)
+        )
         # A bracket and its leaf take three ids.
         most = tf.reduce_max(limits) // 2 + 1
         brackets = tf.zeros([tf.shape(source)[0], beam_size, most], tf.int32)
-        return TreeState(room, words, nothing, brackets, tf.zeros_like(words, tf.bool))
+        no_depth, not_filled = tf.zeros_like(words), tf.zeros_like(words, tf.bool)
+        return TreeState(room, words, classes, no_depth, brackets, not_filled)
 
     def after(self, state: TreeState, ids: tf.Tensor) -> TreeState:
         """Returns the state after one more id, [batch, beam]; see `Grammar`."""
@@ -87,6 +119,7 @@ class TreeGrammar:
         return TreeState(
             room=state.room - tf.cast(ids != PAD_ID, tf.int32),
             words=state.words - tf.cast(is_leaf, tf.int32),
+            classes=state.classes,
             depth=place + tf.cast(opens, tf.int32),
             # What closes has PAD as its closer.
             brackets=tf.where(changed, closer[..., None], state.brackets),
@@ -101,11 +134,11 @@ class TreeGrammar:
         has_words = state.words > 0
         # The bracket, what closes it, and EOS.
         may_open = has_words & (state.words + state.depth + 3 <= state.room)
-        is_whole = ~has_words & (state.depth == 0)
         # One id at most ends something: EOS the tree, or the closing symbol a bracket.
-        end = tf.where(is_whole, EOS_ID, closer)[..., None]
+        end = tf.where(~has_words & (state.depth == 0), EOS_ID, closer)[..., None]
+        next_class = tf.gather(state.classes, tf.maximum(state.words, 0), batch_dims=2)
         return (
-            (self._is_leaf & has_words[..., None])
+            (tf.gather(self._leaves_of, next_class) & has_words[..., None])
             | ((self._closing != PAD_ID) & may_open[..., None])
             | ((np.arange(len(self._closing)) == end) & (end != PAD_ID))
         )

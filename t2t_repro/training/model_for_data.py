@@ -10,6 +10,7 @@ import gin
 from absl import logging
 
 from t2t_repro.config.gin_text import bindings_in
+from t2t_repro.config.values import short
 from t2t_repro.data.preparation import Preparation
 from t2t_repro.errors import UserError
 from t2t_repro.model.transformer import Transformer
@@ -35,7 +36,7 @@ def bind_by_size(sized_by: SizedBy, pairs: int) -> None:
     with gin.unlock_config():
         for name, value in chosen.items():
             gin.bind_parameter(name, value)
-    bound = ", ".join(f"{name} = {value!r}" for name, value in chosen.items())
+    bound = ", ".join(f"{name} = {short(value)}" for name, value in chosen.items())
     logging.info("%s pairs to train on decide what is not bound: %s", f"{pairs:,}", bound)
     if pairs < _FEW_PAIRS:
         logging.warning(

@@ -23,11 +23,12 @@ SYMBOLS = ["A", "/A", "B", "/B", "n", "/"]
 # No tree has the last three: a symbol in pieces, one that closes nothing, and a bracket.
 PIECES = ["<pad>", "</s>", "<unk>", *(f"▁{one}" for one in SYMBOLS), "A", "▁/C", "▁("]
 WORDS, LIMITS = [1, 2, 3, 0], [5, 6, 8, 4]
-SOURCES = tf.constant([[1, 3, 0, 0], [1, 2, 1, 3], [1, 1, 1, 3], [3, 0, 0, 0]])
+OF_SOURCE = ["<pad>", "</s>", "▁a", "b", "▁b"]
+SOURCES = tf.constant([[2, 1, 0, 0], [2, 3, 4, 1], [4, 2, 4, 1], [1, 0, 0, 0]])
 
 
 class Words(SentencePieceModel):
-    """A vocabulary that no file has; the source's has 1, which begins a word, and 2."""
+    """A vocabulary that no file has."""
 
     def __init__(self, pieces):
         self._pieces, self.word_marks = pieces, WordMarks.of(pieces, at_end=False)
@@ -36,7 +37,7 @@ class Words(SentencePieceModel):
         return self._pieces
 
 
-GRAMMAR = TreeGrammar(SubwordPair(Words(["<pad>", "▁a", "b", "</s>"]), Words(PIECES)))
+GRAMMAR = TreeGrammar(SubwordPair(Words(OF_SOURCE), Words(PIECES)))
 
 
 def text_of(ids):
@@ -113,3 +114,16 @@ def test_a_wide_beam_finds_the_best_tree_with_the_model_s_own_score(tables):
 def test_a_vocabulary_without_brackets_is_a_mistake():
     with pytest.raises(UserError, match="TreeGrammar"):
         TreeGrammar(SubwordPair(Words(PIECES), Words(["<pad>", "</s>", "<unk>", "▁a"])))
+
+
+def test_words_have_the_tags_of_the_dictionary():
+    """Of "ab a b", the first word is two subwords, and has any of the other words' tags."""
+    source = tf.constant([[2, 3, 2, 4, 1, 0]])
+    tags = {"n": "a", "/ n": "b"}
+    grammar = TreeGrammar(SubwordPair(Words(OF_SOURCE), Words(PIECES)), tags, "/ unknown")
+    state = grammar.begin(source, tf.constant([4]), 1)
+    found = []
+    for leaf in ("/", "n", "/"):
+        found.append([PIECES[one] for one in grammar.allowed(state).numpy().nonzero()[2]])
+        state = grammar.after(state, tf.constant([[PIECES.index(f"▁{leaf}")]]))
+    assert found == [["▁/"], ["▁n"], ["▁n", "▁/"]]

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro import experiment
+from t2t_repro.config.gin_text import bindings_in
 from t2t_repro.data.prepared import open_data
 from t2t_repro.decoding.loading import load_translator
 from t2t_repro.parsing.trees import NO_TREE, bracketed, linearise, read_trees, tree_of, words_of
@@ -61,7 +62,11 @@ def test_training_selects_by_the_score_that_counts_failures(run):
     assert {tag for tag in tags if tag.startswith("dev/")} == {
         *("dev/nll", "dev/perplexity", "dev/strict_bracket_f1", "dev/translations")
     }
-    assert "TreebankCorpus.dev = '22'" in ModelDirectory(run / "model").config_gin.read_text()
+    config = ModelDirectory(run / "model").config_gin.read_text()
+    assert "TreebankCorpus.dev = '22'" in config
+    # The model has the tags of its treebank's words.
+    tags = bindings_in(config)["TreeGrammar.tags"]
+    assert "the" in tags["DT"].split(" ")
 
 
 def test_the_model_parses_what_it_was_trained_on(run):
