@@ -41,6 +41,7 @@ EARLY = {
     "too few checkpoints": ("average", [MODEL, "--last=2"], "--last"),
     "no data": ("evaluate", [MODEL], "data"),
     "no model to serve": ("serve", ["--model_dir=nowhere", "--rest_port=0"], "nowhere"),
+    "no server": ("client", ["--server=127.0.0.1:1"], "--server=127.0.0.1:1"),
     "port in use": ("serve", [MODEL, "--rest_port={port}"], "--rest_port={port}"),
     "not new": ("export", [MODEL, "--export_dir=model", "--format=ctranslate2"], "--export_dir"),
     "no gin file": ("trainer", ["--gin_file=nowhere.gin"], "nowhere.gin"),

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from t2t_repro.data.batch_shapes import BatchShape, assign_shapes, capacity_needed, choose_shapes
 from t2t_repro.data.epoch_plan import epoch_plan
-from t2t_repro.errors import UserError
 from tests.data.test_epoch_plan import check_epoch, corpus
 
 
@@ -83,12 +82,6 @@ def test_a_side_with_fewer_tokens_has_less_capacity():
     for shape in shapes:
         assert 1.6 < shape.tokens[1] / shape.tokens[0] < 2.5
     assert full_share(shapes, source, 2 * target, 2) > 0.95
-
-
-def test_a_batch_too_small_for_the_longest_sentence_is_the_users_error():
-    choose_shapes([20], [200], tokens_per_micro_batch=200)
-    with pytest.raises(UserError, match=r"199 .* 200"):
-        choose_shapes([20], [200], tokens_per_micro_batch=199)
 
 
 def test_the_fullest_micro_batch_determines_the_capacity():

@@ -1,5 +1,3 @@
-import random
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,10 +10,10 @@ DEFAULT = Cleaning()
 PLAIN = Cleaning(drop_duplicates=False, drop_held_out=False)
 
 
-def run(pairs, rules=DEFAULT, held_out=(), block=3, workers=1):
-    blocks = [pairs[start : start + block] for start in range(0, len(pairs), block)]
+def run(pairs, rules=DEFAULT, held_out=()):
+    blocks = [pairs[start : start + 3] for start in range(0, len(pairs), 3)]
     kept, report = [], CleaningReport()
-    for pairs, of_block in clean(blocks, rules, held_out, workers=workers):
+    for pairs, of_block in clean(blocks, rules, held_out):
         kept += pairs
         report.update(of_block)
     return kept, +report
@@ -65,16 +63,6 @@ def test_either_side_seen_in_held_out_data_drops_the_pair():
     assert kept == pairs[3:]
     assert report == {"kept": 2, "held_out_overlap": 3}
     assert run(pairs, Cleaning(drop_held_out=False), held_out)[0] == pairs
-
-
-def test_workers_and_blocks_change_nothing():
-    rng = random.Random(5)
-    pairs = [(rng.choice("ab ") * rng.randrange(31), rng.choice("aB ") * 3) for _ in range(300)]
-    held_out = [("aaa", "x")]
-    expected = run(pairs, held_out=held_out, block=300)
-    assert expected[1].keys() == set(REASONS) - {"over_long", "over_long_subwords"} | {"kept"}
-    assert run(pairs, held_out=held_out, block=7) == expected
-    assert run(pairs, held_out=held_out, block=50, workers=2) == expected
 
 
 side = st.text("ab \u00a0X", max_size=8)

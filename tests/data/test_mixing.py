@@ -76,12 +76,6 @@ def test_a_round_of_a_corpus_is_none_of_another_s_and_draws_from_all_of_it():
         assert np.histogram(half % 1000, bins=4, range=(0, 1000))[0].min() > 10
 
 
-def test_by_default_an_epoch_has_every_sentence_once():
-    mixing = EpochMixture({"a": range(7), "b": range(7, 30)}, MixtureWeights(), 1)
-    for epoch in range(3):
-        assert mixing.sentences(epoch).tolist() == list(range(30))
-
-
 @pytest.mark.parametrize("temperature", [1.0, 5.0, 1e9])
 def test_shares_by_temperature_are_those_of_the_formula(temperature):
     sizes = {"small": 1_000, "middle": 40_000, "large": 2_000_000}

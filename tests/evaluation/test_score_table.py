@@ -2,7 +2,7 @@
 
 import json
 
-from t2t_repro.evaluation.score_table import Row, as_json, as_lines, as_markdown
+from t2t_repro.evaluation.score_table import Row, as_json, as_markdown
 from t2t_repro.evaluation.scores import Score
 from t2t_repro.evaluation.significance import Estimate
 
@@ -63,10 +63,3 @@ def test_json_is_unrounded():
         "p_value": 0.05,
     }
     assert model["scores"][0]["value"] == 41.018
-
-
-def test_one_system_is_a_line_a_metric():
-    assert as_lines(Row("a", [Estimate(MINE), Estimate(BLEU, 41.0, 1.25)])) == [
-        "mine 1.00",
-        "BLEU 41.02 (μ = 41.00 ± 1.25)  [tok:13a]",
-    ]

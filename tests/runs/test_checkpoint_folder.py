@@ -119,12 +119,3 @@ def test_the_average_is_the_mean(tmp_path):
     average_weights(model, paths)
     means = [(sum(of_weight) / 3).astype(np.float32) for of_weight in zip(*values, strict=True)]
     assert_same(copies(model), means)
-
-
-def test_a_checkpoint_of_another_model_is_refused(tmp_path):
-    good = write(tiny_model(num_layers=2), tmp_path / "step-1")
-    narrow, deep = {"num_layers": 2, "d_model": 8}, {"num_layers": 2, "num_decoder_layers": 3}
-    for name, sizes in (("narrow", narrow), ("shallow", {}), ("deep", deep)):
-        bad = write(tiny_model(**sizes), tmp_path / name)
-        with pytest.raises(UserError, match=f"{name}-1 does not fit"):
-            average_weights(tiny_model(num_layers=2), [good, bad])

@@ -138,16 +138,10 @@ def test_literals_and_names_of_decoding_are_used(directory):
     assert decoding_bindings(directory.config_gin) == ["evaluate.metrics = [@bleu, @exact_match]"]
 
 
-def test_bindings_as_of_a_model_that_marian_trained(directory):
-    config = (
-        "Translator.search = @MarianSearch()\nMarianSearch.beam_size = 6\n"
-        "MarianSearch.penalty = @power_penalty\nTranslator.forbidden_ids = (2, 5, 6)\n"
-        "Translator.ensemble = @sum_log_probabilities\nTranslator.max_length_factor = 3.0\n"
-    )
+def test_a_binding_of_a_search_that_the_model_does_not_use_is_refused(directory):
+    config = "Translator.search = @MarianSearch()\nMarianSearch.beam_size = 6\n"
     settings = load(directory, config, "MarianSearch.length_penalty = 0.6")
     assert settings.search == MarianSearch(6, 0.6)
-    assert settings.forbidden_ids == (2, 5, 6)
-    assert settings.ensemble.__name__ == "sum_log_probabilities"
     with pytest.raises(UserError, match=r"bind MarianSearch\.beam_size, or"):
         load(directory, config, "BeamSearch.beam_size = 1")
     settings = load(

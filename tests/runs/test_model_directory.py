@@ -122,17 +122,6 @@ def test_sizes_that_do_not_fit_the_checkpoint_are_one_line(copy, sizes):
     assert "\n" not in str(error.value)
 
 
-def test_one_process_trains_in_a_directory(copy):
-    with (
-        copy.held("trainer"),
-        pytest.raises(UserError, match=str(copy.path)),
-        ModelDirectory(copy.path).held("trainer"),
-    ):
-        pass
-    with copy.held("trainer"):
-        pass
-
-
 def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"run\[1\]"):
         ModelDirectory(tmp_path / "run[1]")

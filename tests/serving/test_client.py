@@ -97,10 +97,3 @@ def test_sentences_of_a_line(server, model_dir, translator, tmp_path):
         scores = [row.score for row in rows]
         assert [float(line[1]) for line in found] == pytest.approx(scores, abs=1e-3)
         assert re.findall(r"line (\d+): only", outcome.err) == ["4"]
-
-
-def test_a_server_that_is_not_running(tmp_path):
-    (outcome,) = outcomes_of([("client", ["--server=127.0.0.1:1"], "a\n")], tmp_path)
-    assert outcome.status == 2
-    assert "--server=127.0.0.1:1" in outcome.err
-    assert outcome.err.splitlines()[-1].startswith("error: ")

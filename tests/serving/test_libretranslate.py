@@ -112,7 +112,6 @@ def test_auto_is_the_only_source(server):
     ("values", "status"),
     [
         ({"q": ""}, 400),
-        ({"q": []}, 400),
         ({"q": ["a", 5]}, 400),
         ({"q": "\ud800"}, 400),
         ({"q": ["a"] * 33}, 400),
@@ -120,9 +119,7 @@ def test_auto_is_the_only_source(server):
         ({"q": "a" * 2**20}, 413),
         ({"source": None}, 400),
         ({"target": "fr"}, 400),
-        ({"target": ["de"]}, 400),
         ({"format": "xml"}, 400),
-        ({"alternatives": -1}, 400),
         ({"alternatives": "many"}, 400),
     ],
 )
@@ -163,13 +160,11 @@ def test_markup_stays_and_its_text_is_translated(server, translator):
     "kept",
     [
         "<script>if (a<b) { tree }</script>",
-        "<STYLE>a > b</style >",
         "<pre>a <b>tree</b>\n <pre>x</pre> y</pre>",
         "<p lang=en translate=no>a <p>b</p> <br translate='no'> c</p>",
         '<i translate="NO">a tree',
         "<!-- a > b -->",
         "<a title='x > y' href=it's>",
-        "<p class='a tree",
         "<!-- a tree",
     ],
 )

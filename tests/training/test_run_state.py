@@ -75,16 +75,3 @@ def test_a_run_ends_with_its_last_step_or_with_patience():
     assert list(map(schedule.is_over, ends)) == [False, True, True]
     assert list(map(schedule.is_out_of_patience, ends)) == [False, False, True]
     assert not TrainingSchedule(patience=None).is_over(dataclasses.replace(patient, stale=99))
-
-
-def test_an_end_without_evaluation_and_an_interrupted_evaluation_are_owed():
-    schedule = TrainingSchedule(steps=10, evaluate_every=4)
-    states = [
-        RunState(step=9, evaluated_at=8),
-        RunState(step=10, evaluated_at=8),
-        RunState(step=12, evaluated_at=8),
-        RunState(step=10, evaluated_at=10),
-        RunState(step=4).awaiting_evaluation(),
-    ]
-    assert list(map(schedule.owes_evaluation, states)) == [False, True, True, False, True]
-    assert list(map(schedule.has_ended, states)) == [False, False, False, True, False]

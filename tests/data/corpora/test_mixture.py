@@ -2,8 +2,6 @@
 
 import pytest
 
-from t2t_repro.config.checks import check_bound
-from t2t_repro.config.gin_files import configure
 from t2t_repro.data.corpora import Mixture, Reversed, TextFilesCorpus
 from t2t_repro.data.corpora.corpus import Corpus, held_out_pairs
 from t2t_repro.data.preparation import Preparation
@@ -64,35 +62,3 @@ def test_a_mixture_without_dev_sentences_is_refused_before_anything(tmp_path):
     with pytest.raises(UserError, match="no split dev, expected train and dev"):
         Preparation(part)
     Preparation(Mixture({"a": part, "b": files(tmp_path, "b")}))
-
-
-LINES = """
-prepare.corpus = @Mixture()
-Mixture.corpora = {'news': @news/TextFilesCorpus(), 'back': @back/Reversed()}
-Mixture.tags = {'back': '<BT>'}
-Mixture.weights = {'news': 3, 'back': 1}
-news/TextFilesCorpus.train = 'news.train.tsv'
-news/TextFilesCorpus.dev = 'news.dev.tsv'
-back/Reversed.corpus = @TextFilesCorpus()
-back/TextFilesCorpus.train = 'talks.train.tsv'
-"""
-
-
-def bind(*lines):
-    configure(None, [*LINES.splitlines(), *lines], ["prepare"])
-    check_bound(["prepare"])
-
-
-def test_gin_gives_every_corpus_its_own_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    files(tmp_path, "news")
-    files(tmp_path, "talks")
-    bind()
-    mixture = Preparation().corpus
-    assert isinstance(mixture, Mixture)
-    assert mixture.splits == ("train", "dev")
-    train = list(mixture.read("train", tmp_path))
-    assert (train[0], train[3]) == (("<BT> ziel 0", "talks train 0"), ("news train 0", "ziel 0"))
-    assert mixture.weights.counts({"back": 5, "news": 3}) == {"back": 2, "news": 6}
-    # The tags are the subwords' symbols without being said again.
-    assert Preparation().subwords.describe()["symbols"] == ("<BT>",)

@@ -22,7 +22,6 @@ from t2t_repro.model.layer_norm import LayerNorm
 from t2t_repro.model.transformer import Transformer
 from t2t_repro.text.sentencepiece import SentencePieceModel
 from t2t_repro.text.subword_model import SubwordPair, shared
-from t2t_repro.text.t2t import RESERVED, T2TSubwords
 from t2t_repro.text.training import SubwordTraining
 from t2t_repro.vocabulary import EOS_ID, PAD_ID
 from tests.layer_test import randomize
@@ -241,14 +240,6 @@ def test_what_marian_cannot_hold_is_refused_by_name(layer, named, subwords):
     model = model_of(subwords.size, config=LayerConfig(16, 16, 2, **layer))
     with pytest.raises(UserError, match=named):
         HuggingFaceModel(Translator([model], shared(subwords)))
-
-
-def test_subwords_of_t2t_are_refused(tmp_path):
-    path = tmp_path / "vocab"
-    path.write_text("".join(f"'{piece}'\n" for piece in [*RESERVED, *"abc_\\;0123456789u"]))
-    model = model_of(40, config=LayerConfig(16, 16, 2))
-    with pytest.raises(UserError, match="vocab"):
-        HuggingFaceModel(Translator([model], shared(T2TSubwords(path))))
 
 
 def test_the_exponent_that_grows_as_fast(subwords):

@@ -237,12 +237,10 @@ def test_sides_that_share_an_embedding_can_have_other_pieces(tmp_path):
         ("transformer-decoder-autoreg", "rnn"),
         ("transformer-preprocess", "r"),
         ("transformer-postprocess-top", "n"),
-        ("transformer-postprocess", "dar"),
         ("transformer-decoder-dim-ffn", 7),
         ("right-left", True),
         ("transformer-ffn-activation", "prelu"),
         ("dim-vocabs", [50, 51]),
-        ("dim-emb", 10**6),
         ("enc-depth", 999),
     ],
 )
@@ -251,8 +249,7 @@ def test_what_our_transformer_cannot_be_is_refused_by_name(option, value, tmp_pa
     rows = len(weights["Wemb"])
     options = OPTIONS | ALL | {"dim-vocabs": [rows, rows]} | {option: value}
     save(tmp_path / "model.npz", weights, options)
-    named = {"enc-depth": "or more as", "dim-emb": "or more as"}.get(option, option)
-    with pytest.raises(UserError, match=f"{named}"):
+    with pytest.raises(UserError, match={"enc-depth": "or more as"}.get(option, option)):
         read_native(tmp_path)
 
 
@@ -311,15 +308,3 @@ def test_damaged_files_are_one_line(kind, tmp_path):
     write(tmp_path, tied_embeddings_all=True)
     with pytest.raises(UserError, match=broken(tmp_path, kind)):
         read_native(tmp_path)
-
-
-def test_after_an_error_nothing_is_left(tmp_path):
-    write(tmp_path / "marian", tied_embeddings_all=True)
-    broken(tmp_path / "marian", "truncated")
-    commands = [("import_marian", ["--model=marian", "--model_dir=model"], "")]
-    commands.append(("import_marian", ["--model=marian/nothing.npz", "--model_dir=model"], ""))
-    for outcome in outcomes_of(commands, tmp_path):
-        assert outcome.status == 2
-        assert "Traceback" not in outcome.err
-        assert ".npz" in outcome.err.splitlines()[-1]
-    assert [path.name for path in tmp_path.iterdir()] == ["marian"]

@@ -306,12 +306,3 @@ def test_the_groups_are_those_of_the_plain_function(tokens):
     assert [rows for rows, _ in seen] == [g.tolist() for g in group_by_length(lengths, tokens)]
     assert [length for _, length in seen] == [max(lengths[r] for r in rows) for rows, _ in seen]
     assert results == [100 + row if length else 0 for row, length in enumerate(lengths)]
-
-
-def test_in_a_graph_of_any_size():
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
-    def double(lengths):
-        return in_groups(lengths, 6, lambda rows, _: tf.gather(lengths, rows) * 2, lengths)
-
-    for lengths in ([], [0, 4, 9, 1, 1, 1, 2], [5]):
-        assert double(tf.constant(lengths, tf.int32)).numpy().tolist() == [2 * n for n in lengths]
