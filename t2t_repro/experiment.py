@@ -31,7 +31,6 @@ from t2t_repro.parsing.bracket_f1 import bracket_f1, strict_bracket_f1  # noqa: 
 from t2t_repro.parsing.treebank import TreebankCorpus  # noqa: F401
 from t2t_repro.runs.model_directory import ModelDirectory
 from t2t_repro.runs.model_json import Precision
-from t2t_repro.text.bpe_dropout import SubwordDropout  # noqa: F401
 from t2t_repro.training.devices import choose_strategy, use_xla
 from t2t_repro.training.fine_tuning import initial_model
 from t2t_repro.training.learning_rate import InverseSquareRoot, TransformerSchedule  # noqa: F401

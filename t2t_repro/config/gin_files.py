@@ -33,6 +33,7 @@ _DECODING_ROOMS = (
 _EVALUATE = "evaluate"
 _IMPLIED = {
     "NoisedSource": "noised_source",
+    "SubwordDropout": "bpe_dropout",
     "TreebankCorpus": "t2t_repro.parsing.treebank",
     "attention_images": "attention_images",
 }

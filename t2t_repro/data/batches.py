@@ -98,7 +98,8 @@ class BatchSettings:
         tokens_per_batch: real source tokens, or real target tokens if there are more, of a full
             global batch (paper, section 5.1: about 25,000 each).
         max_shapes: most shapes of a micro-batch.
-        segmentation: segments all sentences again in every epoch, such as `SubwordDropout`.
+        segmentation: segments all sentences again in every epoch, such as `SubwordDropout` in
+            gin/bpe_dropout.py.
 
     Raises:
         UserError: a number is out of range.

@@ -54,7 +54,7 @@ Segmenters = tuple[Segmenter | None, Segmenter | None]
 
 
 class Segmentation(Protocol):
-    """A way to segment sentences again in every epoch, such as `SubwordDropout`."""
+    """A way to segment sentences again in every epoch, as gin/bpe_dropout.py does."""
 
     @property
     def workers(self) -> int | None:

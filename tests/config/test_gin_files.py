@@ -142,7 +142,8 @@ def test_annotations_of_the_user_s_own_functions_are_checked():
 def test_older_gin_files_need_not_import_what_is_beside_gin_files_now():
     params = ["prepare.corpus = @NoisedSource()", "NoisedSource.corpus = @TfdsCorpus()"]
     params += ["TfdsCorpus.source_language = 'fr'", "DevEvaluation.images = @attention_images"]
-    configure(None, params, ["prepare", "DevEvaluation"])
+    params += ["Batches.segmentation = @SubwordDropout()"]
+    configure(None, params, ["prepare", "DevEvaluation", "Batches"])
     assert gin.get_configurable("NoisedSource").__module__ == "noised_source"
 
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bpe_dropout import SubwordDropout
 from t2t_repro.data.batches import Batches, BatchSettings
 from t2t_repro.data.mixing import EpochMixture, MixtureWeights
 from t2t_repro.errors import UserError
-from t2t_repro.text.bpe_dropout import SubwordDropout
 from t2t_repro.text.subword_model import shared
 from t2t_repro.text.training import SubwordTraining
 from tests.data.test_batches import arrays, assert_same, rows_of, unpadded

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
+import bpe_dropout
+from bpe_dropout import BpeMerges, DropoutSegmenter, SubwordDropout
 from t2t_repro.errors import UserError
-from t2t_repro.text import bpe_dropout as subword_dropout
-from t2t_repro.text.bpe_dropout import BpeMerges, DropoutSegmenter, SubwordDropout
 from t2t_repro.text.subword_model import SubwordPair, open_subwords, shared
 from t2t_repro.vocabulary import EOS_ID
 from tests.text.odd_text import any_text, hypothetical, normalized, sentences
@@ -139,15 +139,15 @@ def test_a_segmentation_is_a_function_of_seed_epoch_and_sentence_alone(subwords)
 def test_what_is_remembered_is_bounded_and_forgetting_changes_nothing(subwords, monkeypatch):
     lines = sentences(200, seed=1)
     expected = segmented(subwords, lines, 0.3)
-    monkeypatch.setattr(subword_dropout, "_MOST_WORDS", 3)
-    monkeypatch.setattr(subword_dropout, "_LONGEST_WORD", 6)
+    monkeypatch.setattr(bpe_dropout, "_MOST_WORDS", 3)
+    monkeypatch.setattr(bpe_dropout, "_LONGEST_WORD", 6)
     assert segmented(subwords, lines, 0.3) == expected
 
 
 def test_more_merges_than_two_random_numbers_are_apart(subwords):
     word = "green" * 40
     (plain,) = subwords.encode([word])
-    assert BpeMerges(subwords.model_path).merges_in[plain].sum() > subword_dropout._MOST_MERGES
+    assert BpeMerges(subwords.model_path).merges_in[plain].sum() > bpe_dropout._MOST_MERGES
     assert segmented(subwords, [word] * 3, 0.0) == [plain] * 3
 
 
@@ -156,7 +156,7 @@ def test_the_draws_are_those_of_earlier_versions(subwords):
     segment = DropoutSegmenter(subwords.model_path, 0.1, (1, 0))
     keys = np.zeros(1, np.uint64)
     for number in (1, 0, 2):
-        keys = subword_dropout._fold(keys, number)
+        keys = bpe_dropout._fold(keys, number)
     keys = (keys + np.arange(12, dtype=np.uint64)).astype(np.uint64)
     assert [segment._count_made(keys, draw).tolist() for draw in range(2)] == [
         [43, 27, 1, 6, 2, 25, 24, 14, 8, 4, 19, 8],

@@ -54,6 +54,11 @@ _WHOLE_MARK = "\ud800"
 class SubwordDropout:
     """Splits the words of every epoch differently.
 
+    In gin::
+
+        import bpe_dropout
+        Batches.segmentation = @SubwordDropout()
+
     Attributes:
         probability: of dropping a merge.
         sides: the sides whose text is split so.
