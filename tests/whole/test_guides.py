@@ -7,6 +7,11 @@ from pathlib import Path
 import gin
 import pytest
 
+import attention_images  # noqa: F401 (for gin)
+import bpe_dropout  # noqa: F401 (for gin)
+import noised_source  # noqa: F401 (for gin)
+import tag_dictionary  # noqa: F401 (for gin)
+import text_variants  # noqa: F401 (for gin)
 from t2t_repro import experiment
 from t2t_repro.__main__ import VERBS as LISTED
 from t2t_repro.config.checks import parameters_of
