@@ -238,14 +238,15 @@ def _pieces(text: str, name: str, beside: Sequence[Path], is_own: bool = True) -
     gin itself would look for included files in a search path that can only be added to.
     """
     lines, begin = text.splitlines(keepends=True), 0
-    for module in [_IMPLIED[one] for one in _IMPLIED if one in text]:
-        _import(module, name)
     for statement in gin_text.statements(text, name):
         number = statement.location.line_num
         if isinstance(statement, BindingStatement):
             written = gin_text.name_of(statement)
             today = gin_text.name_today(written)
             lines[number - 1] = lines[number - 1].replace(written, today, 1)
+            references = [one.name for one in gin_text.references_in(statement.value)]
+            for one in {gin_text.owner_of(today), *references} & _IMPLIED.keys():
+                _import(_IMPLIED[one], name)
         elif isinstance(statement, ImportStatement):
             # Before gin imports it: what gin raises is then about the text, not about the module.
             _import(statement.module, f"gin: {statement.format()!r} in {name}")
