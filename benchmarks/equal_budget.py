@@ -54,7 +54,7 @@ RECIPE = Recipe(
     learning_rate=0.001,
     warmup_steps=1000,
     adam_epsilon=1e-9,
-    steps=6000,
+    steps=3000,
     averaged=5,
     beam_size=4,
     length_penalty=0.6,
@@ -66,9 +66,8 @@ _SMALL = """
 LayerConfig.initialization = 'fairseq'
 InverseSquareRoot.peak = 0.0015
 adam.clip_norm = 1.0
-Checkpoints.every_steps = 500
 """
-"""Where gin/small.gin differs from the recipe, its text, subwords and precision apart."""
+"""Where gin/small.gin differs from the recipe, its text, subwords, precision and budget apart."""
 
 _BINDINGS = {
     OURS: "",

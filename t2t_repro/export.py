@@ -44,6 +44,8 @@ def main() -> None:
     checkpoint = shared.find_checkpoint()
     precision = "mixed_bfloat16" if FLAGS.weights == "bfloat16" else "float32"
     translator = shared.load_translator(checkpoint, precision)
+    if translator.settings.grammar and FLAGS.format != "saved_model":
+        logging.warning("Translator.grammar is left out: only a SavedModel follows it")
     if FLAGS.format == "saved_model":
         _write_saved_model(translator)
     elif FLAGS.format == "ctranslate2":
