@@ -45,7 +45,7 @@ def test_two_workers_are_one_process(scenario, tmp_path):
 
 def same(folder):
     if train(folder / "two", 2, STEPS) != [0, 0]:
-        # A busy machine may lose a worker, or give its port away: once, not always.
+        # A busy machine may lose a worker: once, not always.
         shutil.rmtree(folder / "two")
         assert train(folder / "two", 2, STEPS) == [0, 0]
     # Both score the dev set after 10 updates; only the chief reports it.

@@ -54,12 +54,19 @@ def write_experiment(folder: Path) -> None:
     (folder / "tiny.gin").write_text(GIN)
 
 
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 def run_workers(count: int, work: Callable[[int], None]) -> list[int]:
     """Runs `work(index)` in every worker; returns their exit statuses, -9 of a killed one."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
+    # Below those that the system gives to connections, which could take one before its worker does.
+    ports = filter(_is_free, random.SystemRandom().sample(range(20_000, 32_000), 100))
+    addresses = [f"127.0.0.1:{port}" for port in itertools.islice(ports, count)]
 
     def begin(index: int) -> None:
         if count > 1:
