@@ -48,7 +48,7 @@ def once(stamp: Path, work: Callable[..., Facts | None], *arguments: Any) -> Fac
 def write_text(path: Path, text: str) -> None:
     """Writes a file, whole or not at all; another process may write the same at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as aside:
+    with lock(path.with_name(f".{path.name}.lock")), whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")
 
 
