@@ -3,7 +3,7 @@
 #
 #   bash scripts/reproduce_parsing_craft.sh --gin_param="TreebankCorpus.folder = '/path/to/trees'"
 #
-# docs/parsing.md says where train.tree.gz, dev.tree.gz and test.tree.gz come from. About four
+# docs/parsing.md says where train.tree.gz, dev.tree.gz and test.tree.gz come from. About two
 # hours on one CPU core. Arguments go to the trainer. What the model answers on the test set
 # is left as symbols in runs/parsing_craft/test.symbols.
 set -euo pipefail

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import lock, whole_file, write_whole
+from t2t_repro.files import lock, write_whole
 
 Facts = dict[str, Any]
 
@@ -47,9 +47,8 @@ def once(stamp: Path, work: Callable[..., Facts | None], *arguments: Any) -> Fac
 
 def write_text(path: Path, text: str) -> None:
     """Writes a file, whole or not at all; another process may write the same at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with lock(path.with_name(f".{path.name}.lock")), whole_file(path) as aside:
-        aside.write_text(text, encoding="utf-8", newline="\n")
+    with lock(path.with_name(f".{path.name}.lock")):
+        write_whole(path, text.encode())
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
