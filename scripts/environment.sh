@@ -53,7 +53,9 @@ with contextlib.suppress(OSError):
         package=.
         if [ "$extra" != base ]; then package=".[$extra]"; fi
         # At a prompt nothing ends where a command fails.
-        python -m pip install --quiet --disable-pip-version-check -e "$package" &&
+        # pip would compile on one core. A package may have files for other versions of Python.
+        python -m pip install --quiet --disable-pip-version-check --no-compile -e "$package" &&
+            { python -m compileall -qq -j 0 .venv/lib || true; } &&
             cp setup.py ".venv/installed-$extra" || { exec 9<&-; return 1; }
     fi
     exec 9<&-
