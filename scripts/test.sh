@@ -10,6 +10,6 @@ ruff format --check .
 echo "== mypy"
 mypy
 echo "== pytest"
-# A file a process: what its tests share is made once. tests/conftest.py says which come first. One process more than cores, since a test waits a fifth of its time.
-python -m pytest --numprocesses "$(python -c 'import os; print(min(len(os.sched_getaffinity(0)) + 1, 4))')" \
-    --dist loadfile --no-loadscope-reorder "$@"
+# A file a core: what its tests share is made once. tests/conftest.py says which come first. By the end one process takes six gigabytes, another three.
+python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
+    --no-loadscope-reorder "$@"
