@@ -106,6 +106,7 @@ def main() -> None:
     parser.add_argument("--tfds", help="folder of prepared TFDS data sets; else TFDS's own")
     parser.add_argument("--toolkits", default=",".join(TOKENS), help="which are run now")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--recipe", type=json.loads, default={}, help="what differs in it, as JSON")
     parser.add_argument("--run_dir", type=Path, default=DEFAULT_DIRECTORY / "equal_budget")
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     arguments = parser.parse_args()
@@ -113,12 +114,12 @@ def main() -> None:
     if not set(toolkits) <= _RUNS.keys():
         parser.error(f"--toolkits={arguments.toolkits}: expected some of {','.join(_RUNS)}")
     end_with_its_children()
-    run_dir = arguments.run_dir.resolve()
+    run_dir, recipe = arguments.run_dir.resolve(), RECIPE._replace(**arguments.recipe)
     prepare(run_dir, arguments.tfds)
     for toolkit in toolkits:
         python = make_environment(arguments.env_dir, toolkit.partition("@")[0])
         folder = run_dir / toolkit / f"seed_{arguments.seed}"
-        found = _RUNS[toolkit](python, run_dir, folder, arguments.seed)
+        found = _RUNS[toolkit](python, run_dir, folder, recipe, arguments.seed)
         line = json.dumps({"toolkit": toolkit, "seed": arguments.seed, **found})
         print(line, flush=True)
         write_text(folder / over_seeds.FACTS, line)
@@ -166,13 +167,16 @@ def as_text(subwords: SubwordModel, lines: Sequence[str]) -> list[str]:
     return [subwords.decode([ids.get(piece, UNK_ID) for piece in line.split()]) for line in lines]
 
 
-def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str) -> Facts:
+def run_ours(
+    python: Path, run_dir: Path, folder: Path, recipe: Recipe, seed: int, bindings: str
+) -> Facts:
     """Trains, averages and translates with t2t_repro.
 
     Args:
         python: of its environment.
         run_dir: with the text.
         folder: where what is made is kept, the translations as `<split>.de`.
+        recipe: of all toolkits.
         seed: of the training.
         bindings: of gin, behind the recipe's.
 
@@ -181,13 +185,13 @@ def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str
     """
     gin_file, log = folder / "recipe.gin", folder / "train.log"
     text = (run_dir / "corpus.gin").read_text(encoding="utf-8")
-    text += ours.gin_text(RECIPE, TOKENS[OURS], SAVE_EVERY) + bindings
+    text += ours.gin_text(recipe, TOKENS[OURS], SAVE_EVERY) + bindings
     write_text(gin_file, text)
     model, data_dir = f"--model_dir={folder / 'model'}", run_dir / "data"
     training = [f"--gin_file={gin_file}", model, f"--data_dir={data_dir}"]
     training += [f"--gin_param=train.seed = {seed}"]
     once(folder / "trained.json", ours.run_verb, python, "trainer", training, log)
-    averaging = [model, f"--last={RECIPE.averaged}"]
+    averaging = [model, f"--last={recipe.averaged}"]
     average = ours.run_verb, python, "average", averaging, folder / "average.log"
     once(folder / "averaged.json", *average)
     for split in _SCORED:
@@ -201,32 +205,32 @@ def run_ours(python: Path, run_dir: Path, folder: Path, seed: int, bindings: str
     return {**ours.training_facts(log.read_text(encoding="utf-8"), share), **hours(log)}
 
 
-def run_marian(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
+def run_marian(python: Path, run_dir: Path, folder: Path, recipe: Recipe, seed: int) -> Facts:
     """The same with Marian, see `run_ours`."""
     pieces, model, average = run_dir / "pieces", folder / "model", folder / "average.npz"
-    options = marian.training_options(RECIPE, TOKENS["marian"], SAVE_EVERY)
+    options = marian.training_options(recipe, TOKENS["marian"], SAVE_EVERY)
     texts = {"train": pieces / "train", "valid": pieces / "dev"}
     training = python, texts, model, [*options, f"--seed={seed}"]
     trained = once(folder / "trained.json", marian.train, *training)
-    once(folder / "averaged.json", marian.average, model, RECIPE.averaged, average)
+    once(folder / "averaged.json", marian.average, model, recipe.averaged, average)
     for split in _SCORED:
         files = average, pieces / marian.VOCABULARY, pieces / f"{split}.en"
         to = folder / f"{split}.pieces"
-        once(folder / f"{split}.json", marian.translate, python, RECIPE, *files, to)
+        once(folder / f"{split}.json", marian.translate, python, recipe, *files, to)
         _write_text(run_dir, list(read_lines(to)), folder / f"{split}.de")
     return {**trained, **hours(model / "train.log")}
 
 
-def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
+def run_fairseq(python: Path, run_dir: Path, folder: Path, recipe: Recipe, seed: int) -> Facts:
     """The same with fairseq, see `run_ours`."""
     pieces, model, data = run_dir / "pieces", folder / "model", run_dir / "pieces" / "fairseq"
     prefixes = {"train": pieces / "train", "valid": pieces / "dev", "test": pieces / "test"}
     once(pieces / "fairseq.json", fairseq.preprocess, python, prefixes, _LANGUAGES, data)
-    options = [*fairseq.training_options(RECIPE), *_FAIRSEQ]
+    options = [*fairseq.training_options(recipe), *_FAIRSEQ]
     trained = once(folder / "trained.json", fairseq.train, python, data, model, options, seed)
     average = folder / "average.pt"
-    once(folder / "averaged.json", fairseq.average, python, model, RECIPE.averaged, average)
-    search = fairseq.search_options(RECIPE)
+    once(folder / "averaged.json", fairseq.average, python, model, recipe.averaged, average)
+    search = fairseq.search_options(recipe)
     for split, its_name in zip(_SCORED, ("valid", "test"), strict=True):
         translate = fairseq.translate, python, data, average, its_name, search
         found = once(folder / f"{split}.json", *translate)
@@ -234,7 +238,7 @@ def run_fairseq(python: Path, run_dir: Path, folder: Path, seed: int) -> Facts:
     return {**trained, **hours(model / "train.log")}
 
 
-_RUNS: dict[str, Callable[[Path, Path, Path, int], Facts]] = {
+_RUNS: dict[str, Callable[[Path, Path, Path, Recipe, int], Facts]] = {
     **{one: partial(run_ours, bindings=text) for one, text in _BINDINGS.items()},
     "fairseq": run_fairseq,
     "marian": run_marian,
