@@ -75,7 +75,8 @@ def main() -> None:
     lines = hard_lines(args.test.read_text(encoding="utf-8").split("\n")[:LINES])
     text = "".join(f"{line.text}\n" for line in lines)
     if args.model_dir:
-        command = [sys.executable, "-m", "t2t_repro.translate", f"--model_dir={args.model_dir}"]
+        options = [f"--model_dir={args.model_dir}", "--split_sentences"]
+        command = [sys.executable, "-m", "t2t_repro.translate", *options]
         text = subprocess.run(
             command, input=text, stdout=subprocess.PIPE, encoding="utf-8", check=True
         ).stdout

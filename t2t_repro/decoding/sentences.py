@@ -1,6 +1,8 @@
-"""Translates lines sentence by sentence, and keeps the white space between the sentences."""
+"""Translates lines sentence by sentence, and keeps white space and addresses as they are."""
 
 import re
+import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +17,15 @@ if TYPE_CHECKING:
     from t2t_repro.decoding.translator import Translator
 
 Piece = tuple[str, str]
-"""A sentence or a part of one, and the white space after it."""
+"""A sentence or a part of one, and what stays as it is after it: white space, addresses."""
+
+_KEPT = re.compile(
+    r"""(?:https?://|www\.)[^\s<>"\u2e80-\uffef]*(?:/|[^\W\u2e80-\uffef])
+    |(?<![a-z0-9_.+-])[a-z0-9_.+-]++@[a-z0-9-]+(?:\.[a-z0-9-]+)+
+    |\[X\d+X\]|\{\w*\}|%(?:\d\$|\(\w+\))?[sd](?![a-z])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""URLs, e-mail addresses, the places of Weblate and of format strings."""
 
 
 class Row(NamedTuple):
@@ -39,8 +49,9 @@ def translate_sentences(
 ) -> list[Row]:
     """Translates lines sentence by sentence; equal sentences are translated once.
 
-    A sentence that is too long is halved at white space until its parts fit. The code of a target
-    language in front of a line stands in front of all its sentences.
+    A sentence that is too long is halved at white space until its parts fit. One whose translation
+    lacks an address is translated in the parts between addresses. The code of a target language in
+    front of a line stands in front of all its sentences.
 
     Args:
         lines: any texts. The white space at the ends of a line stays, too.
@@ -93,15 +104,40 @@ def _coded(text: str, codes: str) -> str:
 
 
 def _fit(piece: Piece, rows: Mapping[str, Row]) -> Iterator[Piece]:
-    """Halves a sentence that was truncated, and its halves, where there is white space."""
+    """Halves a sentence that was truncated, and its halves, where there is white space.
+
+    If its translation lacks what is to be kept, the sentence is divided there.
+    """
     text, blank = piece
-    gaps = _gaps(text) if text in rows and rows[text].truncated else []
+    row = rows.get(text)
+    gaps = _gaps(text) if row and row.truncated else []
     if gaps:
         gap = gaps[len(gaps) // 2]
         yield from _fit((text[: gap.start()], gap[0]), rows)
         yield from _fit((_coded(text[gap.end() :], languages_in_front(text)), blank), rows)
+    elif row and Counter(_KEPT.findall(text)) - Counter(_KEPT.findall(row.translation)):
+        yield from filter(any, _between_kept(piece))
     else:
         yield piece
+
+
+def _between_kept(piece: Piece) -> Iterator[Piece]:
+    """Divides a sentence at what is to be kept, which stays with the punctuation around it."""
+    text, blank = piece
+    codes = languages_in_front(text)
+    part, stays, end = "", "", len(codes)
+    for start, next_end in [*(kept.span() for kept in _KEPT.finditer(text, end)), (len(text),) * 2]:
+        words = [at for at in range(end, start) if not _is_end(text[at])]
+        if any(text[at].isalpha() for at in words):
+            yield part, stays + text[end : words[0]]
+            part, stays, end = _coded(text[words[0] : words[-1] + 1], codes), "", words[-1] + 1
+        stays, end = stays + text[end:next_end], next_end
+    yield part, stays + blank
+
+
+def _is_end(character: str) -> bool:
+    """Returns whether a character may stand at the end of a part without being translated."""
+    return character.isspace() or character in string.punctuation
 
 
 def _gaps(text: str) -> list[re.Match[str]]:

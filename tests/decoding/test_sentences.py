@@ -1,6 +1,7 @@
 """Lines are translated sentence by sentence, and nothing but the sentences changes."""
 
 import random
+import re
 
 import pytest
 from hypothesis import example, given
@@ -63,6 +64,37 @@ def test_the_code_of_a_language_is_in_front_of_all_sentences_and_their_parts():
         ">>DE<< BB. >>DE<< BB.",
         "BB. X",
     ]
+
+
+ADDRESSES = st.sampled_from(
+    ["https://x.org/a_(b)?c=1#d", "WWW.x.de/", "ann.b+1@x-y.org", "[X12X]", "{name}", "%(n)s", "%s"]
+)
+BETWEEN = st.sampled_from([" ", ". Then ", " (or ", ") and ", "、", "請看", ": go to “", "! "])
+
+
+@given(st.lists(st.tuples(ADDRESSES, BETWEEN), min_size=1, max_size=9))
+def test_addresses_come_through(parts):
+    line = "<2de> See " + "".join(map("".join, parts))
+    (row,) = translate_sentences(
+        [line], "en", lambda texts: [Row("lost", -1.0, False)] * len(texts)
+    )
+    rest = row.translation
+    for address, _ in parts:
+        _, found, rest = rest.partition(address)
+        assert found
+    assert not re.search("See|Then|go|and|請", row.translation)
+
+    asked = []
+
+    def copy(texts):
+        asked.extend(texts)
+        return (Row(text, -1.0, False) for text in texts)
+
+    (row,) = translate_sentences([line], "en", copy)
+    assert row.translation.replace("<2de> ", "") == line.replace("<2de> ", "")
+    # What is kept already is translated as a whole.
+    sentences = {text for text, _ in split(line[6:], "en")}
+    assert {text.removeprefix("<2de> ") for text in asked} == sentences - {""}
 
 
 @pytest.mark.parametrize(("translation", "gap"), [("Hi.", " "), ("嗨。", "")])
