@@ -146,7 +146,11 @@ def _gaps(text: str) -> list[re.Match[str]]:
 
 
 def _join(pieces: Sequence[Piece], rows: Sequence[Row]) -> Row:
-    parts = [row.translation for row in rows]
+    # A model ends a part as a sentence. What follows a part has its own punctuation.
+    parts = [
+        row.translation.removesuffix(".") if stays.strip() else row.translation
+        for (_, stays), row in zip(pieces, rows, strict=True)
+    ]
     neighbours = zip(pieces, pairwise([*parts, ""]), strict=True)
     blanks = [blank or _blank(source, *both) for (source, blank), both in neighbours]
     line = "".join(chain(*zip(parts, blanks, strict=True)))

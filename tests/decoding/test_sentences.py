@@ -97,6 +97,13 @@ def test_addresses_come_through(parts):
     assert {text.removeprefix("<2de> ") for text in asked} == sentences - {""}
 
 
+def test_a_part_between_addresses_ends_as_in_the_source():
+    lines = ["<2de> See www.x.de (or me@x.de). It is 5.", "www.x.de? Now", "{name}"]
+    rows = translate_sentences(lines, "en", lambda texts: [Row("So.", -1.0, False) for _ in texts])
+    expected = ["So www.x.de (So me@x.de). So.", "www.x.de? So.", "{name}"]
+    assert [row.translation for row in rows] == expected
+
+
 @pytest.mark.parametrize(("translation", "gap"), [("Hi.", " "), ("嗨。", "")])
 def test_a_language_with_blanks_gets_them(translation, gap):
     row = Row(translation, 0.0, False)
