@@ -125,13 +125,15 @@ def _between_kept(piece: Piece) -> Iterator[Piece]:
     """Divides a sentence at what is to be kept, which stays with the punctuation around it."""
     text, blank = piece
     codes = languages_in_front(text)
-    part, stays, end = "", "", len(codes)
-    for start, next_end in [*(kept.span() for kept in _KEPT.finditer(text, end)), (len(text),) * 2]:
-        words = [at for at in range(end, start) if not _is_end(text[at])]
+    # What is before `place` has been dealt with.
+    part, stays, place = "", "", len(codes)
+    spans = [kept.span() for kept in _KEPT.finditer(text, place)]
+    for start, end in [*spans, (len(text), len(text))]:
+        words = [at for at in range(place, start) if not _is_end(text[at])]
         if any(text[at].isalpha() for at in words):
-            yield part, stays + text[end : words[0]]
-            part, stays, end = _coded(text[words[0] : words[-1] + 1], codes), "", words[-1] + 1
-        stays, end = stays + text[end:next_end], next_end
+            yield part, stays + text[place : words[0]]
+            part, stays, place = _coded(text[words[0] : words[-1] + 1], codes), "", words[-1] + 1
+        stays, place = stays + text[place:end], end
     yield part, stays + blank
 
 
