@@ -1,7 +1,6 @@
 """Translates lines sentence by sentence, and keeps white space and addresses as they are."""
 
 import re
-import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
@@ -26,6 +25,9 @@ _KEPT = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """URLs, e-mail addresses, the places of Weblate and of format strings."""
+
+_WORDS = re.compile(r"[^\s!-/:-@[-`{-~](?:.*[^\s!-/:-@[-`{-~])?", re.DOTALL)
+"""A text without the white space and ASCII punctuation at its ends."""
 
 
 class Row(NamedTuple):
@@ -129,17 +131,12 @@ def _between_kept(piece: Piece) -> Iterator[Piece]:
     part, stays, place = "", "", len(codes)
     spans = [kept.span() for kept in _KEPT.finditer(text, place)]
     for start, end in [*spans, (len(text), len(text))]:
-        words = [at for at in range(place, start) if not _is_end(text[at])]
-        if any(text[at].isalpha() for at in words):
-            yield part, stays + text[place : words[0]]
-            part, stays, place = _coded(text[words[0] : words[-1] + 1], codes), "", words[-1] + 1
+        words = _WORDS.search(text, place, start)
+        if words and any(map(str.isalpha, words[0])):
+            yield part, stays + text[place : words.start()]
+            part, stays, place = _coded(words[0], codes), "", words.end()
         stays, place = stays + text[place:end], end
     yield part, stays + blank
-
-
-def _is_end(character: str) -> bool:
-    """Returns whether a character may stand at the end of a part without being translated."""
-    return character.isspace() or character in string.punctuation
 
 
 def _gaps(text: str) -> list[re.Match[str]]:
