@@ -85,7 +85,6 @@ _FAIRSEQ = f"""
     --max-tokens {TOKENS["fairseq"]} --clip-norm 0 --required-batch-size-multiple 1
     --save-interval 1000 --save-interval-updates {SAVE_EVERY}
     --validate-interval 1000 --validate-interval-updates {SAVE_EVERY}
-    --keep-interval-updates {RECIPE.averaged}
 """.split()
 
 _LANGUAGES = ("en", "de")
@@ -106,7 +105,9 @@ def main() -> None:
     parser.add_argument("--tfds", help="folder of prepared TFDS data sets; else TFDS's own")
     parser.add_argument("--toolkits", default=",".join(TOKENS), help="which are run now")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--recipe", type=json.loads, default={}, help="what differs in it, as JSON")
+    parser.add_argument(
+        "--recipe", type=json.loads, default={}, help="changes of it, JSON; in a new run_dir"
+    )
     parser.add_argument("--run_dir", type=Path, default=DEFAULT_DIRECTORY / "equal_budget")
     parser.add_argument("--env_dir", type=Path, default=DEFAULT_ENV_DIR)
     arguments = parser.parse_args()
@@ -227,6 +228,7 @@ def run_fairseq(python: Path, run_dir: Path, folder: Path, recipe: Recipe, seed:
     prefixes = {"train": pieces / "train", "valid": pieces / "dev", "test": pieces / "test"}
     once(pieces / "fairseq.json", fairseq.preprocess, python, prefixes, _LANGUAGES, data)
     options = [*fairseq.training_options(recipe), *_FAIRSEQ]
+    options += ["--keep-interval-updates", str(recipe.averaged)]
     trained = once(folder / "trained.json", fairseq.train, python, data, model, options, seed)
     average = folder / "average.pt"
     once(folder / "averaged.json", fairseq.average, python, model, recipe.averaged, average)
