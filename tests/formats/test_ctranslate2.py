@@ -121,7 +121,7 @@ def test_greedy_ids_and_their_score_are_ours(pair, subwords):
     for ids, log_probs, one in zip(all_ids, all_log_probs, found, strict=True):
         length = [*ids, EOS_ID].index(EOS_ID) + 1
         assert one.hypotheses[0] == tokens_of(subwords, ids[:length])
-        np.testing.assert_allclose(one.scores[0], log_probs[:length].sum(), atol=1e-4)
+        np.testing.assert_allclose(one.scores[0], log_probs[:length].sum(), atol=1e-4, rtol=1e-5)
 
 
 def test_ids_that_are_forbidden_are_never_written(pair, subwords, tmp_path):
@@ -155,7 +155,7 @@ def test_log_probabilities_are_ours(pair, subwords):
     for row, target, one in zip(log_probs, targets, found, strict=True):
         assert one.tokens == tokens_of(subwords, target)
         expected = row[np.arange(len(target)), target]
-        np.testing.assert_allclose(one.log_probs, expected, atol=1e-4, rtol=0)
+        np.testing.assert_allclose(one.log_probs, expected, atol=1e-4, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -179,17 +179,19 @@ def test_int8_is_close(exported, subwords):
     pairs = [
         [tokens_of(subwords, ids[:-1]) for ids in subwords.encode(x)] for x in (SOURCES, TARGETS)
     ]
+    by_itself = ctranslate2.Translator(str(exported / "int8"), intra_threads=1)
+    assert by_itself.compute_type.startswith("int8")
+    assert len(by_itself.translate_batch(pairs[0])) == len(SOURCES)
+    # A processor without AVX-512 cuts CTranslate2's products in 8 bits off.
     exact, rounded = (
-        ctranslate2.Translator(str(exported / weights), intra_threads=1)
+        ctranslate2.Translator(str(exported / weights), compute_type="float32", intra_threads=1)
         for weights in ("float32", "int8")
     )
-    assert rounded.compute_type.startswith("int8")
     scores = [
         np.concatenate([one.log_probs for one in engine.score_batch(*pairs)])
         for engine in (exact, rounded)
     ]
-    assert 0 < abs(scores[0] - scores[1]).mean() < 0.05 * abs(scores[0]).mean()
-    assert len(rounded.translate_batch(pairs[0])) == len(SOURCES)
+    assert 0 < abs(scores[0] - scores[1]).mean() < 0.02 * abs(scores[0]).mean()
 
 
 def test_the_directory_is_complete(exported, subwords):

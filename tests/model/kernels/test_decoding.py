@@ -59,10 +59,12 @@ def test_in_a_graph_with_unknown_rows(jit_compile):
 
 
 def test_wide_beams_never_find_what_stands_behind_the_last_id():
-    logits = np.full((1, 50, 1009), -np.inf, np.float32)
-    logits[:, :, 1008] = 0
-    found = best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
-    expected = beam_search.best_extensions(tf.zeros([1, 50]), tf.constant(logits), 100)
+    beam, vocab = 1100, 1009
+    logits = np.full((1, beam, vocab), -np.inf, np.float32)
+    logits[:, :, vocab - 1] = 0
+    log_probs = -tf.range(float(beam))[None]
+    found = best_extensions(log_probs, tf.constant(logits), 2 * beam)
+    expected = beam_search.best_extensions(log_probs, tf.constant(logits), 2 * beam)
     np.testing.assert_array_equal(found[1], expected[1])
 
 

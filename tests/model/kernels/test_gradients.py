@@ -30,7 +30,8 @@ def test_value_and_gradients_are_those_of_a_sum(dtype, rows):
     np.testing.assert_array_equal(by_x, upstream)
     assert y.dtype == by_x.dtype == by_bias.dtype == dtype
     expected = upstream.numpy().astype(np.float64).sum(axis=0)
-    np.testing.assert_allclose(by_bias.numpy().astype(np.float64), expected, rtol=2**-8, atol=1e-3)
+    # A product in bfloat16 is rounded or, on a processor without its instructions, cut off.
+    np.testing.assert_allclose(by_bias.numpy().astype(np.float64), expected, rtol=2**-7, atol=1e-3)
 
 
 RNG = np.random.default_rng(0)
