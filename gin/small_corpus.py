@@ -1,13 +1,19 @@
-"""The values that gin/small.gin leaves to the number of training pairs."""
+"""The values that gin/small.gin leaves to the number of training pairs and to the machine."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import gin
+import tensorflow as tf
+
+PROCESSOR = Path("/proc/cpuinfo")
+"""Lists what a processor can do, on Linux."""
 
 
 @gin.configurable(denylist=["pairs"])
 def small_corpus(pairs: int) -> dict[str, Any]:
-    """Chooses what depends on the size of a corpus of 10,000 to 500,000 pairs, for gin/small.gin.
+    """Chooses what depends on the size of a corpus of 10,000 to 500,000 pairs, and the precision.
 
     Measured for 29,000 and 68,000 pairs, see EXPERIMENTS.md; elsewhere a rule of thumb. Below
     50,000 pairs a model of this size learns its corpus by heart without much dropout. Above
@@ -19,8 +25,8 @@ def small_corpus(pairs: int) -> dict[str, Any]:
         pairs: of sentences to train on, before cleaning.
 
     Returns:
-        bindings of the subwords, the model's sizes, dropout, the highest rate, the batches, and
-        the number of updates.
+        bindings of the subwords, the model's sizes, dropout, the highest rate, the batches, the
+        number of updates, and the precision in which this machine is faster.
     """
     is_large = pairs > 200_000
     return {
@@ -31,4 +37,14 @@ def small_corpus(pairs: int) -> dict[str, Any]:
         "InverseSquareRoot.peak": 0.001 if is_large else 0.0015,
         "Batches.tokens_per_batch": 4096 if is_large else 2048,
         "TrainingSchedule.steps": min(max(1000 * round(pairs / 2500), 8000), 80_000),
+        "train.precision": "mixed_bfloat16" if _computes_in_bfloat16() else "float32",
     }
+
+
+def _computes_in_bfloat16() -> bool:
+    """Tells whether the GPU, or else the processor, has bfloat16; others emulate it."""
+    if gpus := tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(gpus[0])
+        return bool(details.get("compute_capability", (0, 0)) >= (8, 0))
+    flags = PROCESSOR.read_text() if PROCESSOR.exists() else ""
+    return bool(re.search(r"\b(avx512_bf16|amx_bf16)\b", flags))

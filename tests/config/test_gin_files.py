@@ -6,6 +6,7 @@ from pathlib import Path
 import gin
 import pytest
 
+import small_corpus as of_small
 from small_corpus import small_corpus
 from t2t_repro import experiment
 from t2t_repro.config.gin_files import configure
@@ -65,7 +66,8 @@ def test_the_number_of_pairs_decides_only_what_is_not_bound(gin_file, tmp_path):
     # Every value is one that its parameter takes.
     for pairs in (1, 9_000, 29_000, 68_000, 300_000, 10**7):
         for name, value in small_corpus(pairs).items():
-            check_value(name, value, float if "dropout" in name or "peak" in name else int)
+            if name != "train.precision":
+                check_value(name, value, float if "dropout" in name or "peak" in name else int)
     experiment.read(gin_file, [sized_by], tmp_path / "data")
     few = LayerConfig()
     assert few.dropout == small_corpus(40)["LayerConfig.dropout"] != 0.1
@@ -74,6 +76,19 @@ def test_the_number_of_pairs_decides_only_what_is_not_bound(gin_file, tmp_path):
     assert f"LayerConfig.dropout = {few.dropout}" in gin.config_str()
     experiment.read(gin_file, [sized_by, "LayerConfig.dropout = 0.25"], tmp_path / "data")
     assert LayerConfig().dropout == 0.25
+
+
+@pytest.mark.parametrize(
+    ("flags", "precision"),
+    [("fma avx2", "float32"), ("avx512_bf16 amx_tile", "mixed_bfloat16"), (None, "float32")],
+)
+def test_the_processor_decides_the_precision(flags, precision, gin_file, tmp_path, monkeypatch):
+    processor = tmp_path / "cpuinfo"
+    if flags:
+        processor.write_text(f"flags\t\t: {flags}\n")
+    monkeypatch.setattr(of_small, "PROCESSOR", processor)
+    params = ["train.sized_by = @small_corpus"]
+    assert experiment.read(gin_file, params, tmp_path / "data").train.precision == precision
 
 
 @pytest.mark.parametrize(
