@@ -6,7 +6,6 @@ from pathlib import Path
 import gin
 import pytest
 
-import small_corpus as of_small
 from small_corpus import small_corpus
 from t2t_repro import experiment
 from t2t_repro.config.gin_files import configure
@@ -86,7 +85,7 @@ def test_the_processor_decides_the_precision(flags, precision, gin_file, tmp_pat
     processor = tmp_path / "cpuinfo"
     if flags:
         processor.write_text(f"flags\t\t: {flags}\n")
-    monkeypatch.setattr(of_small, "PROCESSOR", processor)
+    monkeypatch.setattr("small_corpus.PROCESSOR", processor)
     params = ["train.sized_by = @small_corpus"]
     assert experiment.read(gin_file, params, tmp_path / "data").train.precision == precision
 
