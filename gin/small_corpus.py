@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import gin
-import tensorflow as tf
 
 PROCESSOR = Path("/proc/cpuinfo")
 """Lists what a processor can do, on Linux."""
@@ -43,6 +42,9 @@ def small_corpus(pairs: int) -> dict[str, Any]:
 
 def _computes_in_bfloat16() -> bool:
     """Tells whether the GPU, or else the processor, has bfloat16; others emulate it."""
+    # Mistakes in a gin file are said before TensorFlow is imported.
+    import tensorflow as tf
+
     if gpus := tf.config.list_physical_devices("GPU"):
         details = tf.config.experimental.get_device_details(gpus[0])
         return bool(details.get("compute_capability", (0, 0)) >= (8, 0))
